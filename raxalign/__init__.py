@@ -1,0 +1,3 @@
+"""raxalign: grids of cross-lingual alignment experiments on multilingual encoders."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Analyses beside the tasks: part of speech, frequency, correlation, projection."""

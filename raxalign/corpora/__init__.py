@@ -1,0 +1,1 @@
+"""Sentence-parallel text: one file a source. `base` is the contract."""

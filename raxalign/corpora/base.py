@@ -1,0 +1,61 @@
+"""The contract of a corpus: where its sentence pairs come from, under which licence, and what their identity is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import Source
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A source sentence (the other language) and its translation in the pivot.
+
+    `id` is its 0-based place in the corpus, counted before anything is dropped. Corpora that know better give words and links:
+    `source_words` and `target_words` are then used as they are, in place of the tokeniser, and `links` are gold links (0-based).
+    """
+
+    id: int
+    source: str
+    target: str
+    source_words: tuple[str, ...] | None = None
+    target_words: tuple[str, ...] | None = None
+    links: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True)
+class CorpusInputs:
+    """What a corpus may read: `locations`, a path or URL for each name of its `sources`, and a folder for downloads that survives a kill."""
+
+    locations: Mapping[str, str]
+    downloads: Path
+
+
+class Corpus(ABC):
+    """A source of sentence pairs. Subclasses are final, one a file, and import nothing heavy at module level."""
+
+    VERSION: ClassVar[int]
+    licence: ClassVar[str]
+
+    class Params(BaseParams):
+        """The options of the source."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    @abstractmethod
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The outside data of one language pair, by name; empty where the corpus makes its own text. Opens nothing."""
+
+    @abstractmethod
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """All sentence pairs in the order of the corpus, untokenised unless it knows the words.
+
+        Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes and an empty corpus. Blank sides are
+        yielded (the bitext counts and drops them), so that ids and line numbers agree.
+        """

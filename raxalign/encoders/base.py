@@ -1,0 +1,126 @@
+"""The contract of encoders: hidden states of a batch, and vectors of words."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import Source
+from raxalign.errors import RaxalignError
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.train.runtime import Runtime
+
+Pooling = Literal["first", "last", "mean", "sum"]
+
+
+def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
+    """Layer numbers of a param: ``last`` -> (n,), ``9`` -> (9,), ``9-12`` -> (9, 10, 11, 12); 0 is the embeddings, l the output of block l.
+
+    >>> parse_layers("last", 4), parse_layers("1-3", 4)
+    ((4,), (1, 2, 3))
+    """
+    text = str(layers).strip()
+    if text == "last":
+        return (n_layers,)
+    first, _, final = text.partition("-")
+    try:
+        numbers = tuple(range(int(first), int(final or first) + 1))
+    except ValueError:
+        raise RaxalignError(f"layers {text!r}: write `last`, one number, or a range such as 9-12") from None
+    if not numbers or not 0 <= numbers[0] <= numbers[-1] <= n_layers:
+        raise RaxalignError(f"layers {text!r}: this encoder has the layers 0 (embeddings) to {n_layers}")
+    return numbers
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded pieces. `ids_BT`, `mask_BT` (1 for real pieces), `segments_BT` (token types) are int64; `words_BT` maps a piece to its word in
+    the row (-1: special or padding), counted on through both sentences of a pair; `langs_BT` indexes `languages` for every piece.
+    """
+
+    ids_BT: torch.Tensor
+    mask_BT: torch.Tensor
+    segments_BT: torch.Tensor
+    words_BT: torch.Tensor
+    langs_BT: torch.Tensor
+    languages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors of all words of some sentences, in input order: `vectors_NLH` (words, layers, hidden); the words of sentence i are rows
+    ``offsets[i]`` to ``offsets[i + 1]``. Words beyond the encoder's positions, or without a piece, have `present_N` False and a zero vector.
+    """
+
+    vectors_NLH: torch.Tensor
+    offsets: Sequence[int]
+    present_N: torch.Tensor
+
+
+class Encoder(ABC):
+    """Something that turns words in their sentences into vectors. `family` is what methods and tasks `accept`."""
+
+    family: ClassVar[str]
+    hidden_size: int
+    n_layers: int
+    device: str
+
+    @abstractmethod
+    def iter_words(
+        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling
+    ) -> Iterator[tuple[Sequence[int], WordVectors]]:
+        """Word vectors batch by batch, longest sentences first: (indices of the batch's sentences in the input, their vectors)."""
+
+    def words(self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling) -> WordVectors:
+        """Vectors of all words, in input order (assembled from `iter_words`)."""
+        from raxalign.encoders._assemble import assemble
+
+        return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(layers), self.hidden_size)
+
+
+@dataclass(frozen=True)
+class EncoderInputs:
+    """What building or loading may read: `text`, a folder of text a language (empty unless `needs_text`), `locations` of the `sources`, and
+    `folder`, where a built encoder lies.
+    """
+
+    text: Mapping[str, Path] = field(default_factory=dict)
+    locations: Mapping[str, str] = field(default_factory=dict)
+    folder: Path | None = None
+
+
+class EncoderKind(ABC):
+    """A kind of encoder: what it is made from, how it is built (once, as a stage) and loaded. One final subclass a file."""
+
+    VERSION: ClassVar[int]
+    family: ClassVar[str]
+    needs_text: ClassVar[bool] = False
+
+    class Params(BaseParams):
+        """The options of the encoder."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    def sources(self) -> Mapping[str, Source]:
+        """Outside data (a folder's files, a hub name), by name."""
+        return {}
+
+    def label(self) -> str:
+        """The name in tables."""
+        return type(self).__name__.lower()
+
+    def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
+        """Make the encoder from text into `folder`; only where `needs_text`. Returns notes for the manifest."""
+        raise NotImplementedError(f"{type(self).__name__} is loaded, not built")
+
+    @abstractmethod
+    def load(self, inputs: EncoderInputs, device: str) -> Encoder:
+        """The encoder, on a device, in eval mode."""

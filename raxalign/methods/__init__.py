@@ -1,0 +1,1 @@
+"""Ways of aligning representations: one file each. `base` is the contract, `none` the smallest example."""

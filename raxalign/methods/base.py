@@ -1,0 +1,94 @@
+"""The contract of a method: an encoder and its inputs in, an aligned encoder out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import Source
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext), `bitext` the sentence pairs alone, `text`
+    monolingual text of every language and the pivot. Outside files (dictionaries) are declared by `sources` instead.
+    """
+
+    bitext: bool = False
+    links: bool = False
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What aligning changes: `weights` (a task's training starts from them), `inside` (an inside transform, which a task's training flows
+    through), `pivot` (the pivot's representations move, so that a task trained on the pivot trains on something else for each language).
+    """
+
+    weights: bool = False
+    inside: bool = False
+    pivot: bool = False
+
+
+@dataclass(frozen=True)
+class MethodInputs:
+    """What was asked for by `needs` and `sources`: folders of word pairs or bitext (`datasets.load_from_disk`) and of text a language, and
+    `files`, name -> language -> path. `languages` leaves the pivot out.
+    """
+
+    languages: tuple[str, ...]
+    pivot: str
+    pairs: Mapping[str, Path] = field(default_factory=dict)
+    bitext: Mapping[str, Path] = field(default_factory=dict)
+    text: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """A way of aligning. Subclasses are final, one a file, and import torch only inside functions or lazily.
+
+    What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `sources`) is answered without torch.
+    """
+
+    VERSION: ClassVar[int]
+    accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    reference: ClassVar[str]
+
+    class Params(BaseParams):
+        """The options of the method."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    @abstractmethod
+    def needs(self) -> Needs:
+        """Which of bitext, links and text `align` reads."""
+
+    def canonical(self) -> dict[str, object]:
+        """The params (YAML names, defaults filled in) without those that others' values make idle."""
+        return self.params.model_dump(by_alias=True, mode="json")
+
+    def has_chance(self) -> bool:
+        """Whether the seed can change the result."""
+        return False
+
+    def effect(self) -> Effect:
+        """What aligning changes."""
+        return Effect()
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Outside files that `align` reads for one language, param name -> source."""
+        return {}
+
+    @abstractmethod
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The aligned encoder. Trained methods change `encoder` in place; the caller hands over a fresh one."""

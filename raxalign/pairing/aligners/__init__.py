@@ -1,0 +1,1 @@
+"""Word aligners: one file each. `base` is the contract."""

@@ -1,0 +1,1 @@
+"""Grid -> Plan: all trials, stages and evaluations as a pure value."""

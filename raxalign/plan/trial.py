@@ -1,0 +1,34 @@
+"""A trial: one point of the grid with all its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from raxalign.store.key import Json, digest
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point: encoder x method and its params x languages x sentences x seed.
+
+    `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the aligned encoder's stage and
+    `evaluations` those of the trial's entries in the ledger, task name -> key. Tasks are no part of the identity: a task added to a
+    grid adds results to the trials that are there.
+    """
+
+    method: str
+    kind: str
+    params: Mapping[str, Json]
+    encoder: str
+    languages: tuple[str, ...]
+    sentences: int | None
+    seed: int | None
+    aligned: str
+    evaluations: Mapping[str, str]
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the aligned encoder, the languages, the seed and the name that the grid gives the method."""
+        return digest({"aligned": self.aligned, "languages": self.languages, "seed": self.seed, "method": self.method})

@@ -1,0 +1,1 @@
+"""Running a plan on Ray; the only folder that imports it."""

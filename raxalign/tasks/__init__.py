@@ -1,0 +1,1 @@
+"""Evaluations: one file each. `base` is the contract."""

@@ -1,0 +1,117 @@
+"""The contract of a task: an aligned encoder in, metrics a language and per-example predictions out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.train.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class TaskNeeds:
+    """What `evaluate` reads of the grid's own corpus: `heldout`, word pairs of the dev and test sides, and `seen`, the word types linked in
+    training. `unseen_in` is the number of training sentences of that run of the word aligner (None: the grid's largest).
+    """
+
+    heldout: bool = False
+    seen: bool = False
+    unseen_in: int | None = None
+
+
+@dataclass(frozen=True)
+class TaskInputs:
+    """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset)
+    and the folder of seen word types (``types.arrow``, columns src and tgt); `files`, name -> language -> path, the pivot's under
+    its own code; `downloads`, a folder for fetched data."""
+
+    pivot: str
+    heldout: Mapping[str, Path] = field(default_factory=dict)
+    seen: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    downloads: Path | None = None
+
+
+@dataclass(frozen=True)
+class Score:
+    """One value: `lang` as in metric names (``de``, ``de-en``), `metric` (``accuracy``), `split` (``dev`` or ``test``)."""
+
+    lang: str
+    metric: str
+    split: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an evaluation found: all scores, per-example predictions (one table, with columns `lang`, `split` and the task's own), and notes
+    for the record (counts, the epoch that was selected, what was dropped).
+    """
+
+    scores: Sequence[Score]
+    predictions: pa.Table
+    notes: Mapping[str, object] = field(default_factory=dict)
+
+
+class Task(ABC):
+    """An evaluation. Subclasses are final, one a file, and import torch only inside functions or lazily."""
+
+    VERSION: ClassVar[int]
+    accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    main_metric: ClassVar[str]
+
+    class Params(BaseParams):
+        """The options of the task."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    def needs(self) -> TaskNeeds:
+        """What `evaluate` reads of the grid's corpus."""
+        return TaskNeeds()
+
+    def canonical(self) -> dict[str, object]:
+        """The params (YAML names, defaults filled in) without idle ones and without paths."""
+        return self.params.model_dump(by_alias=True, mode="json")
+
+    def training(self) -> Mapping[str, object] | None:
+        """The part of `canonical` that the task's own training depends on, or None where it has none."""
+        return None
+
+    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """The languages whose data the training reads (selection on target development sets reads theirs)."""
+        return (pivot,)
+
+    def has_chance(self) -> bool:
+        """Whether the seed can change the result."""
+        return self.training() is not None
+
+    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """The languages that one evaluation covers: transfer tasks add the pivot."""
+        return languages
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Outside data that is read for one language (the pivot included), name -> source."""
+        return {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """Faults that only the languages show (a training path with ``{lang}`` in a zero-shot setting), as messages."""
+        return []
+
+    def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
+        """Train on what `training` says, from the weights of `aligned`, and leave the result in `folder`; returns notes."""
+        raise NotImplementedError(f"{type(self).__name__} has no training of its own")
+
+    @abstractmethod
+    def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:
+        """Scores of every language; `trained` is the folder that `train` filled."""

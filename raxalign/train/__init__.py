@@ -1,0 +1,1 @@
+"""Plain PyTorch training: no Ray, no MLflow."""

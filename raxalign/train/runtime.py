@@ -1,0 +1,29 @@
+"""What a training or an evaluation may know about where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def _ignore(metrics: Mapping[str, float], step: int) -> None:
+    """The report of a run that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where a computation runs; nothing here may change a result beyond the seed.
+
+    `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0 calls it. `checkpoints` is a folder that
+    survives the process (None: no checkpoints); `checkpoint_every` is in optimiser steps. `threads` is the process's share of the cores.
+    """
+
+    device: str = "cpu"
+    seed: int = 0
+    rank: int = 0
+    world_size: int = 1
+    threads: int = 1
+    report: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
+    checkpoints: Path | None = None
+    checkpoint_every: int = 200
