@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, get_args
+
 from pydantic import BaseModel, ConfigDict
+
+from raxalign.config.sources import PathMarker
 
 
 class BaseParams(BaseModel):
@@ -13,3 +18,26 @@ class BaseParams(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=True, str_strip_whitespace=True)
+
+    def identity(self) -> dict[str, Any]:
+        """All options by their YAML names, defaults filled in, paths left out (a file enters a key as its digest)."""
+        paths = path_fields(type(self))
+        identity = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if name in paths:
+                continue
+            identity[field.alias or name] = value.identity() if isinstance(value, BaseParams) else value
+        return identity
+
+
+@cache
+def path_fields(model: type[BaseParams]) -> frozenset[str]:
+    """The names of the fields that hold paths (`DataPath`, `DataPrefix`, or an optional one)."""
+    marked = set()
+    for name, field in model.model_fields.items():
+        parts: list[Any] = [*field.metadata, field.annotation, *get_args(field.annotation)]
+        nested = [entry for part in parts for entry in getattr(part, "__metadata__", ())]
+        if any(isinstance(entry, PathMarker) for entry in [*parts, *nested]):
+            marked.add(name)
+    return frozenset(marked)

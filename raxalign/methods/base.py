@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -73,9 +73,9 @@ class Method(ABC):
     def needs(self) -> Needs:
         """Which of bitext, links and text `align` reads."""
 
-    def canonical(self) -> dict[str, object]:
-        """The params (YAML names, defaults filled in) without those that others' values make idle."""
-        return self.params.model_dump(by_alias=True, mode="json")
+    def canonical(self) -> dict[str, Any]:
+        """The params (YAML names, defaults filled in, no paths) without those that others' values make idle."""
+        return self.params.identity()
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""

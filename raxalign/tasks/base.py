@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -80,9 +80,9 @@ class Task(ABC):
         """What `evaluate` reads of the grid's corpus."""
         return TaskNeeds()
 
-    def canonical(self) -> dict[str, object]:
+    def canonical(self) -> dict[str, Any]:
         """The params (YAML names, defaults filled in) without idle ones and without paths."""
-        return self.params.model_dump(by_alias=True, mode="json")
+        return self.params.identity()
 
     def training(self) -> Mapping[str, object] | None:
         """The part of `canonical` that the task's own training depends on, or None where it has none."""
