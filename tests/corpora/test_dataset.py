@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
+from raxalign.errors import DataError
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.int64(),
+        "src": pa.list_(pa.string()),
+        "src_links": pa.list_(pa.int32()),
+        "name": pa.string(),
+        "score": pa.float64(),
+        "weight": pa.float32(),
+        "flag": pa.bool_(),
+        "vector": pa.list_(pa.float32(), 2),
+    }
+)
+
+
+def rows(start: int, n: int) -> dict[str, list]:
+    return {
+        "id": list(range(start, start + n)),
+        "src": [["ein", f"Haus{i}"] for i in range(n)],
+        "src_links": [[0, 1]] * n,
+        "name": ["ä"] * n,
+        "score": [0.5] * n,
+        "weight": [0.25] * n,
+        "flag": [True] * n,
+        "vector": [[1.0, 2.0]] * n,
+    }
+
+
+def write(folder, batches=((0, 3), (3, 2)), metadata=None):
+    with DatasetWriter(folder, SCHEMA, metadata or {"lang_pair": "de-en"}) as writer:
+        for start, n in batches:
+            writer.write(rows(start, n))
+    return writer
+
+
+def test_the_datasets_library_opens_what_is_written(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    write(tmp_path / "data")
+    loaded = datasets.load_from_disk(str(tmp_path / "data"))
+    assert len(loaded) == 5
+    assert loaded.column_names == SCHEMA.names
+    assert loaded[3] == {name: column[0] for name, column in rows(3, 1).items()}
+    assert loaded.features["src"] == datasets.List(datasets.Value("string"))
+    assert loaded.features["vector"] == datasets.List(datasets.Value("float32"), length=2)
+    assert loaded.features.arrow_schema.remove_metadata() == SCHEMA
+    assert loaded.cache_files == [{"filename": str(tmp_path / "data" / "data-00000-of-00001.arrow")}]
+    assert loaded.filter(lambda row: row["id"] > 2)["id"][:] == [3, 4]
+
+
+def test_an_empty_dataset_opens(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    write(tmp_path, batches=())
+    assert len(datasets.load_from_disk(str(tmp_path))) == 0
+    assert read_table(tmp_path).schema.names == SCHEMA.names
+
+
+def test_reading_gives_the_rows_back(tmp_path):
+    assert write(tmp_path).n_rows == 5
+    table = read_table(tmp_path)
+    assert table.schema.remove_metadata() == SCHEMA
+    assert table.column("id").to_pylist() == [0, 1, 2, 3, 4]
+    assert table.slice(3, 1).to_pylist() == [{name: column[0] for name, column in rows(3, 1).items()}]
+
+
+def test_reading_is_memory_mapped(tmp_path):
+    with DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
+        writer.write({"id": list(range(500_000))})
+    before = pa.total_allocated_bytes()
+    table = read_table(tmp_path)
+    assert table.num_rows == 500_000
+    assert pa.total_allocated_bytes() - before < 100_000
+
+
+def test_a_dataset_saved_by_the_library_is_read_too(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    datasets.Dataset.from_dict({"id": [1, 2, 3]}).save_to_disk(str(tmp_path), num_shards=2)
+    assert read_table(tmp_path).column("id").to_pylist() == [1, 2, 3]
+    assert read_metadata(tmp_path) == {}
+
+
+def test_metadata_may_be_added_until_the_end(tmp_path):
+    with DatasetWriter(tmp_path, SCHEMA, {"corpus": "Bücher"}) as writer:
+        writer.write(rows(0, 2))
+        writer.metadata["counts"] = {"kept": 2}
+    assert read_metadata(tmp_path) == {"corpus": "Bücher", "counts": {"kept": 2}}
+    assert read_table(tmp_path).num_rows == 2
+
+
+def test_equal_rows_make_equal_bytes(tmp_path):
+    write(tmp_path / "a", metadata={"x": 1, "y": 2})
+    write(tmp_path / "b", metadata={"y": 2, "x": 1})
+    for name in ("data-00000-of-00001.arrow", "state.json", "dataset_info.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_failing_block_leaves_nothing_that_opens(tmp_path):
+    def fail():
+        with DatasetWriter(tmp_path, SCHEMA, {}) as writer:
+            writer.write(rows(0, 2))
+            raise RuntimeError("disk on fire")
+
+    with pytest.raises(RuntimeError, match="disk on fire"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(DataError, match=r"no state\.json"):
+        read_table(tmp_path)
+
+
+def test_a_failing_block_also_takes_away_what_was_there(tmp_path):
+    write(tmp_path)
+
+    def fail():
+        with DatasetWriter(tmp_path, SCHEMA, {}) as writer:
+            writer.write({"id": [1]})
+
+    with pytest.raises(ValueError, match="columns"):
+        fail()
+    with pytest.raises(DataError):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize("bad", ["one", [[1, 2]], [None, "a", 3]])
+def test_a_column_of_another_type_is_refused(tmp_path, bad):
+    with pytest.raises((pa.ArrowException, TypeError, ValueError)), DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
+        writer.write({"id": bad})
+
+
+def test_a_batch_of_other_types_is_refused(tmp_path):
+    batch = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int32())})
+    with pytest.raises(ValueError, match="does not fit"), DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
+        writer.write(batch)
+
+
+@pytest.mark.parametrize("file", ["data-00000-of-00001.arrow", "state.json"])
+def test_a_truncated_file_is_a_data_error(tmp_path, file):
+    write(tmp_path)
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataError, match=file):
+        read_table(tmp_path)
