@@ -1,0 +1,166 @@
+"""The stages that trials share: bitext, word pairs, seen word types, text and encoders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
+from raxalign.plan.stage import Stage
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import EncoderSpec, Grid
+    from raxalign.plan.identity import Identity
+
+BITEXT_VERSION = 1
+PAIRS_VERSION = 1
+TEXT_VERSION = 1
+SEEN_VERSION = 1
+
+
+@dataclass
+class SharedStages:
+    """Makes the shared stages of a grid, each once; `stages` holds those made so far, inputs before what reads them."""
+
+    grid: Grid
+    identity: Identity
+    stages: dict[str, Stage] = field(default_factory=dict)
+    _memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
+
+    def add(self, stage: Stage) -> Stage:
+        """The stage of that key, kept once."""
+        return self.stages.setdefault(stage.key, stage)
+
+    def heldout_bitext(self, lang: str) -> Stage:
+        """The dev and test sides of a language."""
+        return self._once(("heldout", lang), lambda: self._bitext(lang, {"part": "heldout"}))
+
+    def training_bitext(self, lang: str, sentences: int) -> Stage:
+        """The last `sentences` clean pairs before dev."""
+        return self._once(("training", lang, sentences), lambda: self._bitext(lang, {"part": "training", "sentences": sentences}))
+
+    def _once(self, name: tuple[Any, ...], make: Any) -> Stage:
+        if name not in self._memo:
+            self._memo[name] = self.add(make())
+        return self._memo[name]
+
+    def _bitext(self, lang: str, part: Mapping[str, Any]) -> Stage:
+        grid, spec = self.grid, self.grid.corpus_for(lang)
+        corpus = catalog("corpora")[spec.kind](spec.params)
+        digests, locations = self.identity.of(corpus.sources(lang, grid.pivot))
+        training = part["part"] == "training"
+        options = {
+            "max_words": grid.max_words,
+            "segmentation": grid.segmentation,
+            **({"overlap": grid.overlap, "shortage": grid.shortage} if training else {}),
+        }
+        return Stage(
+            kind="bitext",
+            maker=spec.kind,
+            version=BITEXT_VERSION + corpus.VERSION - 1,
+            params={
+                "corpus": spec.params.identity(),
+                "lang": lang,
+                "pivot": grid.pivot,
+                "split": {"test": grid.split.test, "dev": grid.split.dev},
+                **options,
+                **part,
+            },
+            digests=digests,
+            locations=_full_locations(spec.params, locations),
+        )
+
+    def heldout_pairs(self, lang: str, sentences: int) -> Stage:
+        """Word pairs of dev and test: one run of the word aligner over test, dev and `sentences` training pairs."""
+        return self._once(
+            ("heldout pairs", lang, sentences),
+            lambda: self._pairs(
+                lang,
+                {"part": "heldout"},
+                {"heldout": self.heldout_bitext(lang).key, "training": self.training_bitext(lang, sentences).key},
+            ),
+        )
+
+    def training_pairs(self, lang: str, sentences: int) -> Stage:
+        """Word pairs of a training set, from a run over its own sentences (or cut out of the one run: ``align_on: largest``)."""
+
+        def make() -> Stage:
+            bitext = self.training_bitext(lang, sentences)
+            if self.grid.pairs.align_on == "largest":
+                run = self.heldout_pairs(lang, max(self.grid.sentences))
+                return self._pairs(lang, {"part": "slice", "sentences": sentences}, {"run": run.key})
+            return self._pairs(lang, {"part": "training"}, {"training": bitext.key})
+
+        return self._once(("training pairs", lang, sentences), make)
+
+    def _pairs(self, lang: str, part: Mapping[str, Any], inputs: Mapping[str, str]) -> Stage:
+        spec = self.grid.pairs
+        aligner = catalog("aligners")[spec.kind](spec.params)
+        digests, locations = self.identity.of(aligner.sources(lang, self.grid.pivot))
+        params = {
+            "aligner": spec.params.identity(),
+            "lang": lang,
+            "pivot": self.grid.pivot,
+            "symmetrization": spec.symmetrization,
+            "one_to_one": spec.one_to_one,
+            **({"keep_training": True} if spec.align_on == "largest" and part["part"] == "heldout" else {}),
+            **part,
+        }
+        return Stage("pairs", spec.kind, PAIRS_VERSION + aligner.VERSION - 1, params, inputs, digests, _full_locations(spec.params, locations))
+
+    def seen(self, lang: str, unseen_in: int | None, dictionaries: Mapping[str, str], places: Mapping[str, str]) -> Stage:
+        """The word types linked in training: in the one run over test, dev and training, in the grid's training sets, in its dictionaries.
+
+        With `unseen_in` the one run, over that many sentences, alone decides (and a larger size is refused by `expand`).
+        """
+        grid = self.grid
+
+        def make() -> Stage:
+            run = self.heldout_pairs(lang, unseen_in or max(grid.sentences))
+            inputs = {"run": run.key}
+            if unseen_in is None:
+                inputs |= {f"pairs/{n}": self.training_pairs(lang, n).key for n in sorted(grid.sentences)}
+            return Stage("seen", "types", SEEN_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs, dictionaries, places)
+
+        return self._once(("seen", lang, unseen_in), make)
+
+    def text(self, lang: str, sentences: int) -> Stage:
+        """Monolingual text of a language: the training sides; the pivot's is joined over all languages of the grid."""
+        grid = self.grid
+
+        def make() -> Stage:
+            others = grid.languages if lang == grid.pivot else (lang,)
+            inputs = {f"bitext/{other}": self.training_bitext(other, sentences).key for other in others}
+            return Stage("text", grid.text.source, TEXT_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs)
+
+        return self._once(("text", lang, sentences), make)
+
+    def encoder(self, spec: EncoderSpec) -> Stage:
+        """An encoder: built from text as a stage, or loaded from where it lies."""
+        kind = catalog("encoders")[spec.kind](spec.params)
+        digests, locations = self.identity.of(kind.sources())
+        inputs = {}
+        if kind.needs_text:
+            every = (*self.grid.languages, self.grid.pivot)
+            inputs = {f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every}
+        places = _full_locations(spec.params, locations)
+        stage = Stage("encoder", spec.kind, kind.VERSION, _identity(spec.params, digests), inputs, digests, places, not kind.needs_text)
+        return self.add(stage)
+
+
+def _identity(params: Any, digests: Mapping[str, str]) -> dict[str, Any]:
+    """The params without the name of what is loaded: where digests stand for the data, the name is only where it lies."""
+    return {name: value for name, value in params.identity().items() if not (digests and name in {"name", "revision"})}
+
+
+def _full_locations(params: Any, locations: Mapping[str, str]) -> dict[str, str]:
+    """Locations, with the whole params beside them (unhashed) so that a worker can make the plug-in again with its paths."""
+    return {**locations, "params": params.model_dump_json(by_alias=True)}
+
+
+def require_parallel_text(grid: Grid) -> None:
+    """Refuse text sources that this version cannot read."""
+    if grid.text.source != "parallel":
+        raise RaxalignError(f"text: source {grid.text.source!r} is not available; `parallel` (the training sides) is")

@@ -1,0 +1,63 @@
+"""The identity of outside data: digests of local files, pins and locked revisions of remote ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from raxalign.config.sources import LocalFile, Source
+from raxalign.errors import DataError
+from raxalign.store.key import file_digest
+
+UNRESOLVED = "unresolved:"
+
+
+class Identity:
+    """Looks up digests while a plan is made, and remembers what is missing or unresolved.
+
+    `file_digests` gives the SHA-256 of a local file, `locked` the digest or revision of a remote name (None: not resolved yet).
+    """
+
+    def __init__(
+        self,
+        file_digests: Callable[[Path], str] = file_digest,
+        locked: Callable[[str], str | None] = lambda name: None,  # noqa: ARG005
+    ) -> None:
+        self._file_digests, self._locked = file_digests, locked
+        self._files: dict[Path, str] = {}
+        self.unresolved: dict[str, None] = {}
+        self.missing: dict[Path, str] = {}
+
+    def of(self, sources: Mapping[str, Source]) -> tuple[dict[str, str], dict[str, str]]:
+        """(digests, locations) of some sources, by name."""
+        digests, locations = {}, {}
+        for name, source in sources.items():
+            if isinstance(source, LocalFile):
+                digests[name], locations[name] = self._file(source.path), str(source.path)
+            else:
+                digests[name], locations[name] = self._remote(source.name, source.pin), source.name
+        return digests, locations
+
+    def _file(self, path: Path) -> str:
+        if path not in self._files:
+            try:
+                self._files[path] = self._file_digests(path)
+            except OSError as error:
+                self.missing[path] = error.strerror or str(error)
+                self._files[path] = f"missing:{path}"
+        return self._files[path]
+
+    def _remote(self, name: str, pin: str | None) -> str:
+        found = pin or self._locked(name)
+        if found is None:
+            self.unresolved[name] = None
+            return UNRESOLVED + name
+        return found
+
+    def refuse_missing(self) -> None:
+        """Raise `DataError` that names every file that could not be read."""
+        if not self.missing:
+            return
+        first, *others = self.missing.items()
+        also = "".join(f"\n{path}: {problem}" for path, problem in others)
+        raise DataError(first[0], f"{first[1]}{also}", remedy="Paths in a grid file are relative to the grid file")

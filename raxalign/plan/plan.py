@@ -1,0 +1,107 @@
+"""The plan: a pure value that says everything a grid will compute, and its JSON form for workers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from raxalign.plan.stage import Stage
+from raxalign.plan.trial import Trial
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trials, stages and evaluations of a grid.
+
+    `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs before what reads them, evaluations
+    included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
+    (their stages' keys are provisional); `axes` gives for each method the params that vary in the grid.
+    """
+
+    name: str
+    pivot: str
+    points: int
+    trials: tuple[Trial, ...]
+    stages: Mapping[str, Stage]
+    axes: Mapping[str, tuple[str, ...]]
+    merged: tuple[str, ...] = ()
+    unresolved: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def by_key(self) -> dict[str, Trial]:
+        """Trials by their keys."""
+        return {trial.key: trial for trial in self.trials}
+
+    def closure(self, keys: list[str]) -> list[str]:
+        """The keys of all stages that the given ones are made of, themselves included, inputs first."""
+        seen: dict[str, None] = {}
+        stack = [(key, False) for key in reversed(keys)]
+        while stack:
+            key, expanded = stack.pop()
+            if expanded:
+                seen[key] = None
+            elif key not in seen:
+                stack.append((key, True))
+                stack += [(entry, False) for entry in self.stages[key].inputs.values() if entry not in seen]
+        return list(seen)
+
+    def users(self) -> dict[str, int]:
+        """How many trials need each stage (through the plan, whether or not it is stored)."""
+        counts: dict[str, int] = {}
+        for trial in self.trials:
+            for key in self.closure(list(trial.evaluations.values())):
+                counts[key] = counts.get(key, 0) + 1
+        return counts
+
+    def only(self, trials: Iterator[Trial]) -> Plan:
+        """The same plan with some of its trials; keys, and what counts as seen, stay those of the whole grid."""
+        chosen = tuple(trials)
+        keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
+        return Plan(
+            name=self.name,
+            pivot=self.pivot,
+            points=self.points,
+            trials=chosen,
+            stages={key: self.stages[key] for key in keys},
+            axes=self.axes,
+            merged=self.merged,
+            unresolved=self.unresolved,
+            warnings=self.warnings,
+        )
+
+    def to_json(self) -> str:
+        """One JSON text from which `from_json` makes an equal plan."""
+        data = {
+            "name": self.name,
+            "pivot": self.pivot,
+            "points": self.points,
+            "trials": [asdict(trial) for trial in self.trials],
+            "stages": [asdict(stage) for stage in self.stages.values()],
+            "axes": {name: list(axes) for name, axes in self.axes.items()},
+            "merged": self.merged,
+            "unresolved": self.unresolved,
+            "warnings": self.warnings,
+        }
+        return json.dumps(data, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `to_json` wrote."""
+        data: dict[str, Any] = json.loads(text)
+        stages = [Stage(**entry) for entry in data["stages"]]
+        trials = [Trial(**{**entry, "languages": tuple(entry["languages"])}) for entry in data["trials"]]
+        return cls(
+            name=data["name"],
+            pivot=data["pivot"],
+            points=data["points"],
+            trials=tuple(trials),
+            stages={stage.key: stage for stage in stages},
+            axes={name: tuple(axes) for name, axes in data["axes"].items()},
+            merged=tuple(data["merged"]),
+            unresolved=tuple(data["unresolved"]),
+            warnings=tuple(data["warnings"]),
+        )

@@ -1,0 +1,107 @@
+"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone, and its evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
+from raxalign.plan.stage import Stage
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid, TaskSpec
+    from raxalign.methods.base import Method
+    from raxalign.plan.data import SharedStages
+    from raxalign.tasks.base import Task
+
+
+@dataclass
+class TaskStages:
+    """Makes the evaluation of each task of the grid for one aligned encoder."""
+
+    grid: Grid
+    shared: SharedStages
+    warnings: list[str] = field(default_factory=list)
+    _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the tasks once, and check what only the whole grid shows."""
+        self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
+        for spec, task in self._tasks:
+            for fault in task.check(self.grid.languages, self.grid.pivot):
+                raise RaxalignError(f"{self.grid.path}: tasks.{spec.name}: {fault}")
+            needs = task.needs()
+            largest = max(self.grid.sentences)
+            if needs.unseen_in is not None and needs.unseen_in < largest:
+                raise RaxalignError(
+                    f"{self.grid.path}: tasks.{spec.name}.unseen_in is {needs.unseen_in}, smaller than the grid's largest "
+                    f"training set ({largest}): pairs that are trained on would count as unseen. Make it at least {largest}"
+                )
+            if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
+                self.warnings.append(
+                    f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences` later changes which test pairs count as unseen"
+                )
+
+    def has_chance(self) -> bool:
+        """Whether any task depends on the seed."""
+        return any(task.has_chance() for _, task in self._tasks)
+
+    def evaluations(self, method: Method, start: Stage, aligned: Stage, family: str, languages: tuple[str, ...], seed: int) -> dict[str, str]:
+        """Task name -> key of its evaluation, for the tasks that take this family of encoders."""
+        keys = {}
+        for spec, task in self._tasks:
+            chosen = tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
+            if family in task.accepts and chosen:
+                keys[spec.name] = self._evaluation(spec, task, method, start, aligned, chosen, seed).key
+        return keys
+
+    def _evaluation(self, spec: TaskSpec, task: Task, method: Method, start: Stage, aligned: Stage, languages: tuple[str, ...], seed: int) -> Stage:
+        pivot, needs = self.grid.pivot, task.needs()
+        covered = task.languages(languages, pivot)
+        inputs = {"aligned": aligned.key}
+        for lang in languages:
+            if needs.heldout:
+                inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(lang, needs.unseen_in or max(self.grid.sentences)).key
+            if needs.seen:
+                inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
+        if task.training() is not None:
+            inputs["trained"] = self._trained(spec, task, method, start, aligned, languages, seed).key
+        digests, locations = self._sources(task, covered)
+        params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot}
+        if task.has_chance():
+            params["seed"] = seed
+        locations["params"] = task.params.model_dump_json(by_alias=True)
+        return self.shared.add(Stage("evaluation", spec.kind, task.VERSION, params, inputs, digests, locations))
+
+    def _trained(self, spec: TaskSpec, task: Task, method: Method, start: Stage, aligned: Stage, languages: tuple[str, ...], seed: int) -> Stage:
+        """The task's own training: from the untouched encoder, and so shared, where neither weights nor what the training reads are changed."""
+        pivot, effect = self.grid.pivot, method.effect()
+        read = task.training_languages(languages, pivot)
+        untouched = not (effect.weights or effect.inside or effect.pivot) and read == (pivot,)
+        digests, locations = self._sources(task, read)
+        params = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed}
+        if effect.pivot:
+            params["toward"] = list(languages)
+        locations["params"] = task.params.model_dump_json(by_alias=True)
+        inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
+        return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
+
+    def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+        digests, locations = {}, {}
+        for lang in languages:
+            found, places = self.shared.identity.of(task.sources(lang, self.grid.pivot))
+            digests |= {f"{name}/{lang}": value for name, value in found.items()}
+            locations |= {f"{name}/{lang}": value for name, value in places.items()}
+        return digests, locations
+
+    def _seen(self, lang: str, unseen_in: int | None) -> Stage:
+        """Seen word types, with every dictionary that a method of the grid uses for the language."""
+        digests, locations = {}, {}
+        for spec in self.grid.methods:
+            for point in spec.points:
+                found, places = self.shared.identity.of(catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot))
+                for name, value in found.items():
+                    digests[f"{name}/{value}"] = value
+                    locations[f"{name}/{value}"] = places[name]
+        return self.shared.seen(lang, unseen_in, digests, locations)

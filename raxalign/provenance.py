@@ -1,0 +1,43 @@
+"""What a result was made with: versions of the libraries that matter, and the state of the code."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from raxalign import __version__
+
+_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "eflomal", "datasets", "ray", "mlflow")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Library -> version, for those that are installed; raxalign's own with the commit where it runs from a repository."""
+    found = {"raxalign": __version__, **commit()}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def commit() -> dict[str, str]:
+    """``commit`` (and ``dirty``) of the repository that the package lies in; empty where it is installed without one."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return {}
+    try:
+        head = _git(root, "rev-parse", "HEAD")
+        dirty = _git(root, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    return {"commit": head, "dirty": str(bool(dirty)).lower()}
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -1,0 +1,19 @@
+"""What the workers of one training say to each other besides gradients. The process group is started by whoever started the workers."""
+
+from __future__ import annotations
+
+import lazy_loader as lazy
+
+distributed = lazy.load("torch.distributed")
+
+
+def agree(value: bool) -> bool:
+    """The first worker's value, on every worker."""
+    values: list[bool] = [value]
+    distributed.broadcast_object_list(values, src=0)
+    return values[0]
+
+
+def barrier() -> None:
+    """Wait until every worker is here."""
+    distributed.barrier()
