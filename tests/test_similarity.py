@@ -1,0 +1,192 @@
+"""Nearest neighbours against a brute-force oracle in float64, ties, cuts and bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raxalign.similarity import Tiling, nearest_neighbors
+
+SMALL = Tiling(block_bytes=2048, tile=8, row_group=4, column_group=4)
+
+
+def scores(x, y, measure, k):
+    """Both directions' full score matrices in float64, by the definitions."""
+    x, y = x.double(), y.double()
+    if measure == "dot":
+        return x @ y.T, x @ y.T
+    unit_x, unit_y = torch.nn.functional.normalize(x, dim=1), torch.nn.functional.normalize(y, dim=1)
+    if measure == "cosine":
+        return unit_x @ unit_y.T, unit_x @ unit_y.T
+    if measure == "csls":
+        s = unit_x @ unit_y.T
+        r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
+        full = 2 * s - r_x[:, None] - r_y[None]
+        return full, full
+    whole_x, whole_y = x / x.norm(), y / y.norm()
+    s = whole_x @ whole_y.T
+    r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
+    return 2 * unit_x @ whole_y.T - r_x[:, None] - r_y[None], 2 * whole_x @ unit_y.T - r_x[:, None] - r_y[None]
+
+
+def assert_nearest(x, y, measure, k, tiling=None, tolerance=1e-9):
+    """Each answer's score is the best of the oracle's, and where the oracle has one clear winner it is the answer."""
+    forward, backward = nearest_neighbors(x, y, measure=measure, k=k, tiling=tiling)
+    assert forward.dtype == backward.dtype == torch.int64
+    assert forward.shape == (len(x),)
+    assert backward.shape == (len(y),)
+    ahead, back = scores(x, y, measure, k)
+    assert torch.allclose(ahead.gather(1, forward[:, None])[:, 0], ahead.max(1).values, rtol=0, atol=tolerance)
+    assert torch.allclose(back.gather(0, backward[None])[0], back.max(0).values, rtol=0, atol=tolerance)
+
+
+def clouds(n, m, dim, seed=0, dtype=torch.float64):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, dim, generator=g, dtype=dtype) + 0.5
+    y = torch.randn(m, dim, generator=g, dtype=dtype) * torch.linspace(0.5, 2, m, dtype=dtype)[:, None] + 0.5
+    common = min(n, m)
+    y[:common] += x[:common]
+    return x, y
+
+
+MEASURES = ["csls", "cosine", "dot", "released_cao"]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(("n", "m"), [(70, 53), (33, 200), (1, 40), (40, 1), (1, 1), (3, 3)])
+def test_agrees_with_brute_force(measure, n, m):
+    assert_nearest(*clouds(n, m, 12), measure, 10)
+    assert_nearest(*clouds(n, m, 12, seed=1), measure, 10, SMALL)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_float32_agrees_up_to_rounding(measure):
+    x, y = clouds(90, 110, 16, dtype=torch.float32)
+    assert_nearest(x, y, measure, 10, SMALL, tolerance=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(1, 50),
+    m=st.integers(1, 50),
+    k=st.integers(1, 60),
+    seed=st.integers(0, 10_000),
+    measure=st.sampled_from(MEASURES),
+    tiling=st.builds(
+        Tiling, block_bytes=st.integers(1, 30_000), tile=st.integers(1, 40), row_group=st.integers(1, 20), column_group=st.integers(1, 20)
+    ),
+)
+def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
+    assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
+
+
+def test_csls_by_hand():
+    """With k = 1: cosines [[1, .6], [.8, .96]], r_S = (1, .96), r_T = (1, .96)."""
+    x = torch.tensor([[2.0, 0.0], [1.6, 1.2]], dtype=torch.float64)
+    y = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
+    forward, backward = nearest_neighbors(x, y, k=1)
+    assert forward.tolist() == [0, 1]  # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
+    assert backward.tolist() == [0, 1]
+
+
+def test_a_hub_is_nearest_by_cosine_and_not_by_csls():
+    """Column 0 is close to all rows; each row also has a column of its own, a little farther, that no other row is near."""
+    own = torch.eye(4, dtype=torch.float64)
+    x = own + 1.0
+    y = torch.cat([torch.ones(1, 4, dtype=torch.float64), own * 1.5 + 0.3])
+    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [0, 0, 0, 0]
+    assert nearest_neighbors(x, y, measure="csls", k=4)[0].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_ties_go_to_the_lower_index(measure):
+    x = torch.randn(21, 7, generator=torch.Generator().manual_seed(3))
+    doubled = x.repeat(3, 1)
+    forward, backward = nearest_neighbors(doubled, doubled, measure=measure, k=4, tiling=SMALL)
+    once, _ = nearest_neighbors(doubled, doubled, measure=measure, k=4)
+    assert forward.max() < 21
+    assert backward.max() < 21
+    assert torch.equal(forward, once)
+    assert torch.equal(forward[:21], forward[21:42])
+
+
+def test_equal_vectors_everywhere_give_index_zero():
+    x = torch.ones(40, 5)
+    for measure in MEASURES:
+        forward, backward = nearest_neighbors(x, x[:30], measure=measure, tiling=SMALL)
+        assert not forward.any()
+        assert not backward.any()
+
+
+def test_negative_zero_ties_with_zero():
+    y = torch.tensor([[0.0, 1.0], [-0.0, 1.0]])
+    assert nearest_neighbors(torch.tensor([[0.0, 2.0]]), y)[0].tolist() == [0]
+
+
+def test_a_zero_vector_has_cosine_zero():
+    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0]])
+    y = torch.tensor([[-1.0, 0.0], [0.0, 0.0]])
+    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [1, 0]
+
+
+def test_lengths_matter_to_the_dot_product_alone():
+    x = torch.tensor([[1.0, 0.1]])
+    y = torch.tensor([[1.0, 0.0], [5.0, 5.0]])
+    assert nearest_neighbors(x, y, measure="cosine")[0].tolist() == [0]
+    assert nearest_neighbors(x, y, measure="dot")[0].tolist() == [1]
+
+
+def test_views_and_half_precision_are_read():
+    x, y = clouds(30, 40, 8, dtype=torch.float32)
+    expected = nearest_neighbors(x, y)
+    for a, b in ((x.T.contiguous().T, y.T.contiguous().T), (torch.cat([x, x], 1)[:, 8:], torch.cat([y, y], 1)[:, :8])):
+        assert all(torch.equal(*pair) for pair in zip(nearest_neighbors(a, b), expected, strict=True))
+    assert_nearest(x.half(), y.half(), "csls", 10, tolerance=1e-5)
+
+
+def test_inputs_are_left_alone_and_need_no_gradient():
+    x, y = clouds(12, 9, 4, dtype=torch.float32)
+    before = x.clone(), y.clone()
+    forward, _ = nearest_neighbors(x.requires_grad_(), y, tiling=SMALL)
+    assert torch.equal(x.detach(), before[0])
+    assert torch.equal(y, before[1])
+    x[forward.clamp_max(8)].sum().backward()
+
+
+def test_ascending_data_is_exact_too():
+    """Every later row and column is nearer than all before: each block replaces the running neighbours."""
+    x = torch.linspace(0.1, 5, 300, dtype=torch.float64)[:, None]
+    assert_nearest(x, x * 2, "dot", 10, SMALL)
+    angle = torch.linspace(0, 1.5, 300, dtype=torch.float64)
+    x = torch.stack([angle.cos(), angle.sin()], 1)
+    assert_nearest(x, torch.tensor([[0.0, 1.0]], dtype=torch.float64).repeat(7, 1), "csls", 10, SMALL)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options", "word"),
+    [
+        (torch.ones(2, 3), torch.ones(2, 4), {}, "equal dimensions"),
+        (torch.ones(3), torch.ones(2, 3), {}, "equal dimensions"),
+        (torch.ones(2, 3), torch.ones(0, 3), {}, "target has no vectors"),
+        (torch.ones(0, 3), torch.ones(2, 3), {}, "source has no vectors"),
+        (torch.ones(2, 3), torch.ones(2, 3).double(), {}, "one float type"),
+        (torch.ones(2, 3).int(), torch.ones(2, 3).int(), {}, "one float type"),
+        (torch.ones(2, 3), torch.tensor([[1.0, float("nan"), 0.0]]), {}, "target has values"),
+        (torch.tensor([[1.0, float("inf")]]), torch.ones(2, 2), {}, "source has values"),
+        (torch.ones(2, 3), torch.ones(2, 3), {"k": 0}, "at least one"),
+        (torch.ones(2, 3), torch.ones(2, 3), {"measure": "euclid"}, "unknown measure"),
+    ],
+)
+def test_bad_input_is_an_error(source, target, options, word):
+    with pytest.raises(ValueError, match=word):
+        nearest_neighbors(source, target, **options)
+
+
+def test_importing_it_does_not_import_torch():
+    code = "import sys, raxalign.similarity; sys.exit('torch._C' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
