@@ -10,14 +10,14 @@ second the best candidates. Around each product, a few passes in place:
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import lazy_loader as lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import torch
 else:
     torch = lazy.load("torch")
@@ -108,7 +108,7 @@ def _check(source: torch.Tensor, target: torch.Tensor, measure: str, k: int) -> 
     for name, side in (("source", source), ("target", target)):
         if not len(side):
             raise ValueError(f"{name} has no vectors, so that the other side has no neighbours")
-        if not all(bool(torch.isfinite(part).all()) for part in side.split(4096)):
+        if not all(bool(torch.isfinite(part).all()) for part in torch.split(side, 4096)):
             raise ValueError(f"{name} has values that are NaN or infinite")
 
 
@@ -130,40 +130,116 @@ def _released_cao(source: torch.Tensor, target: torch.Tensor, k: int, tiling: Ti
 
 def _hubness(x: _Side, y: _Side, k: int, tiling: Tiling) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean similarity of every row to its k nearest columns (n,), and of every column to its k nearest rows (m,)."""
-    k_rows, k_columns = min(k, len(y)), min(k, len(x))
-    row_means = []
-    column_best: torch.Tensor | None = None
-    for block in _blocks(x, y, tiling):
-        row_means.append(block.topk(k_rows, dim=1).values.mean(1))
-        best = block.topk(min(k_columns, len(block)), dim=0).values
-        column_best = best if column_best is None else torch.cat([column_best, best])
-        column_best = column_best.topk(min(k_columns, len(column_best)), dim=0).values
-    assert column_best is not None
-    return torch.cat(row_means), column_best.mean(0)
+    n, m = len(x), len(y)
+    g, h = tiling.row_group, tiling.column_group
+    step = min(tiling.rows(m, x.vectors.element_size()), -(-n // h) * h)
+    block = x.vectors.new_full((step, -(-m // g) * g), -math.inf)  # beyond the last column nothing is ever near
+    row_means, nearest = [], x.vectors.new_full((m, min(k, n)), -math.inf)
+    for start in range(0, n, step):
+        rows = x.rows(start, start + step)
+        if len(rows) < step:
+            block = block[: -(-len(rows) // h) * h].fill_(-math.inf)
+        row_peaks, column_peaks = _product_and_peaks(rows, y, block, g, h, tiling.tile)
+        row_means.append(_largest_in_rows(block, row_peaks, min(k, m), g)[: len(rows)].mean(1))
+        nearest = torch.cat([nearest, _largest_in_columns(block[:, :m], column_peaks, min(k, n), h)], dim=1).topk(min(k, n), dim=1).values
+    return torch.cat(row_means), nearest.mean(1)
 
 
-def _blocks(x: _Side, y: _Side, tiling: Tiling) -> Iterator[torch.Tensor]:
-    step = tiling.rows(len(y), x.vectors.element_size())
-    columns = y.rows().T
-    for start in range(0, len(x), step):
-        yield x.rows(start, start + step) @ columns
+def _product_and_peaks(rows: torch.Tensor, y: _Side, block: torch.Tensor, g: int, h: int, tile: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fills `block` (padded rows, padded columns) with similarities; returns the maxima of g columns in every row (rows, groups), and of h
+    rows in every column (m, groups). A tile is read again while it is still in the cache.
+    """
+    tile = -(-tile // g) * g
+    row_peaks = block.new_empty(block.shape[0], block.shape[1] // g)
+    column_peaks = block.new_empty(block.shape[0] // h, len(y))
+    for start in range(0, len(y), tile):
+        part = block[:, start : start + tile]
+        torch.mm(rows, y.rows(start, start + tile).T, out=part[: len(rows), : len(y) - start])
+        torch.amax(part.view(len(part), -1, g), dim=2, out=row_peaks[:, start // g : (start + tile) // g])
+        torch.amax(part[:, : len(y) - start].view(len(part) // h, h, -1), dim=1, out=column_peaks[:, start : start + tile])
+    return row_peaks, column_peaks.T.contiguous()
+
+
+def _largest_in_rows(block: torch.Tensor, peaks: torch.Tensor, k: int, g: int) -> torch.Tensor:
+    """The k largest of every row (rows, k): they lie in the k groups with the largest maxima."""
+    groups = peaks.topk(min(k, peaks.shape[1]), dim=1, sorted=False).indices
+    groups += torch.arange(0, peaks.numel(), peaks.shape[1], device=groups.device)[:, None]
+    candidates = block.view(-1, g).index_select(0, groups.flatten()).view(len(block), -1)
+    return candidates.topk(k, dim=1, sorted=False).values
+
+
+def _largest_in_columns(block: torch.Tensor, peaks: torch.Tensor, k: int, h: int, width: int = 2048) -> torch.Tensor:
+    """The k largest, or all, of every column (m, at most k), -inf where there are fewer."""
+    found = []
+    for start in range(0, block.shape[1], width):
+        groups = peaks[start : start + width].topk(min(k, peaks.shape[1]), dim=1, sorted=False).indices.T
+        rows = (groups[:, None] * h + torch.arange(h, device=groups.device)[:, None]).flatten(0, 1)
+        candidates = block[:, start : start + width].gather(0, rows).T.contiguous()
+        found.append(candidates.topk(min(k, candidates.shape[1]), dim=1, sorted=False).values)
+    return torch.cat(found)
 
 
 def _best(x: _Side, y: _Side, r_x: torch.Tensor | None, r_y: torch.Tensor | None, tiling: Tiling) -> tuple[torch.Tensor, torch.Tensor]:
     """The column of largest 2 s - r_y in every row (n,), and the row of largest 2 s - r_x in every column (m,)."""
-    forward = []
-    best: torch.Tensor | None = None
-    backward = torch.zeros(len(y), dtype=torch.int64, device=x.vectors.device)
-    seen = 0
-    for block in _blocks(x, y, tiling):
-        forward.append((block if r_y is None else 2 * block - r_y).argmax(1))
-        scores = block if r_x is None else 2 * block - r_x[seen : seen + len(block), None]
-        found = scores.max(0)
-        better = found.values > best if best is not None else torch.ones_like(backward, dtype=torch.bool)
-        backward[better] = found.indices[better] + seen
-        best = found.values if best is None else torch.maximum(best, found.values)
-        seen += len(block)
-    return torch.cat(forward), backward
+    n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
+    r_x, r_y = (x.vectors.new_zeros(len(side)) if r is None else r for side, r in ((x, r_x), (y, r_y)))
+    step, tile = min(2 * tiling.tile, n), min(tiling.tile, m)
+    forward, backward = _Best(n, x.vectors), _Best(m, x.vectors)
+    scores = x.vectors.new_empty(-(-step // h) * h, -(-tile // g) * g)
+    products = x.vectors.new_empty(step * tile)
+    for top in range(0, n, step):
+        rows = x.rows(top, top + step) * 2
+        for left in range(0, m, tile):
+            columns = y.rows(left, left + tile)
+            shape = len(rows), len(columns)
+            doubled = torch.mm(rows, columns.T, out=products[: shape[0] * shape[1]].view(shape))
+            scores[shape[0] :], scores[:, shape[1] :] = -math.inf, -math.inf
+            inside = scores[: shape[0], : shape[1]]
+            torch.sub(doubled, r_y[left : left + tile], out=inside)
+            forward.update(*_row_peaks(scores, g), top, left, shape[0])
+            torch.sub(doubled, r_x[top : top + step, None], out=inside)
+            backward.update(*_column_peaks(scores, h), left, top, shape[1])
+    return forward.indices, backward.indices
+
+
+Locate = Callable[["torch.Tensor"], "torch.Tensor"]
+
+
+def _row_peaks(scores: torch.Tensor, g: int) -> tuple[torch.Tensor, Locate]:
+    """The maximum of every row, and a function from row numbers to the columns of their maxima; a group is searched, not a row."""
+    grouped = scores.view(len(scores), -1, g)
+    peaks, groups = grouped.amax(2).max(1)
+
+    def locate(rows: torch.Tensor) -> torch.Tensor:
+        return groups[rows] * g + grouped[rows, groups[rows]].argmax(1)
+
+    return peaks, locate
+
+
+def _column_peaks(scores: torch.Tensor, h: int) -> tuple[torch.Tensor, Locate]:
+    """The maximum of every column, and a function from column numbers to the rows of their maxima."""
+    grouped = scores.view(-1, h, scores.shape[1])
+    peaks, groups = grouped.amax(1).max(0)
+
+    def locate(columns: torch.Tensor) -> torch.Tensor:
+        return groups[columns] * h + grouped[groups[columns], :, columns].argmax(1)
+
+    return peaks, locate
+
+
+class _Best:
+    """The best candidate so far of every query: its score and index. Candidates come in ascending order, so the first of equals stays."""
+
+    def __init__(self, queries: int, like: torch.Tensor) -> None:
+        self.scores = like.new_full((queries,), -math.inf)
+        self.indices = torch.zeros(queries, dtype=torch.int64, device=like.device)
+
+    def update(self, peaks: torch.Tensor, locate: Locate, first_query: int, first_candidate: int, queries: int) -> None:
+        """Maxima of a tile that begins at these numbers and has so many queries (beyond them is padding)."""
+        here = slice(first_query, first_query + queries)
+        better = (peaks[:queries] > self.scores[here]).nonzero()[:, 0]
+        self.indices[here][better] = locate(better) + first_candidate
+        self.scores[here][better] = peaks[better]
 
 
 def _first_twin(vectors: torch.Tensor) -> torch.Tensor:
@@ -171,7 +247,7 @@ def _first_twin(vectors: torch.Tensor) -> torch.Tensor:
     words = vectors.contiguous().add(0.0).view(torch.int32)  # -0.0 becomes 0.0
     generator = torch.Generator().manual_seed(0)
     factors = torch.randint(-(2**62), 2**62, (words.shape[1],), generator=generator).to(words.device)
-    hashes = torch.cat([(part * factors).sum(1) for part in words.split(2048)])
+    hashes = torch.cat([(part * factors).sum(1) for part in torch.split(words, 2048)])
     _, inverse = torch.unique(hashes, return_inverse=True)
     index = torch.arange(len(vectors), device=vectors.device)
     first = torch.full_like(index, len(vectors)).scatter_reduce_(0, inverse, index, "amin")[inverse]
