@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SentencePair:
     """A source sentence (the other language) and its translation in the pivot.
 
@@ -30,10 +30,14 @@ class SentencePair:
 
 @dataclass(frozen=True)
 class CorpusInputs:
-    """What a corpus may read: `locations`, a path or URL for each name of its `sources`, and a folder for downloads that survives a kill."""
+    """What a corpus may read: `locations`, a path or remote name for each name of its `sources`, and a folder for downloads that survives a kill.
+
+    `digests` are the SHA-256s or revisions that the plan was made for, by the same names; remote data is checked against them.
+    """
 
     locations: Mapping[str, str]
     downloads: Path
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 class Corpus(ABC):
@@ -59,3 +63,11 @@ class Corpus(ABC):
         Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes and an empty corpus. Blank sides are
         yielded (the bitext counts and drops them), so that ids and line numbers agree.
         """
+
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
+        """Download what is remote, and tell its identity: the SHA-256 or revision of each `RemoteData`, by its `name`.
+
+        `downloads` is the folder that `read` gets as well, so that nothing is fetched twice. Raises `TransientError` where the network
+        fails and `DataError` where the data does not exist or is not what its pin says.
+        """
+        return {}

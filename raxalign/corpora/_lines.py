@@ -1,0 +1,77 @@
+"""Lines of UTF-8 text, read fast and checked: bad bytes are an error with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import BinaryIO
+
+from raxalign.corpora.base import SentencePair
+from raxalign.errors import DataError
+
+_BLOCK = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_lines(stream: BinaryIO, name: Path | str) -> Iterator[str]:
+    r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is dropped); NEL and U+2028 do not.
+
+    A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for invalid UTF-8 and NUL bytes.
+    """
+    n_lines, rest = 0, b""
+    while block := stream.read(_BLOCK):
+        if n_lines == 0 and not rest:
+            block = _without_bom(block, name)
+        head, end, tail = block.rpartition(b"\n")
+        if not end:
+            rest += block
+            continue
+        lines = _decode(rest + head, name, n_lines)
+        yield from lines
+        n_lines, rest = n_lines + len(lines), tail
+    if rest:
+        yield from _decode(rest, name, n_lines)
+
+
+def read_parallel(source: tuple[BinaryIO, Path | str], target: tuple[BinaryIO, Path | str]) -> Iterator[SentencePair]:
+    """Pairs line k of one file with line k of the other; each is a stream with the name that errors tell.
+
+    Raises `DataError` for different line counts (both are told) and where both files are empty.
+    """
+    sides = zip_longest(read_lines(*source), read_lines(*target))
+    n = 0
+    for n, (src, tgt) in enumerate(sides, 1):
+        if src is None or tgt is None:
+            longer = n + sum(1 for _ in sides)
+            counts = (n - 1, longer) if src is None else (longer, n - 1)
+            raise DataError(
+                source[1] if src is None else target[1],
+                f"{source[1]} has {counts[0]} lines and {target[1]} has {counts[1]}",
+                line=n,
+                remedy="Parallel files have a translation on the same line, so equally many lines",
+            )
+        yield SentencePair(n - 1, src, tgt)
+    if n == 0:
+        raise DataError(source[1], f"the corpus is empty: neither it nor {target[1]} has a line")
+
+
+def _without_bom(block: bytes, name: Path | str) -> bytes:
+    if block.startswith(_UTF16):
+        raise DataError(name, "is UTF-16, not UTF-8", line=1, remedy="Convert it, for example with iconv -f UTF-16 -t UTF-8")
+    return block.removeprefix(_BOM)
+
+
+def _decode(block: bytes, name: Path | str, n_before: int) -> list[str]:
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = n_before + block.count(b"\n", 0, error.start) + 1
+        wrong = block[error.start]
+        raise DataError(name, f"invalid UTF-8 (byte 0x{wrong:02x})", line=line, remedy="Convert the file to UTF-8") from error
+    if "\0" in text:
+        line = n_before + text.count("\n", 0, text.index("\0")) + 1
+        raise DataError(name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged")
+    lines = text.split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines

@@ -1,0 +1,85 @@
+"""One file of tab-separated columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora._lines import read_lines
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.errors import DataError
+
+
+class Tsv(Corpus):
+    """A row a sentence pair. There is no quoting: a quotation mark is part of the text."""
+
+    VERSION: ClassVar[int] = 1
+    licence: ClassVar[str] = "that of the file"
+
+    class Params(Corpus.Params):
+        """Columns are 0-based numbers or, with `header`, names; names and `path` may hold ``{lang}`` and ``{pivot}``."""
+
+        path: DataPath
+        source_column: int | str = Field(0, description="the other language")
+        target_column: int | str = Field(1, description="the pivot")
+        header: bool = False
+        delimiter: str = Field("\t", min_length=1, max_length=1)
+
+        @model_validator(mode="before")
+        @classmethod
+        def _keep_the_tab(cls, values: object) -> object:
+            """Options are stripped of white space, which would leave nothing of a tab that is given."""
+            if isinstance(values, dict) and values.get("delimiter") == "\t":
+                return {name: value for name, value in values.items() if name != "delimiter"}
+            return values
+
+        @model_validator(mode="after")
+        def _names_need_a_header(self) -> Tsv.Params:
+            for column in (self.source_column, self.target_column):
+                if isinstance(column, str) and not self.header:
+                    raise ValueError(f"column {column!r} is a name, so `header: true` is needed (or give its 0-based number)")
+                if isinstance(column, int) and column < 0:
+                    raise ValueError(f"column {column} is negative (columns count from 0)")
+            return self
+
+    params: Params
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The one file."""
+        return {"file": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
+
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs, streamed; a row with another number of columns than the first is an error with its line."""
+        path = Path(inputs.locations["file"])
+        if not path.is_file():
+            raise DataError(path, "there is no such file")
+        header = int(self.params.header)
+        with path.open("rb") as file:
+            rows = (line.split(self.params.delimiter) for line in read_lines(file, path))
+            first = next(rows, None)
+            if first is None:
+                raise DataError(path, "the corpus is empty")
+            source = self._position(self.params.source_column, first, path, lang, pivot)
+            target = self._position(self.params.target_column, first, path, lang, pivot)
+            line = 1
+            for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
+                if len(row) != len(first):
+                    raise DataError(path, f"{len(row)} columns, the first line has {len(first)}", line=line)
+                yield SentencePair(line - 1 - header, row[source], row[target])
+            if line == header:
+                raise DataError(path, "the corpus is empty: there is only a header")
+
+    def _position(self, column: int | str, first: list[str], path: Path, lang: str, pivot: str) -> int:
+        if isinstance(column, str):
+            name = column.replace("{lang}", lang).replace("{pivot}", pivot)
+            if name not in first:
+                raise DataError(path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1)
+            return first.index(name)
+        if column >= len(first):
+            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1)
+        return column
