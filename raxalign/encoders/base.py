@@ -84,6 +84,10 @@ class Encoder(ABC):
 
         return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(layers), self.hidden_size)
 
+    @abstractmethod
+    def save(self, folder: Path | str) -> None:
+        """Write the encoder into a folder, in the format that others open (Hugging Face, word2vec)."""
+
 
 @dataclass(frozen=True)
 class EncoderInputs:
@@ -111,6 +115,10 @@ class EncoderKind(ABC):
 
     def sources(self) -> Mapping[str, Source]:
         """Outside data (a folder's files, a hub name), by name."""
+        return {}
+
+    def fetch(self) -> Mapping[str, str]:
+        """Look up what outside data without a pin is now: source name -> revision. Raises `TransientError` where that cannot be reached."""
         return {}
 
     def label(self) -> str:

@@ -1,0 +1,115 @@
+"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, errors that say what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from raxalign.errors import DataError, RaxalignError, TransientError
+
+
+def looks_like_path(name: str) -> bool:
+    """Whether an encoder's name is a folder rather than a hub name: it begins with ``/``, ``./``, ``../`` or ``~``, or exists."""
+    return name.startswith(("/", "./", "../", "~", "\\")) or Path(name).is_absolute() or Path(name).is_dir()
+
+
+def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode.
+
+    Raises:
+        DataError: the folder is not there or is not a whole masked LM with safetensors, or model and tokenizer do not fit.
+        TransientError: the hub does not answer.
+    """
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    if looks_like_path(name):
+        name = str(Path(name).expanduser())
+        check_folder(Path(name))
+    with _quiet(), _explained(name):
+        import torch
+
+        options = {"revision": revision, "trust_remote_code": False}
+        model, info = AutoModelForMaskedLM.from_pretrained(
+            name, use_safetensors=True, dtype=torch.float32, attn_implementation="sdpa", output_loading_info=True, **options
+        )
+        prefix = {"add_prefix_space": True} if model.config.model_type in ("roberta", "longformer", "big_bird") else {}
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options, **prefix)
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise DataError(name, f"is not a whole masked LM: {len(missing)} weights are missing ({', '.join(missing[:3])})", remedy=_HEAD)
+    _check_fit(name, model, tokenizer)
+    return model.eval(), tokenizer
+
+
+_HEAD = "An encoder has to be saved with its masked-LM head (AutoModelForMaskedLM)"
+
+
+def check_folder(folder: Path) -> None:
+    """Raises `DataError` unless there is a config and safetensors weights."""
+    if not folder.is_dir():
+        raise DataError(folder, "no such encoder folder", remedy="Name a folder that AutoModelForMaskedLM opens, or a hub name")
+    if not (folder / "config.json").is_file():
+        raise DataError(folder, "has no config.json, so it is no encoder")
+    if not any(folder.glob("*.safetensors")):
+        found = ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")])) or "no weights at all"
+        remedy = "raxalign unpickles nothing: load it in transformers and save_pretrained it again"
+        raise DataError(folder, f"has no *.safetensors ({found})", remedy=remedy)
+
+
+def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
+    """The tokenizer is a fast one, and every piece of it has an embedding."""
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise DataError(name, "its tokenizer has no fast form (tokenizer.json)", remedy="Words are mapped to pieces by it; convert the tokenizer")
+    rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
+    if pieces > rows:
+        raise DataError(name, f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings", remedy="The two are not of one encoder")
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns what transformers raises on a bad folder or an unreachable hub into the user's errors."""
+    try:
+        yield
+    except RaxalignError:
+        raise
+    except (ConnectionError, TimeoutError) as error:
+        raise TransientError(f"{name}: the hub does not answer ({first_line(error)})") from error
+    except OSError as error:
+        if looks_like_path(name):
+            raise DataError(name, first_line(error)) from error
+        if any(sign in str(error) for sign in ("connect", "offline", "resolve", "timed out", "cached")):
+            text = f"{name}: the hub cannot be reached and its cache has not this encoder ({first_line(error)}). Go online, or name a folder"
+            raise TransientError(text) from error
+        raise DataError(name, first_line(error), remedy="Is it a folder? Then write ./name; else a hub name with safetensors weights") from error
+    except (ValueError, KeyError, RuntimeError) as error:
+        raise DataError(name, f"is no masked LM that transformers can open ({first_line(error)})") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars and no reports of weights from transformers; what is wrong is raised."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
+    """A folder that `AutoModel`, `AutoModelForMaskedLM` and `AutoTokenizer` open."""
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)

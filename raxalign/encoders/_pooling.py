@@ -1,0 +1,61 @@
+"""From the vectors of pieces to the vectors of words, without a loop over words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from raxalign.encoders.base import Pooling
+
+
+@dataclass(frozen=True)
+class WordIndex:
+    """Where the words of a batch lie among its pieces (flattened, row after row): the piece k of ``pieces_P`` belongs to word ``owners_P[k]``
+    of ``size``; words that have a piece are ``words_M`` (ascending), with ``counts_M`` pieces each. A word's pieces are adjacent.
+    """
+
+    pieces_P: torch.Tensor
+    owners_P: torch.Tensor
+    words_M: torch.Tensor
+    counts_M: torch.Tensor
+    size: int
+
+    def present(self) -> torch.Tensor:
+        """Whether each word has a piece, (N,)."""
+        present_N = torch.zeros(self.size, dtype=torch.bool, device=self.words_M.device)
+        present_N[self.words_M] = True
+        return present_N
+
+
+def index_words(words_BT: np.ndarray, counts: Sequence[int], device: torch.device | str) -> WordIndex:
+    """The index of a batch: `words_BT` maps pieces to words in their row (-1: none), `counts` is the number of words of each row.
+
+    Word w of row b becomes word ``sum(counts[:b]) + w``.
+    """
+    starts_B = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    flat = words_BT.reshape(-1)
+    pieces_P = np.flatnonzero(flat >= 0)
+    owners_P = flat[pieces_P] + starts_B[pieces_P // max(words_BT.shape[1], 1)]
+    words_M, counts_M = np.unique(owners_P, return_counts=True)
+    pieces, owners, words, sizes = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (pieces_P, owners_P, words_M, counts_M))
+    return WordIndex(pieces, owners, words, sizes, int(starts_B[-1]))
+
+
+def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> torch.Tensor:
+    """Vectors of the words of a batch, (N, H); words without a piece are zero. Gradient flows."""
+    flat_PH = states_BTH.reshape(-1, states_BTH.shape[-1])[index.pieces_P]
+    vectors_NH = flat_PH.new_zeros(index.size, flat_PH.shape[-1])
+    if pooling in ("first", "last"):
+        ends_M = index.counts_M.cumsum(0)
+        chosen_M = ends_M - index.counts_M if pooling == "first" else ends_M - 1
+        return vectors_NH.index_copy(0, index.words_M, flat_PH[chosen_M])
+    if pooling not in ("mean", "sum"):
+        raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
+    vectors_NH = vectors_NH.index_add(0, index.owners_P, flat_PH)
+    if pooling == "mean":
+        sizes_N = vectors_NH.new_ones(index.size).index_copy(0, index.words_M, index.counts_M.to(vectors_NH.dtype))
+        vectors_NH = vectors_NH / sizes_N[:, None]
+    return vectors_NH
