@@ -1,0 +1,90 @@
+"""What travels to workers: where the plan and the storage are, and what a worker may use. Small, plain, and the same for all trials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import fsspec
+
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.stages import Workshop
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.key import digest
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Job:
+    """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's share, `workers` those of a training trial;
+    `max_failures` is how often a lost worker is replaced.
+    """
+
+    root: str
+    plan: str
+    workers: int = 1
+    threads: int = 1
+    gpus: float = 0.0
+    max_failures: int = 2
+
+    @property
+    def local(self) -> Path:
+        """A folder for checkpoints and downloads: in the storage where that is a file system, else in the user's cache."""
+        if "://" not in self.root:
+            return Path(self.root)
+        return Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(self.root)[:16]
+
+
+def write_plan(plan: Plan, root: str) -> str:
+    """Put the plan into the storage, where every worker finds it; returns its place."""
+    text = plan.to_json()
+    place = f"{root}/plans/{digest(text)[:32]}.json"
+    filesystem, path = fsspec.url_to_fs(place)
+    filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+    partial = f"{path}.{os.getpid()}"
+    filesystem.pipe_file(partial, text.encode())
+    filesystem.mv(partial, path)
+    return place
+
+
+@cache
+def read_plan(place: str) -> Plan:
+    """The plan at a place, read once in a process."""
+    with fsspec.open(place, "rb") as file:
+        return Plan.from_json(file.read().decode())
+
+
+def set_threads(threads: int) -> None:
+    """Hold this process to its share of the cores: several processes with a full set of threads each slow one another tenfold."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
+        os.environ[name] = "false" if name.startswith("TOKENIZERS") else str(threads)
+
+
+def open_workshop(
+    job: Job,
+    *,
+    report: Callable[[Mapping[str, float], int], None] | None = None,
+    announce: Callable[[Stage, float], None] | None = None,
+    trains: bool = True,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Workshop:
+    """The workshop of this process; `trains` is False for work without torch."""
+    set_threads(job.threads)
+    runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
+    if trains:
+        import torch
+
+        torch.set_num_threads(job.threads)
+        runtime = replace(runtime, device="cuda" if job.gpus and torch.cuda.is_available() else "cpu")
+    if report is not None:
+        runtime = replace(runtime, report=report)
+    workshop = Workshop(read_plan(job.plan), ArtifactStore(job.root), Ledger(job.root), runtime, job.local)
+    if announce is not None:
+        workshop.announce = announce
+    return workshop

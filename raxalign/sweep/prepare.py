@@ -1,0 +1,96 @@
+"""Shared stages as Ray remote calls: each missing one once, in the order of their dependencies, in parallel where they can."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from raxalign.errors import RaxalignError
+from raxalign.plan.plan import Plan
+from raxalign.stages import TRAINED
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.job import Job, open_workshop
+from raxalign.sweep.observer import Observer
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a remote call tells: the key, seconds where it made something, and the message of an error with its traceback."""
+
+    key: str
+    seconds: float | None = None
+    error: str | None = None
+    trace: str = ""
+
+
+def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore) -> list[str]:
+    """The keys of shared stages that pending evaluations need and the storage lacks, inputs first.
+
+    All data and encoders count as shared; an aligned encoder or a task's training does where several trials need it. Data that is there
+    is verified, so that a damaged artifact is made again before anybody reads it.
+    """
+    users = plan.users()
+    wanted = []
+    for key in plan.closure(pending):
+        stage = plan.stages[key]
+        if stage.inline or stage.kind == "evaluation" or (stage.kind in TRAINED and users.get(key, 0) < 2):
+            continue
+        present = store.has(stage.kind, key) and (stage.kind in TRAINED or store.verify(stage.kind, key))
+        if not present:
+            wanted.append(key)
+    return wanted
+
+
+def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[str, Made]:
+    """Make the stages; returns those that failed, by key. A stage whose input failed is not tried."""
+    calls: dict[str, Any] = {}
+    for key in keys:
+        stage = plan.stages[key]
+        before = [calls[entry] for entry in plan.closure(list(stage.inputs.values())) if entry in calls]
+        trains = stage.kind in TRAINED or stage.kind == "encoder"
+        remote = _make_stage.options(num_cpus=job.threads, num_gpus=job.gpus if trains else 0, max_retries=job.max_failures)
+        calls[key] = remote.remote(job, key, trains, *before)
+    failed: dict[str, Made] = {}
+    waiting = {call: key for key, call in calls.items()}
+    while waiting:
+        done, _ = ray.wait(list(waiting), num_returns=1)
+        key = waiting.pop(done[0])
+        made = _result(done[0], key)
+        if made.error is not None:
+            failed[key] = made
+        observer.stage_finished(plan.stages[key], made.seconds, made.error)
+    return failed
+
+
+def _result(call: Any, key: str) -> Made:
+    try:
+        made: Made = ray.get(call)
+    except ray.exceptions.RayError as error:
+        return Made(key, error=f"the worker was lost: {error}")
+    return made
+
+
+@ray.remote
+def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
+    """Make one stage on a worker. Errors that the user can mend come back as messages; only lost workers are retried by Ray."""
+    broken = next((made for made in before if made.error is not None), None)
+    if broken is not None:
+        return Made(key, error=broken.error, trace=broken.trace)
+    start = time.monotonic()
+    try:
+        open_workshop(job, trains=trains).ensure(key)
+    except RaxalignError as error:
+        return Made(key, error=str(error))
+    except Exception as error:  # noqa: BLE001 a bug in one stage fails the trials that need it, not the grid
+        return Made(key, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
+    return Made(key, seconds=time.monotonic() - start)
+
+
+def failed_inputs(plan: Plan, failed: Mapping[str, Made], evaluations: list[str]) -> Made | None:
+    """The failure that keeps these evaluations from running, if there is one."""
+    return next((failed[key] for key in plan.closure(evaluations) if key in failed), None)

@@ -1,0 +1,145 @@
+"""The sweep: plan minus ledger, shared stages first, then trials through Ray Tune, which gets only their keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray import tune
+
+from raxalign.catalog import catalog
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.cluster import DRIVER, check_fits, concurrency, connect, node_resources
+from raxalign.sweep.job import Job
+from raxalign.sweep.observer import Observer
+from raxalign.sweep.prepare import failed_inputs, missing_stages, prepare
+from raxalign.sweep.trial import run_group, run_inline
+
+SHARD = 500  # trials in one Tuner: its bookkeeping grows with their number
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How a grid ended: trials done now, done before, and failed (trial key -> message)."""
+
+    done: int
+    cached: int
+    failed: dict[str, str]
+
+
+def pending_trials(plan: Plan, ledger: Ledger) -> list[Trial]:
+    """The trials of which some evaluation is not in the ledger, in the order of the plan."""
+    there = ledger.keys()
+    return [trial for trial in plan.trials if not there.issuperset(trial.evaluations.values())]
+
+
+def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = None) -> Summary:
+    """Run what the ledger lacks. Raises `ResourceError` before anything starts where the cluster can never give what a trial asks for."""
+    ledger, store = Ledger(job.root), ArtifactStore(job.root)
+    pending = pending_trials(plan, ledger)
+    cached = len(plan.trials) - len(pending)
+    store.sweep_temporaries()
+    grouped = [trial for trial in pending if job.workers > 1 and _trains(plan, trial)]
+    connect(address, dashboard=bool(grouped))
+    try:
+        nodes = node_resources()
+        check_fits(job, nodes, training=bool(grouped))
+        wanted = [key for trial in pending for key in trial.evaluations.values()]
+        stages = missing_stages(plan, wanted, store)
+        observer.grid_started(plan, len(pending), cached, len(stages))
+        broken = prepare(plan, stages, job, observer)
+        failed: dict[str, str] = {}
+        runnable = []
+        for trial in pending:
+            ledger.clear_failure(trial.key)
+            reason = failed_inputs(plan, broken, list(trial.evaluations.values()))
+            if reason is None:
+                runnable.append(trial)
+                continue
+            failed[trial.key] = reason.error or ""
+            ledger.fail(trial.key, {"message": reason.error, "trace": reason.trace})
+            observer.trial_finished(trial, reason.error)
+        in_group = {trial.key for trial in grouped}
+        inline = [trial for trial in runnable if trial.key not in in_group]
+        failed |= _sweep(plan, inline, job, observer, run_inline, concurrency(job, nodes, training=False))
+        failed |= _sweep(plan, [t for t in runnable if t.key in in_group], job, observer, run_group, concurrency(job, nodes, training=True))
+    finally:
+        ray.shutdown()
+    observer.grid_finished(len(failed))
+    return Summary(done=len(pending) - len(failed), cached=cached, failed=failed)
+
+
+def _trains(plan: Plan, trial: Trial) -> bool:
+    """Whether a trial has training that several workers can share: its method changes weights, or a task trains."""
+    stage = plan.stages[trial.aligned]
+    kind = catalog("methods")[stage.maker]
+    method = kind(kind.Params.model_validate_json(stage.locations["params"]))
+    return bool(method.effect().weights) or any("trained" in plan.stages[key].inputs for key in trial.evaluations.values())
+
+
+def _sweep(
+    plan: Plan, trials: list[Trial], job: Job, observer: Observer, function: Callable[[dict[str, Any], Job], None], at_once: int
+) -> dict[str, str]:
+    """Run trials of one class of resources; returns the failures, by trial key."""
+    failed: dict[str, str] = {}
+    for first in range(0, len(trials), SHARD):
+        failed |= _tune(plan, trials[first : first + SHARD], job, observer, function, at_once)
+    return failed
+
+
+def _tune(
+    plan: Plan, trials: list[Trial], job: Job, observer: Observer, function: Callable[[dict[str, Any], Job], None], at_once: int
+) -> dict[str, str]:
+    grouped = function is run_group
+    resources = {DRIVER: 1} if grouped else {"cpu": job.threads, **({"gpu": job.gpus} if job.gpus else {})}
+    watch = _Watch(plan, observer, Ledger(job.root))
+    tuner = tune.Tuner(
+        tune.with_resources(tune.with_parameters(function, job=job), resources),
+        param_space={"trial": tune.grid_search([trial.key for trial in trials])},
+        tune_config=tune.TuneConfig(
+            max_concurrent_trials=at_once,
+            reuse_actors=not grouped,
+            trial_name_creator=lambda trial: f"{plan.by_key[trial.config['trial']].method}-{trial.config['trial'][:12]}",
+            trial_dirname_creator=lambda trial: trial.config["trial"][:16],
+        ),
+        run_config=tune.RunConfig(
+            name=f"{plan.name}-{time.time_ns()}",
+            storage_path=f"{job.root}/ray",
+            failure_config=tune.FailureConfig(max_failures=job.max_failures),
+            callbacks=[watch],
+            verbose=0,
+        ),
+    )
+    tuner.fit()
+    return watch.failed
+
+
+class _Watch(tune.Callback):  # type: ignore[misc]
+    """Hears from Tune and tells the observer."""
+
+    def __init__(self, plan: Plan, observer: Observer, ledger: Ledger) -> None:
+        self._plan, self._observer, self._ledger = plan, observer, ledger
+        self.failed: dict[str, str] = {}
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        self._observer.trial_started(self._plan.by_key[trial.config["trial"]])
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        self._finish(trial.config["trial"], (trial.last_result or {}).get("error") or None)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        key = trial.config["trial"]
+        message = f"the worker was lost, also after retries ({trial.status})"
+        self._ledger.fail(key, {"message": message, "trace": str(trial.get_error() or "")})
+        self._finish(key, message)
+
+    def _finish(self, key: str, error: str | None) -> None:
+        if error is not None:
+            self.failed[key] = error
+        self._observer.trial_finished(self._plan.by_key[key], error)
