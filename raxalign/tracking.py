@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fsspec
-
 from raxalign.analysis.cells import Cell, cells
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
@@ -27,52 +25,13 @@ from raxalign.plan.trial import Trial
 from raxalign.provenance import commit
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
 
-FLUSH_SECONDS = 20.0
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
 
 
 class TrackingError(RaxalignError):
     """The tracking server does not answer; results are safe in the ledger, and `raxalign sync` brings them later."""
-
-
-class Spool:
-    """Training curves of one trial, kept in the storage until they are brought to MLflow. Written by workers, without mlflow."""
-
-    def __init__(self, root: str, trial: str) -> None:
-        self._folder = f"{root}/spool/{trial}"
-        self._points: list[list[float | str]] = []
-        self._flushed = time.monotonic()
-
-    def report(self, metrics: Mapping[str, float], step: int) -> None:
-        """Keep some values of a step; written every twenty seconds."""
-        now = int(time.time() * 1000)
-        self._points += [[name, float(value), step, now] for name, value in metrics.items()]
-        if time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is kept as one file of its own (object stores cannot append)."""
-        self._flushed = time.monotonic()
-        if not self._points:
-            return
-        filesystem, folder = fsspec.url_to_fs(self._folder)
-        filesystem.makedirs(folder, exist_ok=True)
-        name = f"{folder}/{time.time_ns()}-{os.getpid()}"
-        filesystem.pipe_file(f"{name}.part", json.dumps({"node": socket.gethostname(), "points": self._points}).encode())
-        filesystem.mv(f"{name}.part", f"{name}.json")
-        self._points = []
-
-    def read(self) -> list[tuple[str, float, int, int]]:
-        """All points (name, value, step, milliseconds), the last of each name and step (a repeated stretch of training replaces the first)."""
-        filesystem, folder = fsspec.url_to_fs(self._folder)
-        if not filesystem.exists(folder):
-            return []
-        last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
-        for path in sorted(filesystem.glob(f"{folder}/*.json")):
-            for name, value, step, moment in json.loads(filesystem.cat_file(path))["points"]:
-                last[name, step] = (name, value, step, moment)
-        return sorted(last.values(), key=lambda point: (point[0], point[2]))
 
 
 @dataclass(frozen=True)

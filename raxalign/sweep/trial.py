@@ -13,8 +13,8 @@ from ray.tune.integration.ray_train import TuneReportCallback
 from raxalign.errors import RaxalignError, TransientError
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, open_workshop
-from raxalign.tracking import Spool
 
 
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
