@@ -33,7 +33,8 @@ class TaskNeeds:
 class TaskInputs:
     """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset)
     and the folder of seen word types (``types.arrow``, columns src and tgt); `files`, name -> language -> path, the pivot's under
-    its own code; `downloads`, a folder for fetched data."""
+    its own code; `downloads`, a folder for fetched data.
+    """
 
     pivot: str
     heldout: Mapping[str, Path] = field(default_factory=dict)
