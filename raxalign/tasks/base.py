@@ -105,6 +105,10 @@ class Task(ABC):
         """Outside data that is read for one language (the pivot included), name -> source."""
         return {}
 
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
+        """Resolve remote data of one language: source name -> revision or digest."""
+        return {}
+
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Faults that only the languages show (a training path with ``{lang}`` in a zero-shot setting), as messages."""
         return []

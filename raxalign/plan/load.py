@@ -1,0 +1,119 @@
+"""Opening a grid file for any command: read, resolve where its storage is, expand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raxalign.catalog import catalog
+from raxalign.config.grid import load
+from raxalign.config.lock import Lock
+from raxalign.config.run import effective
+from raxalign.errors import RaxalignError, StorageError
+from raxalign.plan.expand import expand
+from raxalign.plan.identity import Identity
+from raxalign.plan.plan import Plan
+from raxalign.store.digests import FileDigests
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid
+    from raxalign.config.run import RunConfig
+    from raxalign.plan.trial import Trial
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A grid file that was read, how it is run, and its plan."""
+
+    grid: Grid
+    run: RunConfig
+    plan: Plan
+
+    @property
+    def root(self) -> str:
+        """The storage root."""
+        return self.run.storage
+
+
+def open_grid(path: Path, *, storage: str | None = None, address: str | None = None, workers: int | None = None) -> Opened:
+    """Read a grid file and expand it; flags come before the environment, and that before the file's `run`."""
+    grid = load(path)
+    run = effective(grid.run, storage=storage, address=address, workers=workers, environ=os.environ)
+    return Opened(grid, run, _expand(grid, run.storage))
+
+
+def _expand(grid: Grid, root: str) -> Plan:
+    digests = FileDigests(root)
+    try:
+        return expand(grid, Identity(digests.of, Lock.load(grid.path).get))
+    except StorageError:  # a storage that cannot be written can still be planned for: digests are then not remembered
+        return expand(grid, Identity(locked=Lock.load(grid.path).get))
+
+
+def resolve(opened: Opened, downloads: Path) -> Opened:
+    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does nothing where all is resolved."""
+    if not opened.plan.unresolved:
+        return opened
+    grid, wanted = opened.grid, set(opened.plan.unresolved)
+    lock = Lock.load(grid.path)
+    for found in _fetched(grid, downloads):
+        for name, revision in found.items():
+            if name in wanted:
+                lock = lock.with_(name, revision)
+                lock.save()
+    plan = _expand(grid, opened.root)
+    if plan.unresolved:
+        raise RaxalignError(f"{grid.path}: could not resolve {', '.join(plan.unresolved)}: pin it in the grid file (`revision` or `sha256`)")
+    return Opened(grid, opened.run, plan)
+
+
+def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
+    found = []
+    for spec in grid.encoders:
+        found.append(catalog("encoders")[spec.kind](spec.params).fetch())
+    for lang in grid.languages:
+        corpus = grid.corpus_for(lang)
+        found.append(catalog("corpora")[corpus.kind](corpus.params).fetch(lang, grid.pivot, downloads))
+    for task in grid.tasks:
+        plugin = catalog("tasks")[task.kind](task.params)
+        found += [plugin.fetch(lang, grid.pivot, downloads) for lang in (*grid.languages, grid.pivot)]
+    return found
+
+
+def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> Plan:
+    """A part of a plan: trials for which every ``name=value`` of `only` (comma-separated) holds, at most `limit` of them."""
+    trials = list(plan.trials)
+    for condition in (only or "").split(","):
+        name, equals, value = (part.strip() for part in condition.partition("="))
+        if not name:
+            continue
+        if not equals:
+            raise RaxalignError(f"--only {condition!r}: write name=value, for example method=finetune")
+        known = {"method", "kind", "encoder", "language", "sentences", "seed", *(key for trial in plan.trials for key in trial.params)}
+        if name not in known:
+            raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
+        trials = [trial for trial in trials if value in _facts(trial).get(name, ())]
+    if limit is not None:
+        trials = trials[:limit]
+    if not trials:
+        raise RaxalignError("no trial is selected")
+    return plan.only(iter(trials))
+
+
+def _facts(trial: Trial) -> dict[str, tuple[str, ...]]:
+    """What `--only` can ask about a trial: name -> the values that match."""
+    facts = {
+        "method": trial.method,
+        "kind": trial.kind,
+        "encoder": trial.encoder,
+        "sentences": trial.sentences,
+        "seed": trial.seed,
+        **trial.params,
+    }
+    return {
+        "language": trial.languages,
+        **{name: (str(value), f"{value:g}" if isinstance(value, float) else str(value)) for name, value in facts.items()},
+    }

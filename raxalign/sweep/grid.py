@@ -1,0 +1,118 @@
+"""The main job: a grid file in, every result in the ledger and in MLflow. Imports Ray only when something is left to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from raxalign.plan.load import Opened
+from raxalign.plan.plan import Plan
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.key import digest
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.observer import Observer, Several
+from raxalign.sweep.progress import Progress
+from raxalign.tracking import Target, Tracker, TrackingError, default_uri, sync
+
+if TYPE_CHECKING:
+    from raxalign.plan.trial import Trial
+    from raxalign.sweep.job import Job
+    from raxalign.sweep.tuner import Summary
+
+
+class _Tracked(Observer):
+    """Tells the tracker what Tune does."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    def trial_started(self, trial: Trial) -> None:
+        """A run begins."""
+        self._tracker.start(trial)
+
+    def trial_finished(self, trial: Trial, error: str | None) -> None:
+        """A run ends."""
+        self._tracker.finish(trial, error)
+
+
+def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
+    """Run what is missing of a plan; returns how it ended and what the user should be told."""
+    from raxalign.sweep.job import Job, write_plan
+    from raxalign.sweep.tuner import run_grid
+
+    settings, root = opened.run, opened.root
+    ArtifactStore(root).check_writable()
+    gpus = settings.gpus_per_worker
+    job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures)
+    target = target_of(opened, job.local)
+    progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
+    _interrupt_twice()
+    try:
+        summary = run_grid(plan, job, Several([progress, _Tracked(tracker)]), address=settings.address)
+    except BaseException:
+        progress.stop()
+        tracker.abandon()
+        raise
+    message = tracker.close(len(summary.failed))
+    if message is None:
+        _mark_synced(plan, target, job.local)
+    return summary, [message] if message else []
+
+
+def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
+    """Bring to MLflow what an earlier, killed driver has left behind; nothing is imported where all was brought."""
+    target = target_of(opened, local)
+    if _marker(target, plan, local).exists():
+        return []
+    try:
+        sync(plan, target)
+    except TrackingError as error:
+        return [str(error)]
+    _mark_synced(plan, target, local)
+    return []
+
+
+def target_of(opened: Opened, local: Path) -> Target:
+    """Where the runs of a grid go."""
+    return Target(opened.run.tracking_uri or default_uri(opened.root, local), opened.root, opened.grid.text_of_file)
+
+
+def _marker(target: Target, plan: Plan, local: Path) -> Path:
+    """A file that says that a plan's results are all in one tracking store."""
+    name = digest([target.uri, plan.name, sorted(trial.key for trial in plan.trials), sorted(k for t in plan.trials for k in t.evaluations.values())])
+    return local / "tracked" / name[:32]
+
+
+def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
+    ledger = Ledger(target.root)
+    if not all(ledger.has(key) for trial in plan.trials for key in trial.evaluations.values()):
+        return
+    marker = _marker(target, plan, local)
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.write_text(json.dumps({"grid": plan.name, "uri": target.uri}))
+
+
+def _interrupt_twice() -> None:
+    """The first Ctrl-C ends the grid cleanly; a second one ends the process at once."""
+
+    def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        os._exit(130)
+
+    def first(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        signal.signal(signal.SIGINT, again)
+        sys.stderr.write("\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n")
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, first)
+
+
+def job_folder(root: str) -> Path:
+    """The machine's own folder of a storage (see `Job.local`)."""
+    from raxalign.sweep.job import Job
+
+    return Job(root, "").local

@@ -1,0 +1,117 @@
+"""What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from raxalign.plan.results import trial_rows
+from raxalign.sweep.observer import Observer
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+    from raxalign.plan.trial import Trial
+    from raxalign.store.ledger import Ledger
+
+
+def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
+    """A trial in a few words: method, its axes, languages, sentences, seed."""
+    words = [trial.method, *(f"{name}={trial.params[name]}" for name in axes if name in trial.params), "+".join(trial.languages)]
+    words += [f"{name} {value:,}" for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None]
+    return " ".join(words)
+
+
+class Progress(Observer):
+    """Counts what happens, estimates the time left, remembers the best cell so far, and shows it."""
+
+    def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
+        self._ledger, self._console = ledger, console or Console(stderr=True)
+        self._live: Live | None = None
+        self._plan: Plan | None = None
+        self._running: dict[str, float] = {}
+        self._total = self._done = self._failed = self._cached = self._stages = self._stages_done = 0
+        self._started = time.monotonic()
+        self._trials_from: float | None = None
+        self._best: tuple[float, str] | None = None
+
+    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        """Begin to show."""
+        self._plan, self._total, self._cached, self._stages = plan, pending, cached, stages
+        self._say(f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make")
+        if self._console.is_terminal:
+            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=2, transient=True)
+            self._live.start()
+
+    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
+        """Count a shared stage."""
+        self._stages_done += 1
+        what = " ".join(str(part) for part in (stage.kind, stage.maker, stage.params.get("lang", ""), stage.params.get("sentences", "")) if part)
+        outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
+        self._say(f"[{self._stages_done}/{self._stages}] {what}: {outcome}")
+
+    def trial_started(self, trial: Trial) -> None:
+        """Count a trial as running."""
+        self._trials_from = self._trials_from or time.monotonic()
+        self._running[trial.key] = time.monotonic()
+
+    def trial_finished(self, trial: Trial, error: str | None) -> None:
+        """Count a trial as done or failed."""
+        started = self._running.pop(trial.key, None)
+        self._done += error is None
+        self._failed += error is not None
+        axes = self._plan.axes.get(trial.method, ()) if self._plan else ()
+        score = self._score(trial) if error is None else None
+        seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
+        outcome = f"failed: {error}" if error else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
+        self._say(f"{self._done + self._failed}/{self._total} {describe(trial, axes)}: {outcome}{seconds}{self._time_left()}")
+        if score and (self._best is None or score[0] > self._best[0]):
+            self._best = (score[0], f"{describe(trial, axes)} ({score[1]})")
+
+    def grid_finished(self, failed: int) -> None:
+        """End the display with a line that stays."""
+        self.stop()
+        self._say(f"{self._done} done, {failed} failed, {self._cached} cached in {time.monotonic() - self._started:.0f} s")
+
+    def stop(self) -> None:
+        """End the live display."""
+        if self._live:
+            self._live.stop()
+            self._live = None
+
+    def _score(self, trial: Trial) -> tuple[float, str] | None:
+        """The first value of a trial's first task on its test side, with its name."""
+        records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)])
+        for row in trial_rows(trial, records):
+            if not row["metric"].endswith(("_pairs", "_stderr")):
+                return row["value"], f"{row['task']}/{row['lang']}/{row['metric']}"
+        return None
+
+    def _time_left(self) -> str:
+        ended = self._done + self._failed
+        if not ended or self._trials_from is None or ended >= self._total:
+            return ""
+        left = (time.monotonic() - self._trials_from) / ended * (self._total - ended)
+        return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
+
+    def _say(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+    def _render(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_row(
+            Text(f"{self._done + self._cached} done", "green"),
+            f"{len(self._running)} running",
+            Text(f"{self._failed} failed", "red" if self._failed else ""),
+            f"{self._cached} cached",
+            f"stages {self._stages_done}/{self._stages}",
+            self._time_left().removeprefix(", "),
+        )
+        if self._best:
+            table.add_row(f"best so far: {self._best[0]:.4f}", self._best[1])
+        return table
