@@ -1,0 +1,251 @@
+"""Retrieval on planted vectors, all counts worked by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import pyarrow as pa
+import pytest
+import torch
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.errors import DataError
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.retrieval import Retrieval
+from raxalign.train.runtime import Runtime
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("src", pa.list_(pa.string())),
+        ("tgt", pa.list_(pa.string())),
+        ("src_links", pa.list_(pa.int32())),
+        ("tgt_links", pa.list_(pa.int32())),
+    ]
+)
+
+
+class Planted(Encoder):
+    """An encoder whose words have the vectors that a table gives them; words that it has no vector for are absent."""
+
+    family = "static"
+    hidden_size, n_layers, device = 4, 1, "cpu"
+
+    def __init__(self, table):
+        self.table = table
+
+    def save(self, folder):
+        raise NotImplementedError
+
+    def iter_words(self, sentences, lang, *, layers, pooling):
+        for i, sentence in enumerate(sentences):
+            found = [self.table.get((lang, tuple(sentence), j)) for j in range(len(sentence))]
+            vectors = torch.tensor([v or (0.0,) * 4 for v in found]).reshape(-1, 1, 4).repeat(1, len(layers), 1)
+            yield [i], WordVectors(vectors, [0, len(sentence)], torch.tensor([v is not None for v in found], dtype=torch.bool))
+
+
+def axis(i, weight=1.0, other=None):
+    vector = [0.0] * 4
+    vector[i] = weight
+    if other is not None:
+        vector[other] = 1.0
+    return tuple(vector)
+
+
+# id, source, target, links
+ROWS = [
+    (7, ["der", "Hund", "Rex"], ["the", "dog", "Rex"], [(0, 0), (1, 1), (2, 2)]),
+    (9, ["Hund", "!"], ["hound", "!"], [(0, 0)]),
+]
+TABLE = {
+    ("de", ("der", "Hund", "Rex"), 0): axis(0),
+    ("de", ("der", "Hund", "Rex"), 1): axis(1),
+    ("de", ("der", "Hund", "Rex"), 2): axis(2),
+    ("de", ("Hund", "!"), 0): axis(1, 3.0, 0),
+    ("de", ("Hund", "!"), 1): axis(3),
+    ("en", ("the", "dog", "Rex"), 0): axis(0),
+    ("en", ("the", "dog", "Rex"), 1): axis(3),  # nearest to the exclamation mark, which nothing links
+    ("en", ("the", "dog", "Rex"), 2): axis(2),
+    ("en", ("hound", "!"), 0): axis(1, 2.0, 0),
+    ("en", ("hound", "!"), 1): axis(3, 1.0, 2),
+}
+
+
+def artifact(folder, dev, test):
+    for name, rows in (("dev", dev), ("data", test)):
+        if rows is None:
+            continue
+        with DatasetWriter(folder / name, SCHEMA, {}) as writer:
+            links = [row[3] for row in rows]
+            writer.write(
+                {
+                    "id": [r[0] for r in rows],
+                    "src": [r[1] for r in rows],
+                    "tgt": [r[2] for r in rows],
+                    "src_links": [[a for a, _ in ls] for ls in links],
+                    "tgt_links": [[b for _, b in ls] for ls in links],
+                }
+            )
+    return folder
+
+
+def seen(folder, pairs):
+    folder.mkdir(exist_ok=True)
+    table = pa.table({"src": pa.array([a for a, _ in pairs], pa.string()), "tgt": pa.array([b for _, b in pairs], pa.string())})
+    with pa.ipc.new_file(str(folder / "types.arrow"), table.schema) as file:
+        file.write_table(table)
+    return folder
+
+
+def run(tmp_path, *, rows=ROWS, dev=None, known=(("der", "the"),), table=TABLE, transforms=(), languages=("de",), **params):
+    inputs = TaskInputs(
+        pivot="en",
+        heldout={lang: artifact(tmp_path / f"pairs-{lang}", dev, rows) for lang in languages},
+        seen={lang: seen(tmp_path / f"seen-{lang}", known) for lang in languages},
+    )
+    params = {"measure": "cosine", **params}
+    aligned = AlignedEncoder(Planted(table), transforms)
+    return Retrieval(Retrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
+
+
+def values(outcome, split="test", lang="de-en"):
+    return {s.metric: s.value for s in outcome.scores if s.split == split and s.lang == lang}
+
+
+def test_all_values_by_hand(tmp_path):
+    """Links: der-the right both ways (seen); Hund-dog wrong both ways; Rex-Rex right (identical); Hund-hound right both ways.
+
+    To the pivot, `Hund` (row 1) is nearest to `hound`, not to `dog`; from it, `dog` is nearest to `!`.
+    """
+    found = values(run(tmp_path))
+    # unseen, not identical: Hund-dog, Hund-hound
+    assert found["contextual_accuracy_pairs"] == 2
+    assert found["contextual_accuracy_to_pivot"] == found["contextual_accuracy_from_pivot"] == found["contextual_accuracy"] == 0.5
+    # with seen ones: der-the too
+    assert found["contextual_accuracy_all_pairs"] == 3
+    assert found["contextual_accuracy_all"] == pytest.approx(2 / 3)
+    # first of each query's type: to the pivot `Hund` asks once (for dog: wrong); from it dog (wrong) and hound (right)
+    assert found["noncontextual_accuracy_to_pivot"] == 0
+    assert found["noncontextual_accuracy_from_pivot"] == 0.5
+    assert found["noncontextual_accuracy"] == 0.25
+    assert found["noncontextual_accuracy_pairs"] == 2
+    # with seen ones: der (right), Hund (wrong) / the (right), dog (wrong), hound (right)
+    assert found["noncontextual_accuracy_all"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert found["noncontextual_accuracy_all_pairs"] == 3
+
+
+def test_standard_errors_take_sentences_as_units(tmp_path):
+    """Two sentences with one pair each, one wrong, one right, in both directions: u = (-.5/2, .5/2), variance 2 (.0625 + .0625)."""
+    assert values(run(tmp_path))["contextual_accuracy_stderr"] == pytest.approx(math.sqrt(2 * 2 * 0.0625))
+
+
+def test_a_single_sentence_has_no_standard_error(tmp_path):
+    found = values(run(tmp_path, rows=ROWS[:1]))
+    assert "contextual_accuracy" in found
+    assert "contextual_accuracy_stderr" not in found
+
+
+def test_the_first_pair_of_a_type_is_the_first_that_passes_the_filter(tmp_path):
+    found = values(run(tmp_path, known=[("Hund", "dog")]))
+    assert found["noncontextual_accuracy_to_pivot"] == 1.0  # der-the, Hund-hound
+    assert found["noncontextual_accuracy_pairs"] == 2
+
+
+def test_unseen_is_judged_by_cased_forms(tmp_path):
+    assert values(run(tmp_path, known=[("Der", "the"), ("hund", "dog")]))["contextual_accuracy_pairs"] == 3
+
+
+def test_no_pairs_is_no_metric_and_a_note(tmp_path):
+    outcome = run(tmp_path, known=[("der", "the"), ("Hund", "dog"), ("Hund", "hound")])
+    found = values(outcome)
+    assert "contextual_accuracy" not in found
+    assert "noncontextual_accuracy" not in found
+    assert found["contextual_accuracy_all_pairs"] == 3
+    assert [note.split(":")[0] for note in outcome.notes["de-en"]["test"]["absent"]] == ["contextual_accuracy", "noncontextual_accuracy"]
+
+
+@pytest.mark.parametrize("measure", ["csls", "cosine", "dot", "released_cao"])
+def test_no_links_at_all(tmp_path, measure):
+    outcome = run(tmp_path, rows=[(0, ["der"], ["the"], [])], measure=measure)
+    assert values(outcome) == {}
+    assert outcome.predictions.num_rows == 0
+    assert len(outcome.notes["de-en"]["test"]["absent"]) == 4
+
+
+def test_words_that_were_not_read_are_neither_asked_nor_found(tmp_path):
+    table = {key: value for key, value in TABLE.items() if key != ("en", ("hound", "!"), 0)}
+    outcome = run(tmp_path, table=table)
+    counts = outcome.notes["de-en"]["test"]
+    assert (counts["pairs"], counts["pairs_truncated"], counts["candidates_tgt"]) == (4, 1, 4)
+    assert values(outcome)["contextual_accuracy_pairs"] == 1
+    assert "hound" not in outcome.predictions["found"].to_pylist()
+
+
+def test_candidates_are_all_words_unless_linked_ones_are_asked_for(tmp_path):
+    assert "!" in run(tmp_path).predictions["found"].to_pylist()
+    linked = run(tmp_path, candidates="linked")
+    assert "!" not in linked.predictions["found"].to_pylist()
+    assert linked.notes["de-en"]["test"]["candidates_src"] == 4
+
+
+def test_dev_and_test_are_both_kept(tmp_path):
+    outcome = run(tmp_path, dev=ROWS[:1])
+    assert values(outcome, "dev")["contextual_accuracy_pairs"] == 1
+    assert values(outcome, "test")["contextual_accuracy_pairs"] == 2
+    assert set(outcome.predictions["split"].to_pylist()) == {"dev", "test"}
+
+
+def test_transforms_of_the_pivot_follow_the_language(tmp_path):
+    """With the pivot turned for French, German is as before; turned for German, everything points the wrong way."""
+    turn = torch.eye(4)[[1, 2, 3, 0]]
+    plain = values(run(tmp_path))
+    for lang, same in (("fr", True), ("de", False)):
+        found = values(run(tmp_path, transforms=(Transform("en", 1, steps=(Affine(weight=turn),), toward=lang),)))
+        assert (found == plain) is same
+
+
+def test_averages_are_over_languages(tmp_path):
+    table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
+    outcome = run(tmp_path, languages=("de", "fr"), table=table)
+    found = values(outcome, lang="avg")
+    assert found["contextual_accuracy"] == 0.5
+    assert all(metric.endswith(("accuracy", "accuracy_all")) for metric in found)
+    assert not values(run(tmp_path), lang="avg")
+
+
+def test_predictions_recompute_to_the_scores(tmp_path):
+    outcome = run(tmp_path, dev=ROWS[:1])
+    for split in ("dev", "test"):
+        rows = [row for row in outcome.predictions.to_pylist() if row["split"] == split and not row["identical"]]
+        picks = {
+            "contextual_accuracy": [r for r in rows if r["unseen"]],
+            "contextual_accuracy_all": rows,
+            "noncontextual_accuracy": [r for r in rows if r["first_unseen"]],
+            "noncontextual_accuracy_all": [r for r in rows if r["first"]],
+        }
+        for metric, chosen in picks.items():
+            by_direction = defaultdict(list)
+            for row in chosen:
+                gold = (row["id"], row["tgt_position"] if row["direction"] == "to_pivot" else row["src_position"])
+                assert row["correct"] == ((row["found_id"], row["found_position"]) == gold)
+                by_direction[row["direction"]].append(row["correct"])
+            mean = sum(sum(right) / len(right) for right in by_direction.values()) / 2
+            assert values(outcome, split)[metric] == pytest.approx(mean)
+
+
+def test_a_link_beyond_its_sentence_names_the_row(tmp_path):
+    with pytest.raises(DataError, match=r":2: link to word 5 of a sentence of 2 words"):
+        run(tmp_path, rows=[ROWS[0], (9, ["a", "b"], ["c"], [(5, 0)])])
+
+
+def test_what_cannot_change_the_result_is_no_part_of_it():
+    def canonical(**params):
+        return Retrieval(Retrieval.Params(**params)).canonical()
+
+    assert canonical(unseen_in=10) == canonical()
+    assert canonical(measure="cosine", k=3) == canonical(measure="cosine")
+    assert canonical(k=3) != canonical()
+    assert not Retrieval(Retrieval.Params()).has_chance()
