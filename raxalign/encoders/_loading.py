@@ -46,6 +46,23 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
 _HEAD = "An encoder has to be saved with its masked-LM head (AutoModelForMaskedLM)"
 
 
+def hub_revision(name: str) -> str:
+    """The commit of a hub name's main branch now. Raises `TransientError` where the hub cannot be reached, `DataError` where it has no such name."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+
+    try:
+        revision = HfApi().model_info(name, timeout=20).sha
+    except RepositoryNotFoundError as error:
+        raise DataError(name, "the hub has no such encoder", remedy="Is it a folder? Then write ./name") from error
+    except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+        text = f"{name}: the hub cannot be reached to look up its revision ({first_line(error)}). Go online, give `revision`, or name a folder"
+        raise TransientError(text) from error
+    if revision is None:
+        raise TransientError(f"{name}: the hub gives no revision")
+    return revision
+
+
 def check_folder(folder: Path) -> None:
     """Raises `DataError` unless there is a config and safetensors weights."""
     if not folder.is_dir():

@@ -91,12 +91,13 @@ class Encoder(ABC):
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """What building or loading may read: `text`, a folder of text a language (empty unless `needs_text`), `locations` of the `sources`, and
-    `folder`, where a built encoder lies.
+    """What building or loading may read: `text`, a folder of text a language (empty unless `needs_text`), `locations` of the `sources` and
+    their `revisions` (digests, as in the key), and `folder`, where a built encoder lies.
     """
 
     text: Mapping[str, Path] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
+    revisions: Mapping[str, str] = field(default_factory=dict)
     folder: Path | None = None
 
 

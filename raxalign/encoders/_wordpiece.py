@@ -1,0 +1,70 @@
+"""A WordPiece vocabulary of one's own, the same in every process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+UNK = "[UNK]"
+SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
+ALPHABET_SHARE = 4
+"""Of the vocabulary, one part in this many at most is single characters (the most frequent ones)."""
+
+
+def train_wordpiece(sentences: Sequence[Sequence[str]], vocab_size: int, *, lowercase: bool = False) -> Any:
+    """A fast BERT tokenizer whose vocabulary was trained on the sentences; accents are kept, cased unless `lowercase`.
+
+    The trainer of the library numbers continuing characters in the order of a hash table, and breaks ties by number, so that two processes
+    get two vocabularies. The characters are therefore given to it, sorted, as if they were special pieces.
+    """
+    from tokenizers import models, trainers
+
+    counts = Counter(word for sentence in sentences for word in sentence)
+    alphabet = _alphabet(_splitter(lowercase), counts, vocab_size // ALPHABET_SHARE)
+    tokenizer = _splitter(lowercase)
+    tokenizer.model = models.WordPiece(unk_token=UNK)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, min_frequency=2, special_tokens=[*SPECIALS, *alphabet], limit_alphabet=0, show_progress=False
+    )
+    tokenizer.train_from_iterator((" ".join(sentence) for sentence in sentences), trainer, length=len(sentences))
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+    return wrap_vocabulary([piece for piece, _ in pieces], lowercase=lowercase)
+
+
+def _splitter(lowercase: bool) -> Any:
+    """A tokenizer that only normalises and splits, as BERT does."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    tokenizer = Tokenizer(models.WordPiece({UNK: 0}, unk_token=UNK))
+    tokenizer.normalizer = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=False, lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
+    """The most frequent characters, each as what begins a word and as ``##`` what continues one where it was seen so; sorted."""
+    seen: Counter[str] = Counter()
+    for word, count in counts.items():
+        for part, _ in splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(word)):
+            for i, character in enumerate(part):
+                seen["##" + character if i else character] += count
+    initial = {piece.removeprefix("##") for piece in seen}
+    for character in initial:
+        seen[character] += 0
+    frequent = sorted(seen, key=lambda piece: (-seen[piece], piece))[:limit]
+    return sorted(frequent)
+
+
+def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
+    """A fast tokenizer over a vocabulary, in its order, with BERT's splitting and special pieces."""
+    from tokenizers import models, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = _splitter(lowercase)
+    tokenizer.model = models.WordPiece(ids, unk_token=UNK, max_input_chars_per_word=100)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    # Wrapped, not `BertTokenizerFast(vocab_file=...)`, which in transformers 5 forgets all but the special pieces.
+    names = {"unk_token": UNK, "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)

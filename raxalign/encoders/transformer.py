@@ -1,0 +1,66 @@
+"""Masked LMs of the Hugging Face kind: a local folder or a hub name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from raxalign.config.sources import LocalFile, RemoteData, Source
+from raxalign.encoders._loading import check_folder, hub_revision, looks_like_path
+from raxalign.encoders.base import EncoderInputs, EncoderKind
+
+if TYPE_CHECKING:
+    from raxalign.encoders._transformer import TransformerEncoder
+
+_HUB = "encoder"
+_NAMES = ("config.json", "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model")
+_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "sentencepiece*.model", "*.bpe.model")
+
+
+@final
+class Transformer(EncoderKind):
+    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) with safetensors weights. A folder's identity is the content of its files, a
+    hub name's the revision.
+    """
+
+    VERSION: ClassVar[int] = 1
+    family: ClassVar[str] = "transformer"
+
+    class Params(EncoderKind.Params):
+        """`name` is a folder (``/...``, ``./...``, ``../...``, ``~...``, or one that exists) or a hub name; `revision` pins a hub name."""
+
+        name: str
+        revision: str | None = None
+
+    params: Params
+
+    def sources(self) -> Mapping[str, Source]:
+        """The folder's files that matter, or the hub name. Raises `DataError` where the folder is not there or is no encoder."""
+        if not looks_like_path(self.params.name):
+            return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
+        folder = self._folder()
+        check_folder(folder)
+        found = {path for pattern in (*_NAMES, *_PATTERNS) for path in folder.glob(pattern) if path.is_file()}
+        return {path.name: LocalFile(path) for path in sorted(found)}
+
+    def fetch(self) -> Mapping[str, str]:
+        """The commit that the hub name stands for now; empty for folders and where a revision is given."""
+        if looks_like_path(self.params.name) or self.params.revision:
+            return {}
+        return {_HUB: hub_revision(self.params.name)}
+
+    def label(self) -> str:
+        """The folder's own name, or the hub name without its owner."""
+        return Path(self.params.name).name or self.params.name
+
+    def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
+        """The encoder; a hub name is opened at the revision that its key was made of."""
+        from raxalign.encoders._transformer import TransformerEncoder
+
+        if looks_like_path(self.params.name):
+            return TransformerEncoder.from_folder(self._folder(), device=device)
+        return TransformerEncoder.from_folder(self.params.name, self.params.revision or inputs.revisions.get(_HUB), device)
+
+    def _folder(self) -> Path:
+        return Path(self.params.name).expanduser()
