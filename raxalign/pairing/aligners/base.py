@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,12 +15,19 @@ import numpy.typing as npt
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
+_BITS = 16
+_MASK = (1 << _BITS) - 1
+
 
 @dataclass(frozen=True)
 class Links:
     """Links of n sentence pairs in compact form: those of pair i are ``src[offsets[i]:offsets[i + 1]]`` with the same slice of ``tgt``.
 
     `offsets` is int64 (n + 1,), `src` and `tgt` are int32 word positions, 0-based.
+
+    >>> links = Links.of([{(0, 1), (0, 0)}, set(), {(2, 1)}])
+    >>> len(links), links.pair(2), links.take(np.array([2, 0])).src.tolist()
+    (3, {(2, 1)}, [2, 0, 0])
     """
 
     offsets: npt.NDArray[np.int64]
@@ -33,6 +41,60 @@ class Links:
         """The links of sentence pair i."""
         part = slice(self.offsets[i], self.offsets[i + 1])
         return set(zip(self.src[part].tolist(), self.tgt[part].tolist(), strict=True))
+
+    @classmethod
+    def of(cls, pairs: Iterable[Iterable[tuple[int, int]]]) -> Links:
+        """Links from a collection of (source, target) positions for each sentence pair, each sorted."""
+        rows = [sorted(set(links)) for links in pairs]
+        flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
+        return cls(_offsets([len(row) for row in rows]), np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]))
+
+    @classmethod
+    def from_codes(cls, codes: npt.NDArray[np.int64], n: int) -> Links:
+        """The inverse of `codes`, for n sentence pairs; `codes` must be sorted."""
+        bounds = np.arange(n + 1, dtype=np.int64) << (2 * _BITS)
+        offsets = np.searchsorted(codes, bounds).astype(np.int64)
+        return cls(offsets, ((codes >> _BITS) & _MASK).astype(np.int32), (codes & _MASK).astype(np.int32))
+
+    def codes(self) -> npt.NDArray[np.int64]:
+        """One integer a link, ordered by (sentence pair, source, target) and different for different links; positions are below 65,536."""
+        if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) > _MASK:
+            raise ValueError(f"a link's position is above {_MASK}")
+        return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """The sentence pair of each link, int64 (number of links,)."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.offsets))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Links:
+        """The links of the sentence pairs `rows`, in that order."""
+        counts = np.diff(self.offsets)[rows]
+        offsets = _offsets(counts)
+        index = np.arange(offsets[-1], dtype=np.int64) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], counts)
+        return Links(offsets, self.src[index], self.tgt[index])
+
+    def part(self, start: int, stop: int) -> Links:
+        """The links of the sentence pairs from start up to stop; a view."""
+        a, b = self.offsets[start], self.offsets[stop]
+        return Links(self.offsets[start : stop + 1] - a, self.src[a:b], self.tgt[a:b])
+
+    @classmethod
+    def join(cls, parts: Sequence[Links]) -> Links:
+        """The sentence pairs of all parts, one after the other."""
+        counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.offsets) for part in parts)])
+        empty = np.zeros(0, np.int32)
+        return cls(_offsets(counts), np.concatenate([empty, *(p.src for p in parts)]), np.concatenate([empty, *(p.tgt for p in parts)]))
+
+    def digest(self) -> str:
+        """SHA-256 of the links: equal for equal links in equal order, on any machine."""
+        sha = hashlib.sha256()
+        for array, kind in ((self.offsets, "<i8"), (self.src, "<i4"), (self.tgt, "<i4")):
+            sha.update(np.ascontiguousarray(array, kind).data)
+        return sha.hexdigest()
+
+
+def _offsets(counts: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(counts, np.int64))])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,240 @@
+"""The arithmetic of `fast_align`: IBM model 2 with a prior for the diagonal, by expectation maximisation over all cells at once.
+
+A *cell* is a source position with a target position of one sentence pair. Sentence pairs of equal lengths form blocks of shape (n, S, T): n
+pairs, S source and T target words. Each cell holds the number of its word-type pair, in one flat array for all blocks, so that the lexicon is
+one vector, reading it one gather, and counting one `bincount`. Directions differ in the axis over which a block is normalised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Int = TypeVar("Int", np.int64, np.int32)
+
+_BLOCK_CELLS = 1 << 17
+_CHUNK_CELLS = 1 << 22
+_MAPPED_CELLS = 1 << 26
+_TENSION_RANGE = (0.1, 14.0)
+_TENSION_STEPS, _TENSION_RATE = 8, 20.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """One language's words as numbers below `size`: those of sentence i are ``words[offsets[i]:offsets[i] + lengths[i]]``."""
+
+    words: npt.NDArray[np.int32]
+    offsets: Ints
+    lengths: Ints
+    size: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentence pairs `rows` of one shape; their cells begin at `cell`."""
+
+    rows: Ints
+    S: int
+    T: int
+    cell: int
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.rows) * self.S * self.T
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words ``src_of[k]`` and ``tgt_of[k]``."""
+
+    blocks: list[Block]
+    types: npt.NDArray[np.int32]
+    src_of: npt.NDArray[np.int32]
+    tgt_of: npt.NDArray[np.int32]
+
+    def chunks(self) -> Iterator[list[Block]]:
+        """Runs of neighbouring blocks with some millions of cells together."""
+        chunk: list[Block] = []
+        size = 0
+        for block in self.blocks:
+            if chunk and size + block.n_cells > _CHUNK_CELLS:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(block)
+            size += block.n_cells
+        if chunk:
+            yield chunk
+
+
+def positions(side: Side, rows: Ints, length: int) -> Ints:
+    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n, length)."""
+    return side.offsets[rows][:, None] + np.arange(length)
+
+
+def make_cells(src: Side, tgt: Side, work: Path) -> Cells:
+    """Numbers the word-type pairs that stand together in a sentence pair, in order of first occurrence.
+
+    The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
+    """
+    blocks = _blocks(src.lengths, tgt.lengths)
+    n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
+    codes = _array(n_cells, np.int64, work / "codes")
+    types = _array(n_cells, np.int32, work / "types")
+    for block in blocks:
+        s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
+        t = tgt.words[positions(tgt, block.rows, block.T)]
+        codes[block.cell : block.cell + block.n_cells] = (s[:, :, None] * tgt.size + t[:, None, :]).ravel()
+    chunks = [pa.array(codes[start : start + _CHUNK_CELLS]) for start in range(0, n_cells, _CHUNK_CELLS)]
+    encoded = pa.chunked_array(chunks, pa.int64()).dictionary_encode().unify_dictionaries()
+    for i, chunk in enumerate(encoded.chunks):
+        types[i * _CHUNK_CELLS : (i + 1) * _CHUNK_CELLS] = chunk.indices.to_numpy(zero_copy_only=False)
+    pairs = encoded.chunk(0).dictionary.to_numpy() if encoded.num_chunks else np.zeros(0, np.int64)
+    return Cells(blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32))
+
+
+def _array(n: int, kind: type[Int], path: Path) -> npt.NDArray[Int]:
+    if n <= _MAPPED_CELLS:
+        return np.empty(n, kind)
+    return np.memmap(path, kind, "w+", shape=(n,))
+
+
+def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
+    """Sentence pairs grouped by both lengths, groups cut where they are large."""
+    order = np.lexsort((np.arange(len(src_lengths)), tgt_lengths, src_lengths))
+    shapes = np.stack([src_lengths[order], tgt_lengths[order]])
+    edges = np.flatnonzero((np.diff(shapes, axis=1) != 0).any(axis=0)) + 1
+    blocks, cell = [], 0
+    for group in np.split(order, edges) if len(order) else []:
+        S, T = int(src_lengths[group[0]]), int(tgt_lengths[group[0]])
+        step = max(1, _BLOCK_CELLS // (S * T))
+        for start in range(0, len(group), step):
+            block = Block(group[start : start + step], S, T, cell)
+            blocks.append(block)
+            cell += block.n_cells
+    return blocks
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Dyer et al.'s p0 (`null`), first λ (`tension`), α (`alpha`), and how many passes over the text, the last of which reads off the links."""
+
+    iterations: int
+    null: float
+    tension: float
+    optimize_tension: bool
+    alpha: float
+
+
+class Direction:
+    """One direction: every word of the *explained* side is drawn from a word of the other side, or from nothing (the null word).
+
+    `axis` is that of the explaining side in a block: 1 explains target words (the forward direction), 2 explains source words.
+    """
+
+    def __init__(self, cells: Cells, src: Side, tgt: Side, axis: int, settings: Settings) -> None:
+        self.cells, self.axis, self.settings = cells, axis, settings
+        self.explained, self.explaining = (tgt, src) if axis == 1 else (src, tgt)
+        self.given = cells.src_of if axis == 1 else cells.tgt_of
+        self.tension = settings.tension
+        self.lexicon = np.ones(len(cells.src_of))
+        self.null_lexicon = np.ones(self.explained.size)
+
+    def links(self) -> tuple[Ints, Ints, Ints]:
+        """(sentence pair, source position, target position) of each link, after all iterations; in the order of the blocks."""
+        for iteration in range(self.settings.iterations - 1):
+            self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
+        found = [self._best(block) for block in self.cells.blocks]
+        rows, src, tgt = (np.concatenate([np.zeros(0, np.int64), *part]) for part in zip(*found, strict=True))
+        return rows, src, tgt
+
+    def _iterate(self, *, optimize_tension: bool) -> None:
+        """One pass: expected counts, then the lexicon and, but for the first pass, the tension that they suggest."""
+        counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)
+        feature = 0.0
+        for chunk in self.cells.chunks():
+            start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
+            posterior = np.empty(stop - start)
+            null_words, null_weights = [], []
+            for block in chunk:
+                p, null, words = self._posterior(block)
+                posterior[block.cell - start : block.cell - start + block.n_cells] = p.ravel()
+                feature += float((p.sum(axis=0) * _closeness(block.S, block.T)).sum())
+                null_words.append(words.ravel())
+                null_weights.append(null.ravel())
+            counts += np.bincount(self.cells.types[start:stop], posterior, len(counts))
+            null_counts += np.bincount(np.concatenate(null_words), np.concatenate(null_weights), len(null_counts))
+        if optimize_tension:
+            self._optimize_tension(feature)
+        self._maximize(counts, null_counts)
+
+    def _posterior(self, block: Block) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+        """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and the explained words, both (n, T) or (n, S)."""
+        p, null, words = self._joint(block)
+        total = p.sum(axis=self.axis) + null
+        p /= np.expand_dims(total, self.axis)
+        return p, null / total, words
+
+    def _joint(self, block: Block) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
+        n, S, T = len(block.rows), block.S, block.T
+        p = self.lexicon[self.cells.types[block.cell : block.cell + block.n_cells]].reshape(n, S, T)
+        p *= (1 - self.settings.null) * diagonal_prior(S, T, self.tension, self.axis - 1)
+        words = self.explained.words[positions(self.explained, block.rows, T if self.axis == 1 else S)]
+        return p, self.settings.null * self.null_lexicon[words], words
+
+    def _best(self, block: Block) -> tuple[Ints, Ints, Ints]:
+        """The most probable explanation of each word; the null word wins ties, then the first position."""
+        p, null, _ = self._joint(block)
+        best = p.argmax(axis=self.axis)
+        has_link = np.take_along_axis(p, np.expand_dims(best, self.axis), self.axis).squeeze(self.axis) > null
+        pair, explained = np.nonzero(has_link)
+        explaining = best[pair, explained]
+        rows = block.rows[pair]
+        return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
+
+    def _maximize(self, counts: Floats, null_counts: Floats) -> None:
+        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes has it; plain shares where α is 0."""
+        totals = np.bincount(self.given, counts + self.settings.alpha, self.explaining.size)
+        if self.settings.alpha == 0:
+            self.lexicon = counts / totals[self.given]
+            self.null_lexicon = null_counts / max(null_counts.sum(), np.finfo(float).tiny)
+            return
+        from scipy.special import digamma
+
+        with np.errstate(divide="ignore"):
+            self.lexicon = np.exp(digamma(counts + self.settings.alpha) - digamma(totals)[self.given])
+            present = null_counts + self.settings.alpha
+            self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
+
+    def _optimize_tension(self, feature: float) -> None:
+        """Steps along the gradient of the expected log prior: the mean closeness found, less the one that the prior expects (section 3.2)."""
+        n_words = int(self.explained.lengths.sum())
+        shapes: dict[tuple[int, int], int] = {}
+        for block in self.cells.blocks:
+            shapes[block.S, block.T] = shapes.get((block.S, block.T), 0) + len(block.rows)
+        for _ in range(_TENSION_STEPS):
+            expected = sum(n * self._expected_closeness(S, T) for (S, T), n in shapes.items())
+            step = _TENSION_RATE * (feature - expected) / n_words
+            self.tension = min(max(self.tension + step, _TENSION_RANGE[0]), _TENSION_RANGE[1])
+
+    def _expected_closeness(self, S: int, T: int) -> float:
+        return float((diagonal_prior(S, T, self.tension, self.axis - 1) * _closeness(S, T)).sum())
+
+
+def diagonal_prior(S: int, T: int, tension: float, axis: int) -> Floats:
+    """(S, T) shares, proportional to ``exp(-tension * |s/S - t/T|)`` with positions from 1, that sum to 1 along `axis` (equation 1)."""
+    shares = np.exp(tension * _closeness(S, T))
+    normal: Floats = shares / shares.sum(axis=axis, keepdims=True)
+    return normal
+
+
+def _closeness(S: int, T: int) -> Floats:
+    closeness: Floats = -np.abs(np.arange(1, S + 1)[:, None] / S - np.arange(1, T + 1) / T)
+    return closeness

@@ -1,0 +1,131 @@
+"""eflomal (Östling & Tiedemann 2016), called as a program: Gibbs sampling of IBM 1, an HMM and fertilities.
+
+It seeds itself from the system, so that links differ a little from run to run. It lower-cases, and leaves sentences of 1,024 words and more
+without links. It is GPL-3 and therefore never imported.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from raxalign.errors import DependencyError, RaxalignError, TransientError
+from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.pharaoh import read_links
+from raxalign.pairing.words import Words
+
+_PROGRAM = "eflomal-align"
+
+
+class Eflomal(WordAligner):
+    """Runs `eflomal-align` once for both directions.
+
+    The program is given numbers in place of words, so that words may hold blanks or `|||`; they are lower-cased before they are numbered.
+
+    Reference: Östling & Tiedemann 2016, Efficient word alignment with Markov Chain Monte Carlo.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    class Params(WordAligner.Params):
+        """The program's own options and defaults: `model` 1 is IBM 1, 2 adds an HMM, 3 fertilities; `length` scales the number of iterations."""
+
+        model: Literal[1, 2, 3] = 3
+        length: float = Field(default=1.0, gt=0)
+        samplers: int = Field(default=3, ge=1)
+        null_prior: float = Field(default=0.2, gt=0, lt=1)
+        lowercase: bool = True
+
+    params: Params
+
+    def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
+        """Both directions' links. Raises `DependencyError` without the program, `RaxalignError` with its last words where it fails."""
+        program = _find_program()
+        if not len(src):
+            return Links.of([]), Links.of([])
+        inputs.work.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="eflomal-", dir=inputs.work) as scratch:
+            folder = Path(scratch)
+            _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
+            _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
+            _run([str(program), *self._arguments(folder)], folder, inputs.threads)
+            return _read_output(folder / "forward", len(src)), _read_output(folder / "reverse", len(src))
+
+    def _arguments(self, folder: Path) -> list[str]:
+        options = {"--model": self.params.model, "--length": self.params.length, "--n-samplers": self.params.samplers}
+        files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
+        chosen = {**options, "--null-prior": self.params.null_prior, **{flag: folder / name for flag, name in files.items()}}
+        return [part for flag, value in chosen.items() for part in (flag, str(value))]
+
+
+def _find_program() -> Path:
+    beside = Path(sys.executable).parent / _PROGRAM
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which(_PROGRAM)
+    if found is None:
+        raise DependencyError(
+            f"the program {_PROGRAM} is neither beside {sys.executable} nor on the PATH; install it with `pip install eflomal` (it needs a C "
+            "compiler), or take `aligner: fast_align`, which needs nothing"
+        )
+    return Path(found)
+
+
+def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
+    """A sentence a line, each word as its number."""
+    codes, size = words.folded(lowercase=lowercase)
+    names = pa.array([str(i) for i in range(size)], pa.string())
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        for start in range(0, len(words), 50_000):
+            file.write(_lines(codes, words.offsets[start : start + 50_001], names))
+
+
+def _lines(codes: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], names: pa.Array) -> str:
+    tokens = names.take(pa.array(codes[offsets[0] : offsets[-1]]))
+    sentences = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), tokens)
+    return "\n".join([*pc.binary_join(sentences, " ").to_pylist(), ""])
+
+
+def _run(command: list[str], folder: Path, threads: int) -> None:
+    """Runs the program in a process group of its own: it starts another, which has to end with us too."""
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)}
+    with (folder / "stderr").open("wb") as stderr:
+        try:
+            process = subprocess.Popen(command, env=environment, stdout=stderr, stderr=stderr, stdin=subprocess.DEVNULL, start_new_session=True)
+        except OSError as error:
+            raise DependencyError(f"{command[0]} cannot be run ({error}); install it again with `pip install --force-reinstall eflomal`") from error
+        try:
+            code = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+    if code:
+        raise _failure(code, (folder / "stderr").read_text(encoding="utf-8", errors="replace"))
+
+
+def _failure(code: int, output: str) -> RaxalignError:
+    last = "\n".join(f"  {line}" for line in output.strip().splitlines()[-5:])
+    if code < 0 or "SIGKILL" in output:
+        return TransientError(f"{_PROGRAM} was killed, perhaps for want of memory; it last said:\n{last}")
+    return RaxalignError(f"{_PROGRAM} failed with exit code {code}; it last said:\n{last}")
+
+
+def _read_output(path: Path, n: int) -> Links:
+    if not path.exists():
+        raise RaxalignError(f"{_PROGRAM} wrote no {path.name} links; is the disk full?")
+    links = read_links(path)
+    if len(links) != n:
+        raise RaxalignError(f"{_PROGRAM} wrote {path.name} links of {len(links)} sentence pairs, {n} were given; is the disk full?")
+    return links

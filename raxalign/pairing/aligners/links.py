@@ -1,0 +1,99 @@
+"""Links that are there already: in a Pharaoh file made elsewhere, or the corpus's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.errors import DataError, RaxalignError
+from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
+from raxalign.pairing.words import Words
+
+
+class GivenLinks(WordAligner):
+    """Takes links from a Pharaoh file with one line for each line of the corpus, or, without a path, the corpus's gold links.
+
+    Forward and reverse links are both what is given, so that no symmetrisation changes them.
+    """
+
+    VERSION: ClassVar[int] = 1
+
+    class Params(WordAligner.Params):
+        """Where the links are and how they are written.
+
+        `first` is the number of a sentence's first word; `possible` says whether links written `ipj` count; `swap` is for files with the
+        pivot's position before the other language's.
+        """
+
+        path: DataPath | None = None
+        first: Literal[0, 1] = 0
+        possible: Literal["keep", "drop"] = "keep"
+        swap: bool = False
+
+    params: Params
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The file of links, if one is named."""
+        return {} if self.params.path is None else {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
+
+    def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
+        """The given links, twice. Raises `DataError` with the file and line of a link that lies outside its sentences."""
+        if self.params.path is None:
+            if inputs.gold is None:
+                raise RaxalignError("aligner `links` without a `path` takes the corpus's own links, and this corpus has none; give a Pharaoh file")
+            return inputs.gold, inputs.gold
+        sizes = _Sizes(np.asarray(inputs.ids, np.int64), Words.of(src).lengths, Words.of(tgt).lengths)
+        links = self._read(Path(inputs.locations["links"]), sizes)
+        return links, links
+
+    def _read(self, path: Path, sizes: _Sizes) -> Links:
+        """The links of the lines `sizes.ids`, in that order; lines of sentences that were dropped are passed over."""
+        order = np.argsort(sizes.ids, kind="stable")
+        wanted, parts, line = sizes.ids[order], [], 0
+        for block in read_blocks(path):
+            a, b = np.searchsorted(wanted, (line, line + len(block.links)))
+            part = self._oriented(block).take(wanted[a:b] - line)
+            self._require_inside(part, order[a:b], sizes, path)
+            parts.append(part)
+            line += len(block.links)
+        if len(wanted) and int(wanted[-1]) >= line:
+            raise DataError(path, f"has {line} lines, the corpus has at least {int(wanted[-1]) + 1}", remedy="One line a sentence pair is needed")
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return Links.join(parts).take(back)
+
+    def _oriented(self, block: PharaohBlock) -> Links:
+        """Links by 0-based (source, target) positions, unwanted ones left out."""
+        links, first = block.links, np.int32(self.params.first)
+        keep = ~block.possible if self.params.possible == "drop" else np.ones(len(links.src), np.bool_)
+        counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
+        src, tgt = (links.tgt, links.src) if self.params.swap else (links.src, links.tgt)
+        return Links(counted[links.offsets], src[keep] - first, tgt[keep] - first)
+
+    def _require_inside(self, links: Links, rows: npt.NDArray[np.int64], sizes: _Sizes, path: Path) -> None:
+        row = rows[links.rows()]
+        outside = (links.src < 0) | (links.tgt < 0) | (links.src >= sizes.src[row]) | (links.tgt >= sizes.tgt[row])
+        if not outside.any():
+            return
+        k, first = int(np.argmax(outside)), self.params.first
+        s, t = int(links.src[k]), int(links.tgt[k])
+        written = f"{t + first}-{s + first}" if self.params.swap else f"{s + first}-{t + first}"
+        problem = f"link {written} is out of range: the sentences have {sizes.src[row[k]]} and {sizes.tgt[row[k]]} words, counted from {first}"
+        remedy = f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot comes first in it, `swap: {not self.params.swap}`"
+        raise DataError(path, problem, line=int(sizes.ids[row[k]]) + 1, remedy=remedy.replace("True", "true").replace("False", "false"))
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sentence pairs that links are wanted for: their lines (0-based), and their numbers of words."""
+
+    ids: npt.NDArray[np.int64]
+    src: npt.NDArray[np.int64]
+    tgt: npt.NDArray[np.int64]

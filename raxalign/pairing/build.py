@@ -1,0 +1,179 @@
+"""Makes the artifacts of word pairs: bitext in, links beside it out, as a stream.
+
+Folders are artifact folders: a bitext's training part holds the dataset `data`, its held-out part `data` (test) and `dev`; word pairs likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
+from raxalign.errors import DataError
+from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.filters import one_to_one as keep_one_to_one
+from raxalign.pairing.pharaoh import write_links
+from raxalign.pairing.schema import PAIRS_SCHEMA, link_columns, links_of, read_pairs
+from raxalign.pairing.symmetrize import symmetrize_links
+from raxalign.pairing.types import linked_types, write_types
+from raxalign.pairing.words import Words
+from raxalign.store.key import Json
+
+_BATCH_ROWS = 8192
+
+TEST, DEV, TRAIN = "data", "dev", "train"
+LINKED_TYPES = "linked_types.arrow"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How links are made of sentences: which word aligner, what becomes of its two directions, and where it may work."""
+
+    aligner: WordAligner
+    symmetrization: str
+    one_to_one: bool
+    locations: Mapping[str, str]
+    threads: int
+    work: Path
+
+    def facts(self) -> dict[str, Json]:
+        """What metadata and notes say of it."""
+        kind = type(self.aligner)
+        return {
+            "aligner": kind.__module__.rpartition(".")[2],
+            "aligner_version": kind.VERSION,
+            "aligner_params": self.aligner.params.identity(),
+            "symmetrization": self.symmetrization,
+            "one_to_one": self.one_to_one,
+        }
+
+
+def build_training(
+    bitext: Path,
+    aligner: WordAligner,
+    folder: Path,
+    *,
+    lang: str,
+    pivot: str,
+    symmetrization: str,
+    one_to_one: bool,
+    locations: Mapping[str, str],
+    threads: int,
+    work: Path,
+    metadata: Mapping[str, Json] | None = None,
+) -> dict[str, Json]:
+    """Writes the word pairs of a training bitext to `<folder>/data`; returns notes: counts, the word aligner, and the links' digest."""
+    recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
+    table = read_table(bitext / TEST)
+    links = _align([table], recipe)
+    facts = {**_facts(recipe, lang, pivot, metadata), "part": "training"}
+    counts = _write(table, links, folder / TEST, {**read_metadata(bitext / TEST), **facts})
+    return {**recipe.facts(), **counts, "links_digest": links.digest()}
+
+
+def build_heldout(
+    heldout: Path,
+    training: Path,
+    aligner: WordAligner,
+    folder: Path,
+    *,
+    lang: str,
+    pivot: str,
+    symmetrization: str,
+    one_to_one: bool,
+    locations: Mapping[str, str],
+    threads: int,
+    work: Path,
+    metadata: Mapping[str, Json] | None = None,
+    keep_training: bool = False,
+) -> dict[str, Json]:
+    """One run of the word aligner over test, dev and training sentences together.
+
+    Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types that are linked in the training sentences of
+    this run; with `keep_training` also `<folder>/train`, for `slice_training`. Returns notes: counts by part and the digest of all links.
+    """
+    recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
+    sources = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training / TEST}
+    tables = {part: read_table(source) for part, source in sources.items()}
+    links = _align(list(tables.values()), recipe)
+    facts, notes, start = _facts(recipe, lang, pivot, metadata), {**recipe.facts(), "links_digest": links.digest()}, 0
+    for part, table in tables.items():
+        own = links.part(start, start + table.num_rows)
+        start += table.num_rows
+        if part == TRAIN:
+            types = linked_types(_words(table, "src"), _words(table, "tgt"), own)
+            write_types(types, folder / LINKED_TYPES)
+            notes["linked_types"] = types.num_rows
+        name = {TEST: "test", DEV: "dev", TRAIN: "training"}[part]
+        if part == TRAIN and not keep_training:
+            notes[name] = _counts(own)
+        else:
+            notes[name] = _write(table, own, folder / part, {**read_metadata(sources[part]), **facts, "part": name})
+    return notes
+
+
+def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
+    """Writes the first `sentences` training sentence pairs of a held-out run (made with `keep_training`) to `<folder>/data`."""
+    table = read_pairs(run / TRAIN)
+    if sentences > table.num_rows:
+        raise DataError(run / TRAIN, f"has {table.num_rows} sentence pairs, {sentences} are asked for")
+    table = table.slice(0, sentences)
+    links = links_of(table)
+    metadata = {**read_metadata(run / TRAIN), "sliced_from": read_table(run / TRAIN).num_rows}
+    return {**_write(table, links, folder / TEST, metadata), "links_digest": links.digest()}
+
+
+def export_pharaoh(folder: Path, path: Path) -> int:
+    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), a row a line; returns the number of lines.
+
+    Read back with ``aligner: links``, the file fits a corpus of exactly these sentences.
+    """
+    links = links_of(read_pairs(folder))
+    write_links(path, links)
+    return len(links)
+
+
+def _align(tables: Sequence[pa.Table], recipe: Recipe) -> Links:
+    """Symmetrised and filtered links of the tables' sentence pairs, one table after the other."""
+    src = Words.join([_words(table, "src") for table in tables])
+    tgt = Words.join([_words(table, "tgt") for table in tables])
+    ids = np.concatenate([table.column("id").to_numpy() for table in tables])
+    inputs = AlignerInputs(ids, _gold(tables), recipe.locations, recipe.work, recipe.threads)  # type: ignore[arg-type]  # an array is a sequence here
+    links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
+    return keep_one_to_one(links) if recipe.one_to_one else links
+
+
+def _words(table: pa.Table, column: str) -> Words:
+    return Words(table.column(column))
+
+
+def _gold(tables: Iterable[pa.Table]) -> Links | None:
+    """The corpus's own links, where every table has them."""
+    tables = list(tables)
+    if not all({"src_links", "tgt_links"} <= set(table.schema.names) for table in tables):
+        return None
+    return Links.join([links_of(table) for table in tables])
+
+
+def _facts(recipe: Recipe, lang: str, pivot: str, metadata: Mapping[str, Json] | None) -> dict[str, Json]:
+    return {"lang": lang, "pivot": pivot, "lang_pair": f"{lang}-{pivot}", **recipe.facts(), **(metadata or {})}
+
+
+def _counts(links: Links) -> dict[str, Json]:
+    return {"sentence_pairs": len(links), "word_pairs": len(links.src), "without_links": int((np.diff(links.offsets) == 0).sum())}
+
+
+def _write(table: pa.Table, links: Links, folder: Path, metadata: Mapping[str, Json]) -> dict[str, Json]:
+    """Streams the sentences of the memory-mapped table with their links beside them."""
+    counts = _counts(links)
+    with DatasetWriter(folder, PAIRS_SCHEMA, {**metadata, "counts": counts}) as writer:
+        for start in range(0, table.num_rows, _BATCH_ROWS):
+            rows = table.select(["id", "src", "tgt"]).slice(start, _BATCH_ROWS).combine_chunks()
+            columns = [rows.column(name).combine_chunks() for name in rows.schema.names]
+            part = links.part(start, start + rows.num_rows)
+            writer.write(pa.RecordBatch.from_arrays([*columns, *link_columns(part)], schema=PAIRS_SCHEMA))
+    return counts

@@ -1,0 +1,91 @@
+"""Sentences of words as columns: what word aligners read without a Python string a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+WORDS_TYPE = pa.list_(pa.string())
+
+
+class Words(Sequence[Sequence[str]]):
+    """A sequence of sentences, each a list of words, over an Arrow column; words are also there as numbers into a vocabulary.
+
+    >>> words = Words.of([["Das", "Haus"], ["das"]])
+    >>> words.codes.tolist(), words.vocabulary.to_pylist(), words.offsets.tolist()
+    ([0, 1, 2], ['Das', 'Haus', 'das'], [0, 2, 3])
+    >>> words.folded(lowercase=True)[0].tolist()
+    [0, 1, 0]
+    """
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self.column = column
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]]) -> Words:
+        """The sentences as columns (as they are, where they are that already)."""
+        return sentences if isinstance(sentences, Words) else cls(pa.chunked_array([pa.array(list(sentences), WORDS_TYPE)]))
+
+    @classmethod
+    def join(cls, parts: Sequence[Words]) -> Words:
+        """The sentences of all parts, one after the other; nothing is copied."""
+        return cls(pa.chunked_array([chunk for part in parts for chunk in part.column.chunks], WORDS_TYPE))
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        for chunk in self.column.chunks:
+            for start in range(0, len(chunk), 4096):
+                yield from chunk.slice(start, 4096).to_pylist()
+
+    @overload
+    def __getitem__(self, index: int) -> Sequence[str]: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Sequence[str]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self.column[index].as_py()
+
+    @cached_property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The number of words of each sentence."""
+        return np.asarray(pc.list_value_length(self.column).to_numpy(), np.int64)
+
+    @cached_property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each sentence begins in `codes`, int64 (n + 1,)."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
+
+    @property
+    def codes(self) -> npt.NDArray[np.int32]:
+        """The words of all sentences as numbers into `vocabulary`."""
+        return self._encoded[0]
+
+    @property
+    def vocabulary(self) -> pa.Array:
+        """The different words, in order of their first occurrence."""
+        return self._encoded[1]
+
+    @cached_property
+    def _encoded(self) -> tuple[npt.NDArray[np.int32], pa.Array]:
+        encoded = pc.list_flatten(self.column).dictionary_encode().unify_dictionaries()
+        if not encoded.num_chunks:
+            return np.zeros(0, np.int32), pa.array([], pa.string())
+        codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+        return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary
+
+    def folded(self, *, lowercase: bool) -> tuple[npt.NDArray[np.int32], int]:
+        """The words as numbers, equal where words differ in case only; and how many different ones there are."""
+        if not lowercase:
+            return self.codes, len(self.vocabulary)
+        numbers: dict[str, int] = {}
+        fold = np.array([numbers.setdefault(word.lower(), len(numbers)) for word in self.vocabulary.to_pylist()], np.int32)
+        return fold[self.codes], len(numbers)
