@@ -84,6 +84,11 @@ class Recorder:
             return bool(time.time() - driver["at"] < 300)
         return Path(f"/proc/{driver['pid']}").exists() if Path("/proc").exists() else False
 
+    def abandon(self) -> None:
+        """End what is running, since its driver ends."""
+        for run in self._runs("attributes.status = 'RUNNING'"):
+            self._client.set_terminated(run.info.run_id, "KILLED")
+
     def start(self, trial: Trial) -> None:
         """A run for a trial that begins."""
         self._client.update_run(self._trial_run(trial), status="RUNNING")
@@ -280,6 +285,11 @@ class Tracker:
             return f"the tracking server at {self._target.uri} does not answer: run `raxalign sync` when it does"
         return None
 
+    def abandon(self) -> None:
+        """End at once after an interruption: what still runs is marked as killed."""
+        self._events.put(("abandon", None, None))
+        self._thread.join(15.0)
+
     def _work(self) -> None:
         self._try(None, None, None)
         beaten = time.monotonic()
@@ -290,6 +300,9 @@ class Tracker:
                 event, trial, text = "beat", None, None
             if event == "close":
                 self._finish_up(int(text or 0))
+                return
+            if event == "abandon":
+                self._try(event, None, None)
                 return
             self._try(event, trial, text)
             if time.monotonic() - beaten > 60.0:
@@ -308,6 +321,8 @@ class Tracker:
                 recorder.finish(trial, text)
             elif event == "beat":
                 recorder.beat()
+            elif event == "abandon":
+                recorder.abandon()
             self._pause = 10.0
         except Exception:  # noqa: BLE001 whatever the client raises, tracking must not stop a grid; the end of the grid tries again and tells
             self.missed += event in {"start", "finish"}

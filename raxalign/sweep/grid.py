@@ -21,7 +21,6 @@ from raxalign.tracking import Target, Tracker, TrackingError, default_uri, sync
 
 if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
-    from raxalign.sweep.job import Job
     from raxalign.sweep.tuner import Summary
 
 
@@ -111,7 +110,7 @@ def _interrupt_twice() -> None:
     signal.signal(signal.SIGINT, first)
 
 
-def job_folder(root: str) -> Path:
+def local_folder(root: str) -> Path:
     """The machine's own folder of a storage (see `Job.local`)."""
     from raxalign.sweep.job import Job
 

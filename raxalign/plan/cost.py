@@ -1,0 +1,50 @@
+"""What a plan may cost, estimated from the timings of what was already run in the same storage."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+
+def estimate(plan: Plan, root: str) -> str:
+    """One line: the worker time that is left, by the mean of what each kind of stage took here; says how much has no timing yet."""
+    store, ledger = ArtifactStore(root), Ledger(root)
+    took: dict[tuple[str, str], list[float]] = defaultdict(list)
+    left: dict[tuple[str, str], int] = defaultdict(int)
+    there = ledger.keys()
+    records = ledger.read_many(sorted(key for key, stage in plan.stages.items() if stage.kind == "evaluation" and key in there))
+    for key, stage in plan.stages.items():
+        name = (stage.kind, stage.maker)
+        if stage.inline:
+            continue
+        if stage.kind == "evaluation":
+            if key in records:
+                took[name].append(float(records[key]["seconds"]))
+            else:
+                left[name] += 1
+        elif store.has(stage.kind, key):
+            took[name].append(store.manifest(stage.kind, key).seconds)
+        else:
+            left[name] += 1
+    if not left:
+        return "nothing is left to run"
+    known = {name: count for name, count in left.items() if took[name]}
+    unknown = sum(left.values()) - sum(known.values())
+    if not known:
+        return f"{unknown} stages and evaluations to run; none of their kind has run in this storage yet, so their time is unknown"
+    seconds = math.fsum(count * math.fsum(took[name]) / len(took[name]) for name, count in known.items())
+    rest = f", and {unknown} of kinds that have not run here yet" if unknown else ""
+    return f"about {_duration(seconds)} of worker time left for {sum(known.values())} stages and evaluations{rest}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

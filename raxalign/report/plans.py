@@ -1,0 +1,75 @@
+"""A plan in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from raxalign.plan.cost import estimate
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+
+def as_json(plan: Plan, root: str) -> str:
+    """``{"points", "trials", "stages", "cached"}``: `cached` counts the trials whose results are all there."""
+    store, there = ArtifactStore(root), Ledger(root).keys()
+    trials = [
+        {
+            "key": trial.key,
+            "method": trial.method,
+            "kind": trial.kind,
+            "params": trial.params,
+            "encoder": trial.encoder,
+            "languages": trial.languages,
+            "sentences": trial.sentences,
+            "seed": trial.seed,
+            "evaluations": trial.evaluations,
+        }
+        for trial in plan.trials
+    ]
+    stages = [
+        {"kind": stage.kind, "key": key, "path": store.folder(stage.kind, key), "done": store.has(stage.kind, key)}
+        for key, stage in plan.stages.items()
+        if not stage.inline and stage.kind != "evaluation"
+    ]
+    data = {
+        "points": plan.points,
+        "trials": trials,
+        "stages": stages,
+        "cached": sum(there.issuperset(trial.evaluations.values()) for trial in plan.trials),
+        "merged": plan.merged,
+        "unresolved": plan.unresolved,
+        "warnings": plan.warnings,
+    }
+    return json.dumps(data, ensure_ascii=False, indent=1)
+
+
+def as_text(plan: Plan, root: str) -> str:
+    """What a person wants to know before a grid runs."""
+    store, there = ArtifactStore(root), Ledger(root).keys()
+    methods = Counter(trial.method for trial in plan.trials)
+    cached = sum(there.issuperset(trial.evaluations.values()) for trial in plan.trials)
+    kinds: Counter[str] = Counter()
+    done: Counter[str] = Counter()
+    for key, stage in plan.stages.items():
+        if not stage.inline and stage.kind != "evaluation":
+            kinds[stage.kind] += 1
+            done[stage.kind] += store.has(stage.kind, key)
+    evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
+    lines = [
+        f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({cached} cached)",
+        *(f"  {method}: {count} trials" for method, count in methods.items()),
+        *(f"  {note}" for note in plan.merged),
+        "stages: " + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
+        f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
+        f"storage: {root}",
+        estimate(plan, root),
+    ]
+    if plan.unresolved:
+        lines.append("unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved))
+    lines += [f"note: {warning}" for warning in plan.warnings]
+    return "\n".join(line for line in lines if line)

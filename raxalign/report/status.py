@@ -1,0 +1,46 @@
+"""How far a grid is, from the ledger alone: works while it runs, after a crash, and without Ray."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Status:
+    """Counts of trials and evaluations, and the failures: (trial in words, message)."""
+
+    trials: int
+    done: int
+    partly: int
+    failed: tuple[tuple[str, str], ...]
+    evaluations: int
+    evaluations_done: int
+
+    @property
+    def missing(self) -> int:
+        """Trials that have neither all results nor a failure."""
+        return self.trials - self.done - len(self.failed)
+
+
+def status(plan: Plan, ledger: Ledger) -> Status:
+    """Read the ledger."""
+    there = ledger.keys()
+    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+    done = partly = 0
+    failed = []
+    for trial in plan.trials:
+        have = [key in there for key in trial.evaluations.values()]
+        if all(have):
+            done += 1
+            continue
+        partly += any(have)
+        failure = ledger.failure(trial.key)
+        if failure:
+            words = " ".join([trial.method, "+".join(trial.languages), *(f"{n}" for n in (trial.sentences, trial.seed) if n is not None)])
+            failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
+    return Status(len(plan.trials), done, partly, tuple(failed), len(wanted), len(wanted & there))
