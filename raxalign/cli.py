@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -148,6 +149,24 @@ def results(
         _tell(f"no results yet: raxalign grid {file}")
 
 
+@app.command()
+def report(
+    file: GridFile,
+    storage: Storage = None,
+    out: Annotated[Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")] = None,
+) -> None:
+    """Write the results as files: CSV, JSON and Markdown tables."""
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.results import rows
+    from raxalign.report.write import write_report
+    from raxalign.store.ledger import Ledger
+
+    opened = open_grid(file, storage=storage)
+    folder = out or file.parent / f"{opened.plan.name}-report"
+    for path in write_report(rows(opened.plan, Ledger(opened.root)), opened.plan, folder):
+        _out(str(path))
+
+
 @app.command(name="list")
 def list_(what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")]) -> None:
     """List the plug-ins of a kind, with their options."""
@@ -199,9 +218,10 @@ def ui(
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 5000,
 ) -> None:
     """Open the MLflow UI on the storage's runs."""
+    from raxalign.config.run import storage_root
     from raxalign.tracking import serve
 
-    raise typer.Exit(serve(storage, host, port))
+    raise typer.Exit(serve(storage_root(storage, os.environ), host, port, os.environ.get("MLFLOW_TRACKING_URI")))
 
 
 def main() -> None:

@@ -10,6 +10,8 @@ import json
 import os
 import queue
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -346,3 +348,16 @@ class Tracker:
             self.missed = 0
         except Exception:  # noqa: BLE001 the message of `close` tells the user what to do
             self.missed += 1
+
+
+def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
+    """Run the MLflow UI on a storage's runs until it is ended; returns its exit code."""
+    uri = uri or default_uri(root, Path(root))
+    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
+        raise RaxalignError(f"{uri.removeprefix('sqlite:///')}: no runs are there yet: run a grid first, or name its storage with --storage")
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
+    sys.stderr.write(f"MLflow UI: http://{host}:{port} (Ctrl-C ends it)\n")
+    try:
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return 0

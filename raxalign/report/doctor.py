@@ -1,0 +1,82 @@
+"""What is installed, which devices there are, and whether storage and data can be reached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from raxalign import __version__
+from raxalign.errors import RaxalignError
+from raxalign.store.artifacts import ArtifactStore
+
+NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
+EXTRAS = {"jieba": "segment", "pythainlp": "segment", "spacy": "pos", "s3fs": "s3", "gcsfs": "gcs"}
+
+
+def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
+    """Lines to print, and whether everything that is needed is there."""
+    lines = [f"raxalign {__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} cores"]
+    healthy = True
+    for name in NEEDED:
+        try:
+            lines.append(f"ok       {name} {version(name)}")
+        except PackageNotFoundError:
+            healthy = False
+            lines.append(f"missing  {name}: pip install {name}")
+    program = shutil.which("eflomal-align") or shutil.which("eflomal-align", path=str(Path(sys.executable).parent))
+    lines.append(f"ok       eflomal-align at {program}" if program else "missing  the program eflomal-align (word aligner `fast_align` needs none)")
+    lines += [f"absent   {name}: pip install 'raxalign[{extra}]' if you need it" for name, extra in EXTRAS.items() if find_spec(name) is None]
+    lines.append(_devices())
+    if file is None:
+        found, fine = _storage(storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign")
+    else:
+        found, fine = _grid(file, storage)
+    return [*lines, *found], healthy and fine
+
+
+def _devices() -> str:
+    if find_spec("torch") is None:
+        return "absent   torch, so no device"
+    import torch
+
+    if not torch.cuda.is_available():
+        return f"device   cpu ({torch.get_num_threads()} threads); no CUDA device"
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return f"device   {', '.join(names)}"
+
+
+def _storage(root: str) -> tuple[list[str], bool]:
+    try:
+        ArtifactStore(root).check_writable()
+    except RaxalignError as error:
+        return [f"broken   storage: {error}"], False
+    return [f"ok       storage {root} can be written"], True
+
+
+def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
+    """Whether a grid's files are all there, and its stored artifacts whole."""
+    from raxalign.plan.load import open_grid
+
+    try:
+        opened = open_grid(file, storage=storage)
+    except RaxalignError as error:
+        return [f"broken   {error}"], False
+    lines, fine = _storage(opened.root)
+    plan, store = opened.plan, ArtifactStore(opened.root)
+    places = {place for stage in plan.stages.values() for name, place in stage.locations.items() if name.rpartition("/")[0] or name != "params"}
+    local = [place for place in places if Path(place).is_absolute()]
+    lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
+    lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
+    stored = damaged = 0
+    for key, stage in plan.stages.items():
+        if not stage.inline and stage.kind != "evaluation" and store.has(stage.kind, key):
+            stored += 1
+            if not store.verify(stage.kind, key):
+                damaged += 1
+                lines.append(f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again")
+    lines.append(f"ok       {stored - damaged} stored artifacts are whole")
+    return lines, fine and not damaged
