@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from raxalign.corpora._bitext import BitextOptions, write_heldout, write_text, write_training
+from raxalign.corpora._dataset import read_metadata, read_table
+from raxalign.corpora._overlap import normalize
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.errors import DataError
+
+OPTIONS = BitextOptions(max_words=20)
+
+
+def lines(n: int, word: str) -> list[str]:
+    return [f"{word} {i}" for i in range(n)]
+
+
+def train(made, folder, sentences, split=(2, 3), options=OPTIONS):
+    corpus, inputs = made
+    notes = write_training(corpus, "de", "en", inputs, split, sentences, options, folder)
+    return read_table(folder / "data"), notes
+
+
+def hold_out(made, folder, split=(2, 3), options=OPTIONS):
+    corpus, inputs = made
+    notes = write_heldout(corpus, "de", "en", inputs, split, options, folder)
+    return read_table(folder / "data"), read_table(folder / "dev"), notes
+
+
+def ids(table) -> list[int]:
+    return table.column("id").to_pylist()
+
+
+def test_the_last_lines_are_test_and_those_before_are_dev(moses, tmp_path):
+    made = moses(lines(10, "Zeile"), lines(10, "line"))
+    test, dev, notes = hold_out(made, tmp_path)
+    assert ids(test) == [8, 9]
+    assert ids(dev) == [5, 6, 7]
+    assert test.to_pylist()[0] == {"id": 8, "src": ["Zeile", "8"], "tgt": ["line", "8"]}
+    assert notes["counts"] == {
+        "test": {"lines": 2, "blank": 0, "overlong": 0, "kept": 2},
+        "dev": {"lines": 3, "blank": 0, "overlong": 0, "kept": 3},
+    }
+    assert notes["words"]["de"].startswith("Moses (sacremoses")
+
+
+def test_training_runs_backwards_from_dev(moses, tmp_path):
+    table, notes = train(moses(lines(10, "Zeile"), lines(10, "line")), tmp_path, 4)
+    assert ids(table) == [4, 3, 2, 1]
+    assert notes["counts"] == {
+        "training": {"read": 4, "blank": 0, "overlapping": 0, "repeated": 0, "overlong": 0, "kept": 4},
+        "corpus_lines": 10,
+    }
+
+
+def test_smaller_sizes_are_prefixes(moses, tmp_path):
+    source = [f"Satz {i % 4000}" if i % 7 else "" for i in range(9000)]
+    made = moses(source, [f"sentence {i % 4000} {i % 2}" for i in range(9000)])
+    tables = {n: train(made, tmp_path / str(n), n, (100, 100))[0] for n in (10, 500, 3000)}
+    assert tables[3000].num_rows == 3000
+    for n in (10, 500):
+        assert tables[n].to_pylist() == tables[3000].slice(0, n).to_pylist()
+
+
+def test_what_is_far_before_dev_is_found(moses, tmp_path):
+    blank = 30_000
+    made = moses(lines(50, "Zeile") + [""] * blank + lines(5, "Ende"), lines(50 + blank + 5, "line"))
+    table, notes = train(made, tmp_path, 40)
+    assert ids(table) == list(range(49, 9, -1))
+    assert notes["counts"]["training"]["blank"] == blank
+
+
+def test_no_training_pair_shares_a_side_with_dev_or_test(moses, tmp_path):
+    source = ["eins", "ZWEI!", "drei", "vier", "fünf", "Zwei", "sechs", "sieben"]
+    target = ["one", "other", "Six .", "four", "five", "two", "six", "seven"]
+    table, notes = train(moses(source, target), tmp_path, 3, split=(1, 2))
+    assert ids(table) == [4, 3, 0]
+    assert notes["counts"]["training"]["overlapping"] == 2
+
+
+def test_repeated_pairs_are_dropped_and_the_nearest_to_dev_stays(moses, tmp_path):
+    source = ["Hallo", "Hallo", "hallo !", "Ja", "Test"]
+    target = ["Hello", "Hi", "hello", "Yes", "test"]
+    table, notes = train(moses(source, target), tmp_path, 4, (1, 0), replace(OPTIONS, shortage="use-all"))
+    assert ids(table) == [3, 2, 1]
+    assert notes["counts"]["training"]["repeated"] == 1
+
+
+def test_overlap_keep_keeps_them(moses, tmp_path):
+    made = moses(["a", "a", "b", "a"], ["x", "x", "y", "x"])
+    table, notes = train(made, tmp_path, 3, (1, 0), replace(OPTIONS, overlap="keep"))
+    assert ids(table) == [2, 1, 0]
+    assert notes["counts"]["training"]["overlapping"] == notes["counts"]["training"]["repeated"] == 0
+
+
+def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
+    source = ["eins", "  ", "\u00ad\u200b", "w " * 21, "w " * 20, "zwei", "", "drei"]
+    target = ["one", "x", "x", "long", "just right", "two", "x", "three"]
+    made = moses(source, target)
+    table, notes = train(made, tmp_path, 2, split=(1, 2))
+    assert ids(table) == [4, 0]
+    assert notes["counts"]["training"] == {"read": 5, "blank": 2, "overlapping": 0, "repeated": 0, "overlong": 1, "kept": 2}
+    test, dev, notes = hold_out(made, tmp_path / "heldout", split=(1, 2))
+    assert (ids(test), ids(dev)) == ([7], [5])
+    assert notes["counts"]["dev"] == {"lines": 2, "blank": 1, "overlong": 0, "kept": 1}
+
+
+def test_a_shortage_is_refused_with_what_there_is(moses, tmp_path):
+    made = moses(lines(10, "Zeile"), lines(10, "line"))
+    with pytest.raises(DataError, match=r"corpus\.de: de-en: 6 training pairs were asked for, there are 5.*at most 5 sentences.*use-all"):
+        train(made, tmp_path, 6)
+
+
+def test_a_shortage_is_used_up_where_that_is_wanted(moses, tmp_path):
+    made = moses(lines(10, "Zeile"), lines(10, "line"))
+    table, notes = train(made, tmp_path, 600, options=replace(OPTIONS, shortage="use-all"))
+    assert table.num_rows == notes["counts"]["training"]["kept"] == 5
+
+
+@pytest.mark.parametrize("shortage", ["refuse", "use-all"])
+def test_nothing_to_train_on_is_refused(moses, tmp_path, shortage):
+    made = moses(lines(5, "Zeile"), lines(5, "line"))
+    with pytest.raises(DataError, match="nothing is left to train on"):
+        train(made, tmp_path, 1, options=replace(OPTIONS, shortage=shortage))
+
+
+def test_a_corpus_shorter_than_its_split_is_refused(moses, tmp_path):
+    made = moses(lines(4, "Zeile"), lines(4, "line"))
+    with pytest.raises(DataError, match=r"has 4 lines, and 2 for test and 3 for dev.*`split`"):
+        hold_out(made, tmp_path)
+    with pytest.raises(DataError, match="has 4 lines"):
+        train(made, tmp_path, 1)
+
+
+def test_an_empty_test_side_is_refused(moses, tmp_path):
+    made = moses(["a", "b", "c", "", ""], lines(5, "line"))
+    with pytest.raises(DataError, match="no sentence pair of the test side is left"):
+        hold_out(made, tmp_path)
+
+
+def test_metadata_tells_where_rows_come_from(moses, tmp_path):
+    made = moses(lines(10, "Zeile"), lines(10, "line"))
+    hold_out(made, tmp_path)
+    counts = {"lines": 3, "blank": 0, "overlong": 0, "kept": 3}
+    assert read_metadata(tmp_path / "dev") == {"lang_pair": "de-en", "corpus": "moses", "split": "dev", "counts": counts}
+
+
+class Golden(Corpus):
+    """Knows its words and links; `bad` is yielded first."""
+
+    VERSION = 1
+    licence = "CC0"
+    bad: SentencePair | None = None
+
+    def sources(self, lang, pivot):
+        return {}
+
+    def read(self, lang, pivot, inputs) -> Iterator[SentencePair]:
+        if self.bad:
+            yield self.bad
+        for i in range(8):
+            yield SentencePair(i, f"ja {i}.", f"yes {i}.", ("ja", f"{i}."), ("yes", f"{i}."), ((0, 0), (1, 1)))
+
+
+def golden(tmp_path, bad=None):
+    corpus = Golden(Golden.Params())
+    corpus.bad = bad
+    return corpus, CorpusInputs({}, tmp_path)
+
+
+def test_words_and_gold_links_of_the_corpus_are_kept(tmp_path):
+    made = golden(tmp_path)
+    table, notes = train(made, tmp_path, 2)
+    assert table.to_pylist()[0] == {"id": 2, "src": ["ja", "2."], "tgt": ["yes", "2."], "src_links": [0, 1], "tgt_links": [0, 1]}
+    assert notes["words"]["de"] == "the words of the corpus"
+    assert hold_out(made, tmp_path)[0].column("tgt_links").to_pylist() == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("link", [(0, 1), (1, 0), (-1, 0)])
+def test_gold_links_out_of_range_are_refused(tmp_path, link):
+    bad = SentencePair(99, "a", "b", ("a",), ("b",), (link,))
+    with pytest.raises(DataError, match=r"pair 99: link .* out of range"):
+        train(golden(tmp_path, bad), tmp_path, 4)
+
+
+@pytest.mark.parametrize("word", ["", "a b", "a\u00a0b"])
+def test_words_with_white_space_are_refused(tmp_path, word):
+    bad = SentencePair(99, "a", "b", (word,), ("b",))
+    with pytest.raises(DataError, match="pair 99: a word"):
+        train(golden(tmp_path, bad), tmp_path, 4)
+
+
+def test_text_is_in_order_and_without_repetition(moses, tmp_path):
+    train(moses(["a", "b", "a", "c", "t"], ["x", "y", "z", "y", "t"]), tmp_path / "1", 4, (1, 0))
+    train(moses(["d", "e", "t"], ["x", "w", "t"], "other"), tmp_path / "2", 2, (1, 0))
+    notes = write_text([tmp_path / "1/data"], "src", tmp_path / "src")
+    assert read_table(tmp_path / "src/data").column("words").to_pylist() == [["c"], ["a"], ["b"]]
+    assert notes == {"counts": {"read": 4, "repeated": 1, "kept": 3}}
+    write_text([tmp_path / "1/data", tmp_path / "2/data"], "tgt", tmp_path / "tgt")
+    assert read_table(tmp_path / "tgt/data").column("words").to_pylist() == [["y"], ["z"], ["x"], ["w"]]
+    assert read_metadata(tmp_path / "tgt/data")["side"] == "tgt"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Hello, World!", "hello world"), ("Straße", "STRASSE"), ("ﬁn", "fin"), ("e\u0301t\u00e9", "ÉTÉ"), ("你好。", "你 好"), ("12,5", "125")],
+)
+def test_sides_are_compared_without_case_space_and_punctuation(one, other):
+    assert normalize(one) == normalize(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("कि", "का"), ("?", "!"), ("zu", "zü"), ("1", "2")])
+def test_different_sides_stay_different(one, other):
+    assert normalize(one) != normalize(other)
+
+
+def test_real_chinese_bitext(real_data, tmp_path, corpus_at):
+    made = corpus_at(real_data / "tatoeba" / "zh-en", "zh", "en")
+    corpus, inputs = made
+    options = BitextOptions()
+    notes = write_training(corpus, "zh", "en", inputs, (500, 500), 2000, options, tmp_path / "training")
+    write_heldout(corpus, "zh", "en", inputs, (500, 500), options, tmp_path / "heldout")
+    training, test = read_table(tmp_path / "training/data").to_pylist(), read_table(tmp_path / "heldout/data").to_pylist()
+    assert len(training) == 2000
+    assert len(test) == 500
+    assert notes["words"]["zh"] == "characters"
+    assert max(row["id"] for row in training) < min(row["id"] for row in test) - 499
+    words = [word for row in training for word in row["src"] + row["tgt"]]
+    assert all(word.split() == [word] for word in words)
+    for side in ("src", "tgt"):
+        held = {normalize("".join(row[side])) for row in test}
+        assert not held & {normalize("".join(row[side])) for row in training}

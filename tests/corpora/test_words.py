@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import unicodedata
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from raxalign.corpora._words import clean, describe, split_characters, tokenize
+from raxalign.errors import DependencyError, RaxalignError
+
+LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
+FRAGMENTS = [
+    *"aBz1éßЖ中가क्ा.,;:!?'`\"-()/@&€",
+    " ",
+    " ",
+    " ",
+    "...",
+    "Mr.",
+    "No.",
+    "z.B.",
+    "U.S.",
+    "l'",
+    "n't",
+    "'s",
+    "5,300",
+    "DOTMULTI",
+    "\u00a0",
+    "\u0301",
+]
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "words"),
+    [
+        ("en", "Don't go, Mr. Smith.", ["Don", "'t", "go", ",", "Mr.", "Smith", "."]),
+        ("en", "It costs $5,300 (or so)…", ["It", "costs", "$", "5,300", "(", "or", "so", ")", "…"]),
+        ("fr", "L'ami d'Anne.", ["L'", "ami", "d'", "Anne", "."]),
+        ("de", 'Der 3. Mai & "mehr" ...', ["Der", "3.", "Mai", "&", '"', "mehr", '"', "..."]),
+        ("hi", "यह घर है।", ["यह", "घर", "है", "।"]),
+        ("de", "Donau\u00addampf\u200bschiff\ufeff", ["Donaudampf", "schiff"]),
+        ("fr", "e\u0301te\u0301\u00a0!", ["été", "!"]),
+        ("fa", "می\u200cروم", ["میروم"]),
+        ("en", "a\u2028b\u3000c\x85d\te\x07f", ["a", "b", "c", "d", "ef"]),
+        ("en", " \u200b\u00ad ", []),
+        ("en", "&amp; | [x]", ["&", "amp", ";", "|", "[", "x", "]"]),
+    ],
+)
+def test_words_with_spaces(lang, text, words):
+    assert tokenize(lang)(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("我在Berlin住了12.5年。", ["我", "在", "Berlin", "住", "了", "12.5", "年", "。"]),
+        ("他说：“e-mail don't”……", ["他", "说", "：", "“", "e-mail", "don't", "”", "……"]),
+        ("カタカナ、ひらがな", ["カ", "タ", "カ", "ナ", "、", "ひ", "ら", "が", "な"]),
+        ("か\u3099", ["が"]),
+        ("น้ำ ที่", ["น้ำ", "ที่"]),
+        ("ខ្មែរ", ["ខ្មែ", "រ"]),
+        ("မြန်မာ", ["မြ", "န်", "မာ"]),
+        ("ສະບາຍ", ["ສ", "ະ", "บ".replace("บ", "ບ"), "າ", "ຍ"]),
+        ("한국어 中", ["한국어", "中"]),
+        ("naïve Ünïcode1a", ["naïve", "Ünïcode1a"]),
+        ("𠀀𠀁", ["𠀀", "𠀁"]),
+        ("\u200b \u3000", []),
+    ],
+)
+def test_words_without_spaces(text, words):
+    assert tokenize("zh")(text) == words
+
+
+def test_characters_are_all_kept():
+    text = "我在Berlin住了12.5年……，น้ำ ที่"
+    assert "".join(split_characters(text)) == "".join(text.split())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=60))
+@example("\u200d")
+@example("\u0301a")
+@pytest.mark.parametrize("lang", ["en", "fr", "hi", "zh", "th", "ko"])
+def test_no_word_is_empty_or_has_white_space(lang, text):
+    words = tokenize(lang)(text)
+    assert all(word.split() == [word] for word in words)
+    assert all(unicodedata.category(word[0]) != "Cf" or word[0] in "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd" for word in words if len(word) > 1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join))
+@example("I saw No. 5 and No. x, 'a 'b' , ,x. (y.")
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_fast_tokenisation_is_that_of_sacremoses(lang, text):
+    from sacremoses import MosesTokenizer
+
+    assert tokenize(lang)(text) == MosesTokenizer(lang).tokenize(clean(text), escape=False)
+
+
+@pytest.mark.parametrize("lang", ["en", "de", "fr", "ru", "hi", "ar", "tr", "el"])
+def test_fast_tokenisation_is_that_of_sacremoses_on_real_text(real_data, lang):
+    from sacremoses import MosesTokenizer
+
+    moses, fast = MosesTokenizer(lang), tokenize(lang)
+    for line in (real_data / "ntrex" / f"ntrex.{lang}").read_text(encoding="utf-8").split("\n"):
+        assert fast(line) == moses.tokenize(clean(line), escape=False)
+
+
+@pytest.mark.parametrize(("lang", "library"), [("zh", "jieba"), ("th", "pythainlp")])
+def test_a_missing_segmenter_says_how_to_install_it(lang, library):
+    if find_spec(library):
+        assert tokenize(lang, "words")("") == []
+        return
+    with pytest.raises(DependencyError, match=rf"{library}.*pip install 'raxalign\[segment\]'"):
+        tokenize(lang, "words")
+
+
+def test_what_was_used_is_told():
+    assert describe("de").startswith("Moses (sacremoses ")
+    assert describe("zh") == "characters"
+    assert describe("ja", "words") == "characters (there is no segmenter for ja)"
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(RaxalignError, match="unknown language"):
+        tokenize("german")
