@@ -57,10 +57,8 @@ class Workshop:
             made.append(stage)
             return _MAKERS[stage.kind](self, stage, folder)
 
-        if self.runtime.world_size > 1:
-            folder = self._ensure_together(stage, build)
-        else:
-            folder = self.store.make(stage.kind, key, build)
+        alone = self.runtime.world_size == 1
+        folder: Path = self.store.make(stage.kind, key, build) if alone else self._ensure_together(stage, build)
         if made and self.runtime.rank == 0:
             shutil.rmtree(self.checkpoints(key), ignore_errors=True)
             self.announce(stage, time.monotonic() - start)
@@ -222,40 +220,40 @@ def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
     from raxalign.corpora._bitext import write_text
 
     bitexts = workshop.inputs(stage, "bitext")
-    side = "tgt" if stage.params["lang"] == stage.params["pivot"] else "src"
-    return write_text([path / "data" for path in bitexts.values()], side, folder)
+    is_pivot = stage.params["lang"] == stage.params["pivot"]
+    return write_text([path / "data" for path in bitexts.values()], "tgt" if is_pivot else "src", folder)
 
 
 def _make_pairs(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.pairing import build
+    from raxalign.pairing.build import build_heldout, build_training, slice_training
 
     params = stage.params
     sources = {name: workshop.ensure(key) for name, key in stage.inputs.items()}
     if params["part"] == "slice":
-        return build.slice_training(sources["run"], int(str(params["sentences"])), folder)
+        return slice_training(sources["run"], folder, int(str(params["sentences"])))
+    aligner, metadata = _plugin("aligners", stage), {"key": stage.key}
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
-        order = build.Order(
-            aligner=_plugin("aligners", stage),
-            lang=str(params["lang"]),
-            pivot=str(params["pivot"]),
-            symmetrization=str(params["symmetrization"]),
-            one_to_one=bool(params["one_to_one"]),
-            locations=_without_params(stage.locations),
-            threads=workshop.runtime.threads,
-            work=Path(work),
-            metadata={"aligner": stage.maker, "aligner_version": stage.version, "key": stage.key},
-        )
+        options: dict[str, Any] = {
+            **{name: params[name] for name in ("lang", "pivot", "symmetrization", "one_to_one")},
+            "locations": _without_params(stage.locations),
+            "threads": workshop.runtime.threads,
+            "work": Path(work),
+            "metadata": metadata,
+        }
+        training = sources["training"] / "data"
         if params["part"] == "training":
-            return build.build_training(sources["training"] / "data", order, folder)
-        return build.build_heldout(sources["heldout"], sources["training"] / "data", order, folder, keep_training=bool(params.get("keep_training")))
+            return build_training(training, aligner, folder, **options)
+        return build_heldout(sources["heldout"], training, aligner, folder, **options, keep_training=bool(params.get("keep_training")))
 
 
 def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.pairing.build import build_seen
+    from raxalign.corpora._dictionary import read_dictionary
+    from raxalign.pairing.types import build_seen
 
     run = workshop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = [path / "data" for path in workshop.inputs(stage, "pairs").values()]
-    return build_seen([run], pairs, [Path(place) for place in _without_params(stage.locations).values()], folder)
+    dictionaries = [read_dictionary(Path(place)) for place in _without_params(stage.locations).values()]
+    return build_seen([run], pairs, dictionaries, folder)
 
 
 def _make_encoder(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -284,10 +282,8 @@ def _make_aligned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str
 def _make_tuned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     from raxalign.encoders._aligned import AlignedEncoder
 
-    if "encoder" in stage.inputs:
-        start = AlignedEncoder(workshop.encoder(stage.inputs["encoder"]))
-    else:
-        start = workshop.aligned(stage.inputs["aligned"])
+    untouched = stage.inputs.get("encoder")
+    start = AlignedEncoder(workshop.encoder(untouched)) if untouched else workshop.aligned(stage.inputs["aligned"])
     notes: Mapping[str, Any] = _plugin("tasks", stage).train(
         start, _languages(stage), _task_inputs(workshop, stage), workshop.runtime_for(stage), folder
     )

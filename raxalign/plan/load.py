@@ -71,9 +71,7 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
 
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
-    found = []
-    for spec in grid.encoders:
-        found.append(catalog("encoders")[spec.kind](spec.params).fetch())
+    found: list[Mapping[str, str]] = [catalog("encoders")[spec.kind](spec.params).fetch() for spec in grid.encoders]
     for lang in grid.languages:
         corpus = grid.corpus_for(lang)
         found.append(catalog("corpora")[corpus.kind](corpus.params).fetch(lang, grid.pivot, downloads))

@@ -20,7 +20,7 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
     store = ArtifactStore(roots.pop())
     kept = {key for entry in opened for key in entry.plan.stages}
     lines, freed = [], 0
-    for kind, key in store.keys():
+    for kind, key in store.keys():  # noqa: SIM118 a method, not a mapping
         if key not in kept:
             size = store.size(kind, key)
             freed += size

@@ -1,0 +1,37 @@
+# Set-up, checks, tests and the quickstart; each target does all that it needs on a fresh machine with Python >= 3.11 and a C compiler.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: setup quickstart test unit check bench clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+quickstart: $(READY)
+	$(BIN)/raxalign grid grids/quickstart.yaml
+	$(BIN)/raxalign results grids/quickstart.yaml
+	@echo "MLflow UI: $(BIN)/raxalign ui"
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+unit: $(READY)
+	$(BIN)/python -m pytest -m "not slow"
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build *.egg-info
