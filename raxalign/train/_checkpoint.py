@@ -1,0 +1,132 @@
+"""Checkpoints of a training: where it is, and every tensor that it changes.
+
+``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training), ``state.safetensors`` (module and
+optimiser) and, where the best weights so far are kept, ``best.safetensors``. It is written aside, synced, and named by one rename; older
+ones are then removed. A folder of another training, or a damaged one, is passed over. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+else:
+    torch = lazy.load("torch")
+
+Tensors = dict[str, "torch.Tensor"]
+_RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`record` is plain data, `tensors` the state of module and optimiser, `best` the module's best state so far, where one is kept."""
+
+    record: Mapping[str, Any]
+    tensors: Tensors
+    best: Tensors | None = None
+
+
+def module_state(module: nn.Module) -> Tensors:
+    """Parameters and buffers by name, each shared tensor once; the tensors themselves, not copies."""
+    return {**{name: p.data for name, p in module.named_parameters()}, **dict(module.named_buffers())}
+
+
+def copy_state(module: nn.Module) -> Tensors:
+    """A copy of `module_state` on the CPU."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module_state(module).items()}
+
+
+def restore_module(module: nn.Module, tensors: Tensors) -> None:
+    """Put a module's state back, in place; every parameter and buffer must be there."""
+    with torch.no_grad():
+        for name, tensor in module_state(module).items():
+            tensor.copy_(tensors[name])
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> Tensors:
+    """The optimiser's tensors, named by the number of their parameter."""
+    state = optimizer.state_dict()["state"]
+    return {f"{number}.{name}": value for number, entry in state.items() for name, value in entry.items()}
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
+    """Put an optimiser's tensors back; its options stay as they are."""
+    state: dict[int, Tensors] = {}
+    for key, tensor in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = tensor
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def with_prefix(prefix: str, tensors: Tensors) -> Tensors:
+    """The tensors under longer names."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def without_prefix(prefix: str, tensors: Tensors) -> Tensors:
+    """The tensors of one prefix, under their own names."""
+    return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
+    """Publish a checkpoint, then remove the older ones."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    final, aside = folder / f"step-{step:08d}", folder / f".step-{step:08d}.part"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    save_file(_plain(checkpoint.tensors), aside / _STATE)
+    if checkpoint.best is not None:
+        save_file(_plain(checkpoint.best), aside / _BEST)
+    (aside / _RECORD).write_text(json.dumps({**checkpoint.record, "best": checkpoint.best is not None}), encoding="utf-8")
+    for file in aside.iterdir():
+        _sync(file)
+    shutil.rmtree(final, ignore_errors=True)
+    aside.rename(final)
+    _sync(folder)
+    for old in _steps(folder):
+        if old != final:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
+    """The newest whole checkpoint of the training with this fingerprint, tensors on the CPU; None where there is none."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    for path in _steps(folder):
+        try:
+            record = json.loads((path / _RECORD).read_text(encoding="utf-8"))
+            if record["fingerprint"] == fingerprint:
+                return Checkpoint(record, load_file(path / _STATE), load_file(path / _BEST) if record["best"] else None)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+            continue
+    return None
+
+
+def _steps(folder: Path) -> Iterator[Path]:
+    """Checkpoints, the newest first."""
+    return iter(sorted(folder.glob("step-*"), reverse=True))
+
+
+def _plain(tensors: Tensors) -> Tensors:
+    return {name: tensor.detach().to("cpu").contiguous() for name, tensor in tensors.items()}
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

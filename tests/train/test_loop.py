@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from raxalign.errors import RaxalignError
+from raxalign.train.loop import Fitted, TrainingDiverged, TrainSettings, fit
+from raxalign.train.objective import Objective, Step
+from raxalign.train.runtime import Runtime
+
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=3, warmup=0.1)
+
+
+class Regression(Objective):
+    """Mean squared error of a small network with dropout on a fixed problem; `limit` is the micro-batch that fits into memory."""
+
+    def __init__(self, n: int = 22, dropout: float = 0.0, limit: int | None = None) -> None:
+        generator = torch.Generator().manual_seed(3)
+        self.x, self.y = torch.randn(n, 5, generator=generator), torch.randn(n, 1, generator=generator)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(11)
+            self.module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
+        self.limit, self.seen, self.micros = limit, [], []
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        if self.limit is not None and len(positions) > self.limit:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+        rows = torch.from_numpy(step.rows[positions])
+        self.seen.append((step.number, rows.tolist()))
+        self.micros.append(len(positions))
+        return (self.module(self.x[rows]) - self.y[rows]).pow(2).sum() / len(step.rows)
+
+
+def weights(objective: Objective) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in objective.module.parameters()])
+
+
+def trained(settings: TrainSettings = SETTINGS, runtime: Runtime | None = None, **options: float) -> tuple[Regression, Fitted]:
+    objective = Regression(**options)
+    return objective, fit(objective, len(objective.x), settings, runtime or Runtime())
+
+
+def test_training_lowers_the_loss() -> None:
+    _, fitted = trained(replace(SETTINGS, epochs=20))
+    assert np.mean(fitted.losses[-6:]) < 0.5 * np.mean(fitted.losses[:6])
+
+
+def test_every_epoch_sees_each_row_once() -> None:
+    objective, fitted = trained()
+    assert len(fitted.losses) == 18
+    for epoch in range(3):
+        rows = [row for number, part in objective.seen if number // 6 == epoch for row in part]
+        assert sorted(rows) == list(range(22))
+    assert [part for _, part in objective.seen[:6]] != [part for _, part in objective.seen[6:12]]
+
+
+def test_without_shuffle_rows_come_in_their_order() -> None:
+    objective, _ = trained(replace(SETTINGS, shuffle=False, epochs=1))
+    assert [row for _, part in objective.seen for row in part] == list(range(22))
+
+
+def test_one_seed_gives_one_result_and_another_another() -> None:
+    first, second, other = (weights(trained(dropout=0.3, runtime=Runtime(seed=seed))[0]) for seed in (1, 1, 2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, other)
+
+
+def test_training_leaves_the_callers_chance_alone() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    trained(dropout=0.3)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_running_out_of_memory_halves_the_micro_batch_and_goes_on() -> None:
+    whole, plain = trained()
+    small, fitted = trained(limit=1)
+    assert fitted.micro == 1
+    assert set(small.micros) == {1}
+    assert fitted.losses == pytest.approx(plain.losses, rel=1e-5)
+    assert torch.allclose(weights(small), weights(whole), atol=1e-5)
+
+
+def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
+    with pytest.raises(RaxalignError, match="step 1 with a single row"):
+        trained(limit=0)
+
+
+def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
+    objective = Regression()
+    objective.y[7] = float("nan")
+    with pytest.raises(TrainingDiverged, match="loss is nan at step 2 of 18") as caught:
+        fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
+    assert not caught.value.retryable
+
+
+def test_nothing_to_train_on_is_an_error() -> None:
+    with pytest.raises(RaxalignError, match="no rows"):
+        fit(Regression(), 0, SETTINGS, Runtime())
+
+
+def test_curves_have_at_most_a_hundred_points_and_the_last() -> None:
+    points: list[tuple[int, float]] = []
+    runtime = Runtime(report=lambda metrics, step: points.append((step, metrics["train/loss"])))
+    _, fitted = trained(replace(SETTINGS, steps=250), runtime)
+    assert points[0] == (3, pytest.approx(sum(fitted.losses[:3]) / 3))
+    assert points[-1] == (250, pytest.approx(fitted.losses[249]))
+    assert len(points) == 84
+
+
+class Killed(Exception):
+    pass
+
+
+def stop_at(step: int) -> Runtime:
+    def report(_: object, number: int) -> None:
+        if number == step:
+            raise Killed
+
+    return Runtime(report=report)
+
+
+@pytest.mark.parametrize("died", [5, 8, 13])
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, died: int) -> None:
+    whole, expected = trained(dropout=0.3)
+    with pytest.raises(Killed):
+        trained(dropout=0.3, runtime=replace(stop_at(died), checkpoints=tmp_path, checkpoint_every=4))
+    objective, fitted = trained(dropout=0.3, runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4))
+    assert objective.seen[0][0] == (died - 1) // 4 * 4
+    assert fitted.losses == expected.losses
+    assert torch.equal(weights(objective), weights(whole))
+
+
+def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) -> None:
+    def run(runtime: Runtime) -> tuple[torch.Tensor, Fitted, list[int]]:
+        objective, epochs = Regression(dropout=0.3), []
+        scores = {1: 0.2, 2: 0.7, 3: 0.7, 4: 0.1}
+
+        def select(epoch: int) -> float:
+            assert not objective.module.training
+            epochs.append(epoch)
+            return scores[epoch]
+
+        fitted = fit(objective, 22, replace(SETTINGS, epochs=4), runtime, select=select)
+        return weights(objective), fitted, epochs
+
+    best, expected, _ = run(Runtime())
+    assert (expected.selected, expected.scores) == (12, [(6, 0.2), (12, 0.7), (18, 0.7), (24, 0.1)])
+    assert torch.equal(best, weights(trained(replace(SETTINGS, steps=12, warmup=2.4), dropout=0.3)[0]))
+    with pytest.raises(Killed):
+        run(replace(stop_at(17), checkpoints=tmp_path, checkpoint_every=5))
+    resumed, fitted, epochs = run(Runtime(checkpoints=tmp_path, checkpoint_every=5))
+    assert epochs == [3, 4]
+    assert (fitted.selected, fitted.scores) == (expected.selected, expected.scores)
+    assert torch.equal(resumed, best)
+
+
+def test_a_checkpoint_of_another_training_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
+    other, _ = trained(replace(SETTINGS, learning_rate=0.01), Runtime(checkpoints=tmp_path, checkpoint_every=100))
+    assert other.seen[0][0] == 0
+    (folder,) = (tmp_path / "train").glob("step-*")
+    state = folder / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:100])
+    objective, _ = trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=100))
+    assert objective.seen[0][0] == 0
+
+
+def test_a_checkpoint_is_tensors_and_json_and_only_the_newest_is_kept(tmp_path: Path) -> None:
+    trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4))
+    (folder,) = (tmp_path / "train").iterdir()
+    assert folder.name == "step-00000016"
+    assert sorted(file.name for file in folder.iterdir()) == ["state.json", "state.safetensors"]
+    assert json.loads((folder / "state.json").read_text())["step"] == 16
