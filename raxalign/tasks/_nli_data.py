@@ -1,0 +1,59 @@
+"""Where the rows of an XNLI evaluation come from, by its params."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from raxalign.config.sources import expand_path
+from raxalign.tasks._nli_rows import LABELS, Row, Rows, read_hub, read_tsv
+
+if TYPE_CHECKING:
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.xnli import Xnli
+
+Split = Literal["train", "dev", "test"]
+_PHRASEBOOK_SEED = 0
+"""The examples are data: they do not change with the seed of a trial."""
+
+
+@dataclass(frozen=True)
+class NliData:
+    """Reads one split of one language."""
+
+    params: Xnli.Params
+    inputs: TaskInputs
+
+    def has(self, split: Split) -> bool:
+        """Whether the split is given."""
+        data = self.params.data
+        return isinstance(data, str) or getattr(data, split) is not None
+
+    def splits(self) -> list[Split]:
+        """The splits that are evaluated."""
+        both: tuple[Split, ...] = ("dev", "test")
+        return [split for split in both if self.has(split)]
+
+    def rows(self, split: Split, lang: str) -> Rows:
+        """The examples; raises `DataError` with file and line. Training rows are the pivot's, at most `max_train`."""
+        rows = self._read(split, lang)
+        return rows.first(self.params.max_train) if split == "train" else rows
+
+    def _read(self, split: Split, lang: str) -> Rows:
+        data, pivot = self.params.data, self.inputs.pivot
+        if data == "hub":
+            return read_hub(self.params.dataset, lang, split, self.params.revision, self.inputs.downloads)
+        if data == "phrasebook":
+            return self._phrasebook(split, lang)
+        template: str = getattr(data, split)
+        path = self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=pivot)
+        return read_tsv(path, lang, one_language="{lang}" in template or lang == pivot)
+
+    def _phrasebook(self, split: Split, lang: str) -> Rows:
+        from raxalign.corpora._phrasebook import entailment
+
+        n: int = getattr(self.params.phrasebook, split)
+        examples: Iterable[tuple[str, str, str]] = entailment(n, lang, split, _PHRASEBOOK_SEED)
+        rows = [Row(premise, hypothesis, LABELS.index(label), None, i) for i, (premise, hypothesis, label) in enumerate(examples, 1)]
+        return Rows(f"phrasebook/{lang}:{split}", rows)

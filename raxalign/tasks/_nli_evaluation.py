@@ -1,0 +1,139 @@
+"""The evaluation of a trained XNLI classifier in every language."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from raxalign.errors import DataError
+from raxalign.tasks._nli_data import NliData, Split
+from raxalign.tasks._nli_rows import LABELS, Rows, refuse_overlap
+from raxalign.tasks._nli_training import Trained, TrainedModel
+from raxalign.tasks._selection import select
+from raxalign.tasks._sentence_classifier import SentenceClassifier
+from raxalign.tasks.base import Outcome, Score, TaskInputs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.tasks.xnli import Xnli
+
+_STRINGS = ("lang", "split", "toward", "label", "predicted")
+_NAMES = ("lang", "split", "toward", "epoch", "id", "label", "predicted", *LABELS)
+_SCHEMA = pa.schema([(n, pa.string() if n in _STRINGS else pa.int64() if n in ("epoch", "id") else pa.float32()) for n in _NAMES])
+
+
+def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
+    """Scores of all languages on all splits that are given, their means, and a prediction a row."""
+    trained, data = Trained.read(folder), NliData(params, inputs)
+    rows = {(lang, split): data.rows(split, lang) for lang in languages for split in data.splits()}
+    for held_out in rows.values():
+        refuse_overlap(trained.fingerprints, held_out)
+    found: dict[tuple[str, Split], list[float]] = defaultdict(list)
+    tables, notes = [], {}
+    for model, spoken in _languages_of(trained.models, languages, inputs.pivot):
+        view = aligned if model.toward is None else aligned.toward(model.toward)
+        scorer = _Scorer(params, view, model, rows)
+        epochs, accuracies = scorer.select(spoken)
+        for (lang, split), held_out in rows.items():
+            if lang in spoken:
+                probabilities = scorer.probabilities(lang, split, epochs[lang])
+                found[lang, split].append(_accuracy(probabilities, held_out))
+                tables.append(_table(lang, split, model.toward, epochs[lang], held_out, probabilities))
+        notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": accuracies}
+    scores = [Score(lang, "accuracy", split, float(np.mean(values))) for (lang, split), values in found.items()]
+    scores += _means(scores, languages, inputs.pivot)
+    return Outcome(scores, pa.concat_tables(tables), _notes(params, rows, notes))
+
+
+def _languages_of(models: Sequence[TrainedModel], languages: Sequence[str], pivot: str) -> list[tuple[TrainedModel, list[str]]]:
+    """The languages that each model is for: all, or its own and the pivot (whose score is then the mean over models)."""
+    pairs = [(model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot]) for model in models]
+    pairs = [(model, spoken) for model, spoken in pairs if model.toward is None or model.toward in languages]
+    missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
+    if missing:
+        raise DataError("trained classifier", f"there is no model for {', '.join(sorted(missing))}: the training was for other languages")
+    return pairs
+
+
+@dataclass
+class _Scorer:
+    """Probabilities of one model; the classifier is built once, and an epoch's weights are read when another epoch is asked for."""
+
+    params: Xnli.Params
+    aligned: AlignedEncoder
+    model: TrainedModel
+    rows: Mapping[tuple[str, Split], Rows]
+    _loaded: int | None = None
+    _found: dict[tuple[str, Split, int], npt.NDArray[np.float32]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.classifier = SentenceClassifier(self.aligned, len(LABELS), dropout=0.0, max_length=self.params.max_length, seed=0)
+
+    def probabilities(self, lang: str, split: Split, epoch: int) -> npt.NDArray[np.float32]:
+        """Probabilities (rows, labels), remembered."""
+        if (lang, split, epoch) not in self._found:
+            if self._loaded != epoch:
+                self.classifier.load(self.model.files[epoch])
+                self._loaded = epoch
+            pieces = self.classifier.rows(*self.rows[lang, split].words(), lang)
+            self._found[lang, split, epoch] = self.classifier.probabilities(pieces).numpy()
+        return self._found[lang, split, epoch]
+
+    def select(self, languages: Sequence[str]) -> tuple[dict[str, int], dict[str, list[float]]]:
+        """The epoch of each language, by the development sides alone, and the accuracies that led to it."""
+        epochs = sorted(self.model.files)
+        if len(epochs) == 1:
+            return dict.fromkeys(languages, epochs[0]), {}
+        accuracies: dict[str, list[float]] = {lang: [] for lang in languages}
+        for epoch in epochs:
+            for lang in languages:
+                accuracies[lang].append(_accuracy(self.probabilities(lang, "dev", epoch), self.rows[lang, "dev"]))
+        chosen = select(self.params.selection, accuracies)
+        return {lang: epochs[index] for lang, index in chosen.items()}, accuracies
+
+
+def _labels(rows: Rows) -> npt.NDArray[np.int64]:
+    return np.array([row.label for row in rows.rows], dtype=np.int64)
+
+
+def _accuracy(probabilities: npt.NDArray[np.float32], rows: Rows) -> float:
+    return float((probabilities.argmax(1) == _labels(rows)).mean())
+
+
+def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, probabilities: npt.NDArray[np.float32]) -> pa.Table:
+    n, names = len(rows), np.array(LABELS)
+    same = {"lang": [lang] * n, "split": [split] * n, "toward": pa.array([toward] * n, pa.string()), "epoch": np.full(n, epoch)}
+    own = {"id": np.arange(n), "label": names[_labels(rows)].tolist(), "predicted": names[probabilities.argmax(1)].tolist()}
+    return pa.table({**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}}, schema=_SCHEMA)
+
+
+def _means(scores: Sequence[Score], languages: Sequence[str], pivot: str) -> list[Score]:
+    """The means over all languages, and over those that were not trained on."""
+    means = []
+    for split in dict.fromkeys(score.split for score in scores):
+        value = {score.lang: score.value for score in scores if score.split == split}
+        others = [lang for lang in languages if lang != pivot]
+        means.append(Score("avg", "accuracy", split, float(np.mean([value[lang] for lang in languages]))))
+        if others:
+            means.append(Score("avg_zero_shot", "accuracy", split, float(np.mean([value[lang] for lang in others]))))
+    return means
+
+
+def _notes(params: Xnli.Params, rows: Mapping[tuple[str, Split], Rows], models: Mapping[str, object]) -> dict[str, object]:
+    notes: dict[str, object] = {
+        "selection": params.selection,
+        "readout": params.readout,
+        "models": models,
+        "rows": {f"{lang}/{split}": len(held_out) for (lang, split), held_out in rows.items()},
+        "unlabelled": {f"{lang}/{split}": held_out.unlabelled for (lang, split), held_out in rows.items() if held_out.unlabelled},
+    }
+    if params.selection == "target-dev":
+        notes["warning"] = "the epoch was chosen on each language's own development set: this is no zero-shot result"
+    return notes

@@ -1,0 +1,116 @@
+"""Natural language inference across languages: fine-tuned on the pivot, evaluated in every language (Conneau et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, final
+
+from pydantic import Field
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.tasks._selection import Selection, kept
+from raxalign.tasks.base import Outcome, Task, TaskInputs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.train.runtime import Runtime
+
+
+class DataFiles(BaseParams):
+    """Files of premise, hypothesis and label; a split that is not given is not reported."""
+
+    train: DataPath
+    dev: DataPath | None = None
+    test: DataPath | None = None
+
+
+class PhrasebookSizes(BaseParams):
+    """Examples a language that the phrasebook makes."""
+
+    train: int = Field(3000, ge=1)
+    dev: int = Field(600, ge=1)
+    test: int = Field(600, ge=1)
+
+
+@final
+class Xnli(Task):
+    """Zero-shot transfer of a premise-hypothesis classifier: trained on the pivot, scored on dev and test of every language, the pivot too.
+
+    The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler; training follows Cao et al. (2020, A.1):
+    3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's transforms
+    apply to what the classifier reads (`readout: keep`): fitted before this training, they are not fitted again after it. Metrics are
+    `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means.
+    """
+
+    VERSION = 1
+    main_metric = "accuracy"
+
+    class Params(Task.Params):
+        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. `selection` chooses the epoch: by the pivot's
+        development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
+        """
+
+        setting: Literal["zero-shot"] = "zero-shot"
+        data: Literal["hub", "phrasebook"] | DataFiles = "hub"
+        dataset: str = "facebook/xnli"
+        revision: str | None = None
+        phrasebook: PhrasebookSizes = PhrasebookSizes()
+        selection: Selection = "pivot-dev"
+        readout: Literal["keep"] = "keep"
+        learning_rate: float = Field(5e-5, gt=0)
+        epochs: int = Field(3, ge=1)
+        batch_size: int = Field(32, ge=1)
+        max_length: int = Field(128, ge=8)
+        warmup: float = Field(0.1, ge=0, le=1)
+        dropout: float = Field(0.1, ge=0, lt=1)
+        max_train: int | None = Field(None, ge=1)
+
+    params: Params
+
+    def canonical(self) -> dict[str, object]:
+        """Without what names data (its own identity enters the key) and what other data would need."""
+        idle = {"dataset", "revision"} | (set() if self.params.data == "phrasebook" else {"phrasebook"})
+        return {name: value for name, value in self.params.identity().items() if name not in idle}
+
+    def training(self) -> Mapping[str, object]:
+        """All options but what is done with the epochs afterwards."""
+        return {**{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")}, "kept": kept(self.params.selection)}
+
+    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """The pivot first, then all."""
+        return (pivot, *(lang for lang in languages if lang != pivot))
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Files of a language (training data of the pivot alone), or the hub's."""
+        data = self.params.data
+        if isinstance(data, DataFiles):
+            paths = {"train": data.train if lang == pivot else None, "dev": data.dev, "test": data.test}
+            return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
+        return {"hub": RemoteData(f"hub:{self.params.dataset}/{lang}", self.params.revision)} if data == "hub" else {}
+
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
+        """A training file a language, and selection by a development set that is not given."""
+        data, faults = self.params.data, []
+        if isinstance(data, DataFiles):
+            if "{lang}" in data.train:
+                faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
+            if data.dev is None and self.params.selection != "last":
+                faults.append(f"selection: {self.params.selection} needs data.dev; without one write `selection: last`")
+            if data.dev is None and data.test is None:
+                faults.append("data has neither dev nor test: there is nothing to evaluate")
+        return faults
+
+    def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
+        """Fine-tune on the pivot's training data, one model, or one a direction where the pivot's transforms differ by language."""
+        from raxalign.tasks._nli_training import train
+
+        return train(self.params, aligned, inputs, runtime, folder)
+
+    def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
+        """Accuracies of every language on the splits that are given, at the epoch that `selection` chooses."""
+        from raxalign.tasks._nli_evaluation import evaluate
+
+        assert trained is not None, "the plan makes the training first"
+        return evaluate(self.params, aligned, languages, inputs, trained)
