@@ -1,6 +1,6 @@
 """Makes the artifacts of word pairs: bitext in, links beside it out, as a stream.
 
-Folders are artifact folders: a bitext's training part holds the dataset `data`, its held-out part `data` (test) and `dev`; word pairs likewise.
+An artifact folder of held-out sentences holds the datasets `data` (test) and `dev`, one of training sentences `data`; word pairs likewise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
-from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import one_to_one as keep_one_to_one
 from raxalign.pairing.pharaoh import write_links
@@ -66,12 +65,14 @@ def build_training(
     work: Path,
     metadata: Mapping[str, Json] | None = None,
 ) -> dict[str, Json]:
-    """Writes the word pairs of a training bitext to `<folder>/data`; returns notes: counts, the word aligner, and the links' digest."""
+    """Writes the word pairs of a training bitext (a dataset folder) to `<folder>/data`.
+
+    Returns notes: counts, the word aligner, and the links' digest.
+    """
     recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
-    table = read_table(bitext / TEST)
+    table = read_table(bitext)
     links = _align([table], recipe)
-    facts = {**_facts(recipe, lang, pivot, metadata), "part": "training"}
-    counts = _write(table, links, folder / TEST, {**read_metadata(bitext / TEST), **facts})
+    counts = _write(table, links, folder / TEST, {**_of_bitext(bitext), **_facts(recipe, lang, pivot, metadata), "part": "training"})
     return {**recipe.facts(), **counts, "links_digest": links.digest()}
 
 
@@ -91,40 +92,38 @@ def build_heldout(
     metadata: Mapping[str, Json] | None = None,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """One run of the word aligner over test, dev and training sentences together.
+    """One run of the word aligner over test, dev (of the artifact folder `heldout`) and training sentences (a dataset folder) together.
 
     Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types that are linked in the training sentences of
     this run; with `keep_training` also `<folder>/train`, for `slice_training`. Returns notes: counts by part and the digest of all links.
     """
     recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
-    sources = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training / TEST}
+    sources = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
     tables = {part: read_table(source) for part, source in sources.items()}
     links = _align(list(tables.values()), recipe)
     facts, notes, start = _facts(recipe, lang, pivot, metadata), {**recipe.facts(), "links_digest": links.digest()}, 0
-    for part, table in tables.items():
-        own = links.part(start, start + table.num_rows)
+    for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
+        table, own = tables[part], links.part(start, start + tables[part].num_rows)
         start += table.num_rows
         if part == TRAIN:
-            types = linked_types(_words(table, "src"), _words(table, "tgt"), own)
-            write_types(types, folder / LINKED_TYPES)
-            notes["linked_types"] = types.num_rows
-        name = {TEST: "test", DEV: "dev", TRAIN: "training"}[part]
+            notes["linked_types"] = write_types(linked_types(_words(table, "src"), _words(table, "tgt"), own), folder / LINKED_TYPES)
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
         else:
-            notes[name] = _write(table, own, folder / part, {**read_metadata(sources[part]), **facts, "part": name})
+            notes[name] = _write(table, own, folder / part, {**_of_bitext(sources[part]), **facts, "part": name})
     return notes
 
 
 def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
-    """Writes the first `sentences` training sentence pairs of a held-out run (made with `keep_training`) to `<folder>/data`."""
-    table = read_pairs(run / TRAIN)
-    if sentences > table.num_rows:
-        raise DataError(run / TRAIN, f"has {table.num_rows} sentence pairs, {sentences} are asked for")
-    table = table.slice(0, sentences)
+    """Writes the first `sentences` training sentence pairs of a held-out run (made with `keep_training`) to `<folder>/data`.
+
+    Fewer where the run has fewer: the bitext has refused that already if it was to.
+    """
+    whole = read_pairs(run / TRAIN)
+    table = whole.slice(0, sentences)
     links = links_of(table)
-    metadata = {**read_metadata(run / TRAIN), "sliced_from": read_table(run / TRAIN).num_rows}
-    return {**_write(table, links, folder / TEST, metadata), "links_digest": links.digest()}
+    counts = _write(table, links, folder / TEST, {**read_metadata(run / TRAIN), "sliced_from": whole.num_rows})
+    return {**counts, "links_digest": links.digest()}
 
 
 def export_pharaoh(folder: Path, path: Path) -> int:
@@ -161,6 +160,12 @@ def _gold(tables: Iterable[pa.Table]) -> Links | None:
 
 def _facts(recipe: Recipe, lang: str, pivot: str, metadata: Mapping[str, Json] | None) -> dict[str, Json]:
     return {"lang": lang, "pivot": pivot, "lang_pair": f"{lang}-{pivot}", **recipe.facts(), **(metadata or {})}
+
+
+def _of_bitext(folder: Path) -> dict[str, Json]:
+    """The bitext's metadata, its counts under a name of their own."""
+    metadata = read_metadata(folder)
+    return {**{name: value for name, value in metadata.items() if name != "counts"}, "bitext_counts": metadata.get("counts")}
 
 
 def _counts(links: Links) -> dict[str, Json]:

@@ -27,11 +27,12 @@ def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)
 
 
-def write_types(types: pa.Table, path: Path) -> None:
-    """Writes a table of `TYPES_SCHEMA` as an Arrow IPC file."""
+def write_types(types: pa.Table, path: Path) -> int:
+    """Writes a table of `TYPES_SCHEMA` as an Arrow IPC file; returns its number of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with pa.ipc.new_file(str(path), TYPES_SCHEMA) as file:
         file.write_table(types, max_chunksize=1 << 17)
+    return int(types.num_rows)
 
 
 def read_types(path: Path) -> pa.Table:
@@ -64,8 +65,7 @@ def build_seen(
     types = pa.concat_tables(tables) if tables else TYPES_SCHEMA.empty_table()
     types = types.group_by(["src", "tgt"]).aggregate([]).select(["src", "tgt"])
     types = types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))
-    write_types(types, folder / "types.arrow")
-    return {"types": types.num_rows}
+    return {"types": write_types(types, folder / "types.arrow")}
 
 
 def _entries(dictionary: Sequence[tuple[str, str]]) -> pa.Table:

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from raxalign.errors import DependencyError, RaxalignError, TransientError
+from raxalign.pairing.aligners import eflomal
+from raxalign.pairing.aligners.base import AlignerInputs
+from raxalign.pairing.aligners.eflomal import Eflomal
+
+SRC = [["das", "Haus"], ["Das", "Buch"], ["ein", "Buch"], ["ein", "Haus"]] * 10
+TGT = [["the", "house"], ["The", "book"], ["a", "book"], ["a", "house"]] * 10
+
+
+def align(src, tgt, tmp_path, **params):
+    return Eflomal(Eflomal.Params(**params)).align(src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, 1))
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A program in place of eflomal-align, found as the real one is."""
+
+    def install(script: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "eflomal-align").write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+        (folder / "eflomal-align").chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(folder / "python"))
+
+    return install
+
+
+def test_a_tiny_bitext_is_aligned_in_both_directions(tmp_path):
+    for links in align(SRC, TGT, tmp_path):
+        assert len(links) == len(SRC)
+        right = sum((i, i) in links.pair(k) for k in range(len(SRC)) for i in (0, 1))
+        assert right > 1.5 * len(SRC)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_words_with_blanks_and_bars_stay_one_word(tmp_path):
+    odd = {"das": "d a\ts", "Haus": "|||", "ein": "\u2028", "Buch": "\n", "Das": ""}
+    forward, reverse = align([[odd[w] for w in words] for words in SRC], TGT, tmp_path)
+    assert len(forward) == len(reverse) == len(SRC)
+    assert max(forward.src.max(), forward.tgt.max(), reverse.src.max(), reverse.tgt.max()) == 1
+
+
+def test_no_sentences_no_links(tmp_path):
+    forward, reverse = align([], [], tmp_path)
+    assert len(forward) == len(reverse) == 0
+
+
+def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(eflomal, "_run", lambda command, folder, threads: written.append((folder / "src").read_text(encoding="ascii")))
+    for lowercase in (True, False):
+        with pytest.raises(RaxalignError, match="wrote no forward links"):
+            align(SRC[:2], TGT[:2], tmp_path, lowercase=lowercase)
+    assert written == ["0 1\n0 2\n", "0 1\n2 3\n"]
+
+
+def test_options_reach_the_program(tmp_path, program):
+    program(f'echo "$@" "$OMP_NUM_THREADS" > {tmp_path}/asked; exit 1')
+    with pytest.raises(RaxalignError):
+        align(SRC, TGT, tmp_path, model=1, length=0.5, samplers=2, null_prior=0.1)
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert "--model 1 --length 0.5 --n-samplers 2 --null-prior 0.1 -s " in asked
+    assert asked.split()[-1] == "1"
+
+
+def test_without_the_program_it_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DependencyError, match="pip install eflomal"):
+        align(SRC, TGT, tmp_path)
+
+
+def test_the_last_words_of_a_program_that_fails_are_in_the_error(tmp_path, program):
+    program("echo first >&2; echo it is broken >&2; exit 3")
+    with pytest.raises(RaxalignError, match=r"(?s)exit code 3.*it is broken"):
+        align(SRC, TGT, tmp_path)
+
+
+def test_a_program_that_is_killed_is_worth_a_retry(tmp_path, program):
+    program("kill -9 $$")
+    with pytest.raises(TransientError, match="killed"):
+        align(SRC, TGT, tmp_path)
+
+
+def test_output_of_another_length_is_refused(tmp_path, program):
+    program('while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done')
+    with pytest.raises(RaxalignError, match="wrote forward links of 1 sentence pairs, 40 were given"):
+        align(SRC, TGT, tmp_path)
+
+
+def test_a_program_that_cannot_be_started_is_a_missing_dependency(tmp_path, program):
+    program("exit 0")
+    (tmp_path / "bin" / "eflomal-align").write_text("#!/nowhere/python\n", encoding="ascii")
+    with pytest.raises(DependencyError, match="force-reinstall"):
+        align(SRC, TGT, tmp_path)
+
+
+def test_wrong_options_are_refused():
+    for wrong in ({"model": 4}, {"samplers": 0}, {"length": 0}, {"null_prior": 1}, {"iterations": 5}):
+        with pytest.raises(ValidationError):
+            Eflomal.Params(**wrong)
+
+
+def test_the_library_is_never_imported():
+    for file in Path(eflomal.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", None)]
+            assert not any(name and name.split(".")[0] == "eflomal" for name in names), file

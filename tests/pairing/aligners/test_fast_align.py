@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy.special import digamma
+
+from raxalign.pairing.aligners._diagonal import Direction, Settings, Side, diagonal_prior, make_cells
+from raxalign.pairing.aligners.base import AlignerInputs
+from raxalign.pairing.aligners.fast_align import FastAlign
+from raxalign.pairing.symmetrize import symmetrize_links
+
+
+def planted(n: int = 300, seed: int = 0):
+    """Sentences over a dictionary of 40 words, in another word order: neighbours are swapped at random."""
+    draw = random.Random(seed)
+    src, tgt, gold = [], [], []
+    for _ in range(n):
+        words = draw.sample(range(40), draw.randint(2, 7))
+        order = list(range(len(words)))
+        k = draw.randrange(len(words) - 1)
+        order[k], order[k + 1] = order[k + 1], order[k]
+        src.append([f"s{w}" for w in words])
+        tgt.append([f"T{words[i]}" for i in order])
+        gold.append({(i, position) for position, i in enumerate(order)})
+    return src, tgt, gold
+
+
+def align(src, tgt, tmp_path, threads=1, **params):
+    return FastAlign(FastAlign.Params(**params)).align(src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, threads))
+
+
+def test_a_planted_dictionary_is_recovered(tmp_path):
+    src, tgt, gold = planted()
+    forward, reverse = align(src, tgt, tmp_path)
+    for links in (forward, reverse, symmetrize_links(forward, reverse, "intersection")):
+        assert [links.pair(i) for i in range(len(links))] == gold
+
+
+def test_a_word_without_a_counterpart_is_left_out(tmp_path):
+    src, tgt, gold = planted()
+    tgt = [[*words, "ja"] if i % 2 else words for i, words in enumerate(tgt)]
+    forward, _ = align(src, tgt, tmp_path)
+    assert sum(any(t == len(gold[i]) for _, t in forward.pair(i)) for i in range(1, len(src), 2)) < len(src) / 20
+
+
+def test_equal_sentences_give_equal_links_with_any_number_of_threads(tmp_path):
+    src, tgt, _ = planted()
+    first = [links.digest() for links in align(src, tgt, tmp_path, threads=1)]
+    assert first == [links.digest() for links in align(src, tgt, tmp_path, threads=2)]
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_links(tmp_path):
+    src, tgt, _ = planted(40)
+    program = (
+        "import json, sys, pathlib\n"
+        "from raxalign.pairing.aligners.base import AlignerInputs\n"
+        "from raxalign.pairing.aligners.fast_align import FastAlign\n"
+        "src, tgt = json.load(sys.stdin)\n"
+        "inputs = AlignerInputs(range(len(src)), None, {}, pathlib.Path(sys.argv[1]), 1)\n"
+        "print(*(links.digest() for links in FastAlign(FastAlign.Params()).align(src, tgt, inputs)))\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "77"}
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    found = subprocess.run(command, input=json.dumps([src, tgt]), env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [links.digest() for links in align(src, tgt, tmp_path)]
+
+
+def test_the_order_of_the_sentences_changes_no_links(tmp_path):
+    src, tgt, _ = planted()
+    order = np.random.default_rng(0).permutation(len(src))
+    straight, _ = align(src, tgt, tmp_path)
+    mixed, _ = align([src[i] for i in order], [tgt[i] for i in order], tmp_path)
+    assert [mixed.pair(k) for k in range(len(src))] == [straight.pair(i) for i in order]
+
+
+def test_nothing_is_left_in_the_scratch_folder(tmp_path):
+    align(*planted(20)[:2], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_sentences_no_links(tmp_path):
+    forward, reverse = align([], [], tmp_path)
+    assert len(forward) == len(reverse) == 0
+
+
+def test_case_is_folded_unless_told_otherwise(tmp_path):
+    src, tgt, _ = planted(60)
+    shouted = [[word.upper() for word in words] if i % 2 else words for i, words in enumerate(src)]
+    same = align(shouted, tgt, tmp_path)[0].digest() == align(src, tgt, tmp_path)[0].digest()
+    cased = align(shouted, tgt, tmp_path, lowercase=False)[0].digest() == align(src, tgt, tmp_path, lowercase=False)[0].digest()
+    assert (same, cased) == (True, False)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_the_prior_sums_to_one_and_prefers_the_diagonal(axis):
+    prior = diagonal_prior(4, 6, 5.0, axis)
+    assert prior.shape == (4, 6)
+    np.testing.assert_allclose(prior.sum(axis=axis), 1)
+    # Target position 6 of 6 lies nearest source position 4 of 4; target 3 of 6 nearest source 2 of 4.
+    assert prior[:, 5].argmax() == 3
+    assert prior[:, 2].argmax() == 1
+
+
+def test_the_prior_by_hand():
+    # Two source words and one target word: closeness -1/2 and 0, so e^(-lambda/2) and 1.
+    weight = np.exp(-2.0)
+    np.testing.assert_allclose(diagonal_prior(2, 1, 4.0, 0)[:, 0], [weight / (1 + weight), 1 / (1 + weight)])
+
+
+def loop_em(src, tgt, iterations, null, tension, alpha):
+    """The same model word by word, for sentences of numbers; returns forward links and the tension."""
+    lexicon: dict[tuple[int, int], float] = {}
+    for iteration in range(iterations):
+        counts: dict[tuple[int, int], float] = {}
+        feature, words, links = 0.0, 0, []
+        for row, (s, t) in enumerate(zip(src, tgt, strict=True)):
+            m, n = len(s), len(t)
+            for j in range(n):
+                shares = [np.exp(-tension * abs((i + 1) / m - (j + 1) / n)) for i in range(m)]
+                p = [null * lexicon.get((-1, t[j]), 1.0)]
+                p += [(1 - null) * shares[i] / sum(shares) * lexicon.get((s[i], t[j]), 1.0) for i in range(m)]
+                best = int(np.argmax(p))
+                if best:
+                    links.append((row, best - 1, j))
+                for k, word in enumerate([-1, *s]):
+                    counts[word, t[j]] = counts.get((word, t[j]), 0.0) + p[k] / sum(p)
+                    if k:
+                        feature -= abs(k / m - (j + 1) / n) * p[k] / sum(p)
+                words += 1
+        if iteration == iterations - 1:
+            return sorted(links), tension
+        if iteration > 0:
+            for _ in range(8):
+                expected = 0.0
+                for s, t in zip(src, tgt, strict=True):
+                    for j in range(len(t)):
+                        h = [-abs((i + 1) / len(s) - (j + 1) / len(t)) for i in range(len(s))]
+                        e = [np.exp(tension * x) for x in h]
+                        expected += sum(a * b for a, b in zip(h, e, strict=True)) / sum(e)
+                tension = min(max(tension + 20 * (feature - expected) / words, 0.1), 14.0)
+        totals: dict[int, float] = {}
+        for (word, _), count in counts.items():
+            totals[word] = totals.get(word, 0.0) + count + alpha
+        lexicon = {key: np.exp(digamma(count + alpha) - digamma(totals[key[0]])) for key, count in counts.items()}
+    raise AssertionError
+
+
+def side(sentences) -> Side:
+    lengths = np.array([len(s) for s in sentences])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    return Side(np.concatenate(sentences).astype(np.int32), offsets[:-1], lengths, int(np.concatenate(sentences).max()) + 1)
+
+
+def test_all_cells_at_once_equal_the_model_word_by_word(tmp_path):
+    draw = random.Random(5)
+    src = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
+    tgt = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
+    source, target = side(src), side(tgt)
+    settings = Settings(iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01)
+    cells = make_cells(source, target, tmp_path)
+    for axis, (one, other) in ((1, (src, tgt)), (2, (tgt, src))):
+        direction = Direction(cells, source, target, axis, settings)
+        rows, s, t = (array.tolist() for array in direction.links())
+        explaining, explained = (s, t) if axis == 1 else (t, s)
+        links, tension = loop_em(one, other, 5, 0.08, 4.0, 0.01)
+        assert sorted(zip(rows, explaining, explained, strict=True)) == links
+        assert direction.tension == pytest.approx(tension)
+
+
+def test_large_bitexts_in_files_and_small_blocks_give_the_same_links(tmp_path, monkeypatch):
+    from raxalign.pairing.aligners import _diagonal
+
+    src, tgt, _ = planted(100)
+    whole = align(src, tgt, tmp_path)[0].digest()
+    monkeypatch.setattr(_diagonal, "_MAPPED_CELLS", 10)
+    assert align(src, tgt, tmp_path)[0].digest() == whole
+    monkeypatch.setattr(_diagonal, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(_diagonal, "_CHUNK_CELLS", 200)
+    assert align(src, tgt, tmp_path)[0].digest() == whole

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from raxalign.config.sources import LocalFile
+from raxalign.errors import DataError, RaxalignError
+from raxalign.pairing.aligners.base import AlignerInputs, Links
+from raxalign.pairing.aligners.links import GivenLinks
+
+SRC = [["a", "b", "c"], ["d"], ["e", "f"]]
+TGT = [["A", "B"], ["D"], ["E", "F", "G"]]
+
+
+@pytest.fixture
+def given(tmp_path):
+    path = tmp_path / "de-en.links"
+
+    def align(content, ids=(0, 1, 2), src=SRC, tgt=TGT, **params):
+        path.write_text(content, encoding="ascii")
+        inputs = AlignerInputs(list(ids), None, {"links": str(path)}, tmp_path, 1)
+        forward, reverse = GivenLinks(GivenLinks.Params(path=str(path), **params)).align(src, tgt, inputs)
+        assert forward.digest() == reverse.digest()
+        return [forward.pair(i) for i in range(len(forward))]
+
+    align.path = path
+    return align
+
+
+def test_lines_are_those_of_the_corpus_in_the_order_of_the_ids(given):
+    content = "0-0\n0-0 2-1\n\n0-0\n1-2 0-1\n"
+    assert given(content, ids=(4, 1, 3), src=[SRC[2], SRC[0], SRC[1]], tgt=[TGT[2], TGT[0], TGT[1]]) == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
+
+
+def test_files_that_count_from_one(given):
+    assert given("1-1 3-2\n1-1\n\n", first=1) == [{(0, 0), (2, 1)}, {(0, 0)}, set()]
+
+
+def test_possible_links_are_kept_or_dropped(given):
+    content = "0-0 1p1\n0p0\n0-0 1-1 1p2\n"
+    assert given(content) == [{(0, 0), (1, 1)}, {(0, 0)}, {(0, 0), (1, 1), (1, 2)}]
+    assert given(content, possible="drop") == [{(0, 0)}, set(), {(0, 0), (1, 1)}]
+
+
+def test_files_with_the_pivot_first(given):
+    assert given("1-2\n0-0\n2-1\n", swap=True) == [{(2, 1)}, {(0, 0)}, {(1, 2)}]
+
+
+@pytest.mark.parametrize(
+    ("content", "params", "line", "link", "remedy"),
+    [
+        ("0-0\n1-0\n\n", {}, 2, "link 1-0", "`first: 1`"),
+        ("1-1\n1-1\n2-0\n", {"first": 1}, 3, "link 2-0", "`first: 0`"),
+        ("0-0\n0-0\n0-3\n", {}, 3, "link 0-3", "`swap: true`"),
+        ("0-0\n0-0\n2-2\n", {"swap": True}, 3, "link 2-2", "`swap: false`"),
+    ],
+)
+def test_a_link_out_of_range_is_named_with_file_and_line_and_what_to_try(given, content, params, line, link, remedy):
+    with pytest.raises(DataError) as caught:
+        given(content, **params)
+    assert str(caught.value).startswith(f"{given.path}:{line}: {link} is out of range")
+    assert remedy in str(caught.value)
+
+
+def test_the_line_of_a_fault_is_that_of_the_corpus(given):
+    with pytest.raises(DataError) as caught:
+        given("0-0\n" * 7 + "0-9\n", ids=(7, 2, 5))
+    assert caught.value.line == 8
+
+
+def test_links_of_sentences_that_are_not_read_are_not_checked(given):
+    assert given("9-9\n0-0\n9-9\n1-1\n0-0\n", ids=(1, 4, 3)) == [{(0, 0)}, {(0, 0)}, {(1, 1)}]
+
+
+def test_a_file_with_too_few_lines_is_refused(given):
+    with pytest.raises(DataError, match="has 2 lines, the corpus has at least 3"):
+        given("0-0\n0-0\n")
+
+
+def test_what_is_no_link_is_named_with_its_line(given):
+    with pytest.raises(DataError, match=r"de-en\.links:2: 'zero' is no link"):
+        given("0-0\nzero\n\n")
+
+
+def test_the_corpus_own_links_are_taken_without_a_path(tmp_path):
+    gold = Links.of([{(0, 0)}, set(), {(1, 2)}])
+    aligner = GivenLinks(GivenLinks.Params())
+    forward, reverse = aligner.align(SRC, TGT, AlignerInputs([0, 1, 2], gold, {}, tmp_path, 1))
+    assert forward is reverse is gold
+    with pytest.raises(RaxalignError, match="this corpus has none"):
+        aligner.align(SRC, TGT, AlignerInputs([0, 1, 2], None, {}, tmp_path, 1))
+
+
+def test_the_file_is_a_source_and_no_part_of_the_params_identity():
+    aligner = GivenLinks(GivenLinks.Params(path="/data/{lang}-{pivot}.links"))
+    assert aligner.sources("de", "en") == {"links": LocalFile(path=Path("/data/de-en.links"))}
+    assert "path" not in aligner.params.identity()
+    assert GivenLinks(GivenLinks.Params()).sources("de", "en") == {}
+
+
+def test_words_are_counted_from_zero_or_one():
+    with pytest.raises(ValidationError):
+        GivenLinks.Params(first=2)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raxalign.errors import DataError
+from raxalign.pairing import pharaoh
+from raxalign.pairing.aligners.base import Links
+from raxalign.pairing.pharaoh import read_blocks, read_links, write_links
+
+
+def write(tmp_path, content: bytes):
+    path = tmp_path / "links"
+    path.write_bytes(content)
+    return path
+
+
+def test_numbers_of_any_length_blank_lines_and_carriage_returns(tmp_path):
+    links = read_links(write(tmp_path, b"0-0 12-345\r\n\n \t7-8  \n100-2"))
+    assert [links.pair(i) for i in range(4)] == [{(0, 0), (12, 345)}, set(), {(7, 8)}, {(100, 2)}]
+
+
+def test_possible_links_are_marked(tmp_path):
+    (block,) = read_blocks(write(tmp_path, b"1-1 2p3\n4p4\n"))
+    assert block.possible.tolist() == [False, True, True]
+    assert block.links.pair(0) == {(1, 1), (2, 3)}
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "shown"),
+    [
+        (b"0-0\n1-1 x\n", 2, "'x'"),
+        (b"0-0\n\n1-\n", 3, "'1-'"),
+        (b"-1-0\n", 1, "'-1-0'"),
+        (b"0 0\n", 1, "'0'"),
+        (b"0-0-0\n", 1, "'0-0-0'"),
+        (b"1-2/1.0\n", 1, "'1-2/1.0'"),
+        (b"0-0\n1 -1\n", 2, "'1'"),
+        (b"0-0 1-1234567890\n", 1, "'1-1234567890'"),
+        (b"0-0\n\xff\n", 2, "'\ufffd'"),
+        (b"0-0\n\x00\n", 2, "is no link"),
+    ],
+)
+def test_what_is_no_link_is_named_with_file_and_line(tmp_path, content, line, shown):
+    with pytest.raises(DataError) as caught:
+        read_links(write(tmp_path, content))
+    assert str(caught.value).startswith(f"{tmp_path / 'links'}:{line}: ")
+    assert shown in str(caught.value)
+    assert caught.value.line == line
+
+
+def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(pharaoh, "_BLOCK", 8)
+    path = write(tmp_path, b"0-0 1-1\n" * 5 + b"2-2\n3~3\n")
+    with pytest.raises(DataError) as caught:
+        read_links(path)
+    assert caught.value.line == 7
+    path.write_bytes(b"0-0 11-11 2-2\n\n" * 5 + b"7-7")
+    links = read_links(path)
+    assert len(links) == 11
+    assert links.pair(8) == {(0, 0), (11, 11), (2, 2)}
+    assert links.pair(10) == {(7, 7)}
+
+
+@given(st.lists(st.sets(st.tuples(st.integers(0, 300), st.integers(0, 300)), max_size=6), max_size=6))
+def test_links_that_are_written_are_read_back(tmp_path_factory, pairs):
+    path = tmp_path_factory.mktemp("pharaoh") / "links"
+    write_links(path, Links.of(pairs))
+    assert read_links(path).digest() == Links.of(pairs).digest()
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match="nowhere"):
+        read_links(tmp_path / "nowhere")
