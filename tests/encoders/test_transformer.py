@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.base import EncoderInputs, parse_layers
+from raxalign.encoders.transformer import Transformer
+from raxalign.errors import DataError, RaxalignError, TransientError
+from tests.tiny import tiny_bert
+
+
+def kind(name: str | Path, revision: str | None = None) -> Transformer:
+    return Transformer(Transformer.Params(name=str(name), revision=revision))
+
+
+def test_layers_are_last_a_number_or_a_range() -> None:
+    assert parse_layers("last", 12) == (12,)
+    assert parse_layers("9-12", 12) == (9, 10, 11, 12)
+    for wrong in ("13", "3-1", "first", ""):
+        with pytest.raises(RaxalignError, match="layers"):
+            parse_layers(wrong, 12)
+
+
+def test_a_folder_is_known_by_the_files_that_matter(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    (folder / "README.md").write_text("nothing that matters")
+    sources = kind(folder).sources()
+    assert sorted(sources) == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    assert sources["config.json"] == LocalFile(folder / "config.json")
+
+
+def test_a_hub_name_is_known_by_its_revision() -> None:
+    assert kind("bert-base-multilingual-cased", "abc").sources() == {"encoder": RemoteData("hub:bert-base-multilingual-cased", pin="abc")}
+    assert kind("someone/encoder").sources() == {"encoder": RemoteData("hub:someone/encoder", pin=None)}
+    assert kind("someone/encoder").label() == "encoder"
+
+
+def test_loading_a_folder_needs_nothing_else(tiny_folder: Path) -> None:
+    encoder = kind(tiny_folder).load(EncoderInputs(), "cpu")
+    assert (encoder.n_layers, encoder.hidden_size, encoder.model.training) == (3, 32, False)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere: no such encoder folder"):
+        kind(tmp_path / "nowhere").sources()
+    with pytest.raises(DataError, match="nowhere: no such encoder folder"):
+        kind(tmp_path / "nowhere").load(EncoderInputs(), "cpu")
+
+
+def test_pickled_weights_are_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(DataError, match=r"no \*\.safetensors \(pytorch_model\.bin\).*save_pretrained"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_a_model_without_masked_lm_head_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    TransformerEncoder.from_folder(tiny_folder).model.base_model.save_pretrained(folder)
+    with pytest.raises(DataError, match=r"not a whole masked LM: .*cls\.predictions"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_an_architecture_that_is_no_masked_lm_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    (folder / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 1}))
+    with pytest.raises(DataError, match="no masked LM"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_a_tokenizer_of_another_encoder_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    larger = tiny_bert(tmp_path / "larger", [f"word{i}" for i in range(200)])
+    shutil.copy(larger / "tokenizer.json", folder / "tokenizer.json")
+    with pytest.raises(DataError, match=r"tokenizer has \d+ pieces, but the model only \d+ embeddings"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_truncated_weights_are_an_error_that_names_the_folder(tiny_folder: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(DataError, match="encoder"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_a_hub_out_of_reach_is_worth_a_retry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = (
+        "from raxalign.encoders.transformer import Transformer; from raxalign.encoders.base import EncoderInputs\n"
+        "from raxalign.errors import TransientError\n"
+        "kind = Transformer(Transformer.Params(name='someone/encoder'))\n"
+        "for call in (kind.fetch, lambda: kind.load(EncoderInputs(), 'cpu')):\n"
+        "    try: call()\n"
+        "    except TransientError as error: print(error)\n"
+    )
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.count("someone/encoder: the hub cannot be reached") == 2
+    assert issubclass(TransientError, RaxalignError)
+
+
+def test_planning_an_encoder_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from raxalign.catalog import catalog; [catalog('encoders')[kind] for kind in catalog('encoders')]\n"
+        "print(sorted({'torch', 'transformers', 'datasets', 'tokenizers'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"
