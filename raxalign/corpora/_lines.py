@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from raxalign.corpora.base import SentencePair
 from raxalign.errors import DataError
@@ -15,7 +15,7 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_lines(stream: BinaryIO, name: Path | str) -> Iterator[str]:
+def read_lines(stream: IO[bytes], name: Path | str) -> Iterator[str]:
     r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is dropped); NEL and U+2028 do not.
 
     A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for invalid UTF-8 and NUL bytes.
@@ -35,7 +35,7 @@ def read_lines(stream: BinaryIO, name: Path | str) -> Iterator[str]:
         yield from _decode(rest, name, n_lines)
 
 
-def read_parallel(source: tuple[BinaryIO, Path | str], target: tuple[BinaryIO, Path | str]) -> Iterator[SentencePair]:
+def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]) -> Iterator[SentencePair]:
     """Pairs line k of one file with line k of the other; each is a stream with the name that errors tell.
 
     Raises `DataError` for different line counts (both are told) and where both files are empty.

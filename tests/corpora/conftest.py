@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,71 @@ def _corpus_at(prefix: Path, lang: str, pivot: str):
     corpus = Moses(Moses.Params(path=str(prefix)))
     locations = {name: str(source.path) for name, source in corpus.sources(lang, pivot).items()}
     return corpus, CorpusInputs(locations, prefix.parent / "downloads")
+
+
+class FileServer(ThreadingHTTPServer):
+    """`files` by path. `cuts`: after how many bytes the next answers break off; `statuses`: what the next answers are instead (None: as usual)."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, bytes] = {}
+        self.tag: str | None = '"one"'
+        self.cuts: list[int] = []
+        self.statuses: list[int | None] = []
+        self.requests: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: FileServer
+
+    def do_GET(self):
+        wanted = self.headers.get("Range")
+        self.server.requests.append((self.path, wanted))
+        content = self.server.files.get(self.path)
+        if self.server.statuses and (status := self.server.statuses.pop(0)):
+            self.send_error(status)
+            return
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(wanted.removeprefix("bytes=").partition("-")[0]) if wanted and self.headers.get("If-Range") == self.server.tag else 0
+        if start and start >= len(content):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if self.server.tag:
+            self.send_header("ETag", self.server.tag)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        body = content[start:]
+        if self.server.cuts:
+            body = body[: self.server.cuts.pop(0)]
+            self.close_connection = True
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture
+def server():
+    """An HTTP server on loopback that knows ranges, and can be told to fail in real ways."""
+    with FileServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,176 @@
+"""Corpora of OPUS (opus.nlpl.eu), downloaded in Moses format."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from pydantic import Field, field_validator, model_validator
+
+from raxalign.config.sources import RemoteData, Source
+from raxalign.corpora._lines import read_parallel
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.errors import DataError
+from raxalign.store.key import file_digest
+
+_BASE_URL = "https://object.pouta.csc.fi"
+_VERSIONS = {
+    "Books": "v1",
+    "DGT": "v2019",
+    "ECB": "v1",
+    "EMEA": "v3",
+    "EUbookshop": "v2",
+    "Europarl": "v8",
+    "GlobalVoices": "v2018q4",
+    "GNOME": "v1",
+    "JRC-Acquis": "v3.0",
+    "KDE4": "v2",
+    "MultiUN": "v1",
+    "OpenSubtitles": "v2018",
+    "QED": "v2.0a",
+    "SETIMES": "v2",
+    "Tanzil": "v1",
+    "Tatoeba": "v2023-04-12",
+    "TED2020": "v1",
+    "UNPC": "v1.0",
+    "WikiMatrix": "v1",
+    "wikimedia": "v20230407",
+}
+
+
+class Opus(Corpus):
+    """One corpus of OPUS, or several joined in order (``Europarl+EUbookshop``), from its server or a mirror of it."""
+
+    VERSION: ClassVar[int] = 1
+    licence: ClassVar[str] = "that of the corpus, see opus.nlpl.eu"
+
+    class Params(Corpus.Params):
+        """`version` and `sha256` are one string for one corpus, or a mapping by corpus.
+
+        `version` may be left out for well-known corpora. `sha256` pins the zip file. `codes` are OPUS's codes for languages where they are
+        others (``{zh: zh_cn}`` in OpenSubtitles). `base_url` is a server or a local folder of the same layout (the environment variable
+        RAXALIGN_OPUS_URL sets it for all); it is no part of the identity, and neither is the pin, for which the file's digest stands.
+        """
+
+        corpus: str = Field(min_length=1)
+        version: str | dict[str, str] = Field(default_factory=dict)
+        sha256: str | dict[str, str] = Field(default_factory=dict)
+        codes: dict[str, str] = Field(default_factory=dict)
+        base_url: str | None = None
+
+        @field_validator("base_url")
+        @classmethod
+        def _known_scheme(cls, url: str | None) -> str | None:
+            if url and "://" in url and not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r} is neither http(s) nor a folder")
+            return url
+
+        @model_validator(mode="after")
+        def _versions_are_known(self) -> Opus.Params:
+            versions = self.versions
+            if missing := [name for name in self.names if name not in versions]:
+                known = ", ".join(_VERSIONS)
+                raise ValueError(f"give the `version` of {' and '.join(missing)}, as v1 (it may be left out for {known})")
+            for field in ("version", "sha256"):
+                value = getattr(self, field)
+                if isinstance(value, str) and len(self.names) > 1:
+                    raise ValueError(f"{self.corpus} are several corpora: give `{field}` as a mapping by corpus")
+                if isinstance(value, dict) and (strange := set(value) - set(self.names)):
+                    raise ValueError(f"`{field}` has {', '.join(sorted(strange))}, which `corpus` does not name")
+            return self
+
+        @property
+        def names(self) -> tuple[str, ...]:
+            """The corpora in order."""
+            return tuple(name.strip() for name in self.corpus.split("+"))
+
+        @property
+        def versions(self) -> dict[str, str]:
+            """Version by corpus."""
+            given = {self.names[0]: self.version} if isinstance(self.version, str) else self.version
+            return {name: version for name in self.names if (version := given.get(name) or _VERSIONS.get(name))}
+
+        @property
+        def pins(self) -> dict[str, str]:
+            """SHA-256 by corpus."""
+            return {self.names[0]: self.sha256.lower()} if isinstance(self.sha256, str) else {k: v.lower() for k, v in self.sha256.items()}
+
+        def identity(self) -> dict[str, Any]:
+            """The corpora, their versions and language codes."""
+            return {"corpus": list(self.names), "version": self.versions, "codes": self.codes}
+
+    params: Params
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """One zip file a corpus, by the corpus's name."""
+        pair, versions, pins = self._pair(lang, pivot), self.params.versions, self.params.pins
+        return {name: RemoteData(f"opus:{name}/{versions[name]}/{pair}", pins.get(name)) for name in self.params.names}
+
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
+        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-en``)."""
+        digests = {}
+        for name, source in self.sources(lang, pivot).items():
+            assert isinstance(source, RemoteData)
+            digests[source.name] = self._place(name, self._pair(lang, pivot), downloads, source.pin)[1]
+        return digests
+
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs of all corpora in order, streamed from the zip files (downloaded first where they are not there)."""
+        pair, numbers = self._pair(lang, pivot), count()
+        for name in self.params.names:
+            expected = self.params.pins.get(name) or _digest_or_none(inputs.digests.get(name))
+            path, _ = self._place(name, pair, inputs.downloads, expected)
+            members = [f"{name}.{pair}.{self._code(code)}" for code in (lang, pivot)]
+            with _opened(path, members) as (source, target):
+                for read in read_parallel((source, f"{path}/{members[0]}"), (target, f"{path}/{members[1]}")):
+                    yield SentencePair(next(numbers), read.source, read.target)
+
+    def _code(self, lang: str) -> str:
+        return self.params.codes.get(lang, lang)
+
+    def _pair(self, lang: str, pivot: str) -> str:
+        """OPUS names a language pair in alphabetical order."""
+        return "-".join(sorted((self._code(lang), self._code(pivot))))
+
+    def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
+        """Where a zip file lies (downloaded first, unless `base_url` is a folder), and its SHA-256."""
+        from raxalign.corpora._download import download
+
+        version = self.params.versions[name]
+        base = (self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL).rstrip("/")
+        remote = f"{base}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
+        if base.startswith(("http://", "https://")):
+            local = downloads / "opus" / name / version / f"{pair}.txt.zip"
+            return local, download(remote, local, sha256=sha256)
+        path = Path(remote)
+        if not path.is_file():
+            raise DataError(path, "there is no such file in the local mirror of OPUS")
+        found = file_digest(path)
+        if sha256 is not None and found != sha256:
+            raise DataError(path, f"the SHA-256 is {found}, not {sha256}")
+        return path, found
+
+
+@contextmanager
+def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
+    """Two members of a zip file as streams; damage, found at whichever byte, is a `DataError`."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for member in members:
+                if member not in archive.namelist():
+                    raise DataError(path, f"has no {member}; it has {', '.join(archive.namelist())}", remedy="`codes` may tell OPUS's language code")
+            with archive.open(members[0]) as source, archive.open(members[1]) as target:
+                yield [source, target]
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(path, f"the zip file is damaged ({error})", remedy="Remove it, so that it is downloaded again") from error
+
+
+def _digest_or_none(value: str | None) -> str | None:
+    """A digest of the plan, unless the plan had none yet."""
+    return value if value is not None and len(value) == 64 else None

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import hashlib
+import random
+import socket
+import threading
+
+import pytest
+
+from raxalign.corpora._download import download
+from raxalign.errors import DataError, TransientError
+
+CONTENT = random.Random(0).randbytes(700_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def url(server):
+    server.files["/file.zip"] = CONTENT
+    return f"{server.url}/file.zip"
+
+
+def leftovers(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.endswith(".lock"))
+
+
+def test_a_whole_download(server, url, tmp_path):
+    target = tmp_path / "deep" / "file.zip"
+    assert download(url, target) == SHA256
+    assert target.read_bytes() == CONTENT
+    assert leftovers(target.parent) == ["file.zip"]
+
+
+def test_what_is_there_is_not_fetched_again(server, url, tmp_path):
+    download(url, tmp_path / "file.zip")
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert len(server.requests) == 1
+
+
+def test_cut_connections_are_resumed(server, url, tmp_path):
+    server.cuts = [300_000, 300_000]
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert [wanted for _, wanted in server.requests] == [None, "bytes=300000-", "bytes=600000-"]
+
+
+def stopped_halfway(server, url, tmp_path):
+    """The first answer is cut and the second is a failure: with one try a download stops here, as a killed process does."""
+    server.cuts, server.statuses = [300_000], [None, 503]
+    with pytest.raises(TransientError, match="What has arrived is kept"):
+        download(url, tmp_path / "file.zip", attempts=1, pause=0)
+    assert (tmp_path / "file.zip.part").stat().st_size == 300_000
+    assert not (tmp_path / "file.zip").exists()
+
+
+def test_a_later_call_goes_on_where_one_was_stopped(server, url, tmp_path):
+    stopped_halfway(server, url, tmp_path)
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert server.requests[-1] == ("/file.zip", "bytes=300000-")
+
+
+@pytest.mark.parametrize("tag", ['"two"', None])
+def test_a_file_that_has_changed_is_fetched_anew(server, url, tmp_path, tag):
+    stopped_halfway(server, url, tmp_path)
+    server.files["/file.zip"], server.tag = CONTENT[::-1], tag
+    assert download(url, tmp_path / "file.zip") == hashlib.sha256(CONTENT[::-1]).hexdigest()
+
+
+def test_a_server_without_ranges_is_asked_for_all(server, url, tmp_path):
+    server.tag, server.cuts = None, [300_000]
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert [wanted for _, wanted in server.requests] == [None, None]
+
+
+def test_a_download_that_was_whole_but_not_in_place_is_finished(server, url, tmp_path):
+    (tmp_path / "file.zip.part").write_bytes(CONTENT)
+    (tmp_path / "file.zip.part.json").write_text('{"validator": "\\"one\\""}')
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+    assert leftovers(tmp_path) == ["file.zip"]
+
+
+@pytest.mark.parametrize("about", ['{"validator": "\\"one\\""}', '{"valid', None])
+def test_a_damaged_part_is_not_used_where_the_digest_is_known(server, url, tmp_path, about):
+    (tmp_path / "file.zip.part").write_bytes(b"x" * 1000)
+    if about:
+        (tmp_path / "file.zip.part.json").write_text(about)
+    assert download(url, tmp_path / "file.zip", sha256=SHA256) == SHA256
+
+
+def test_a_wrong_digest_is_refused_and_nothing_stays(server, url, tmp_path):
+    with pytest.raises(DataError, match=rf"file\.zip: the SHA-256 is {SHA256}, not 0000"):
+        download(url, tmp_path / "file.zip", sha256="0" * 64)
+    assert leftovers(tmp_path) == []
+
+
+def test_a_file_in_place_with_another_digest_is_refused(server, url, tmp_path):
+    (tmp_path / "file.zip").write_bytes(b"old")
+    with pytest.raises(DataError, match="the SHA-256 is"):
+        download(url, tmp_path / "file.zip", sha256=SHA256)
+
+
+def test_what_does_not_exist_is_told_with_its_url(server, tmp_path):
+    with pytest.raises(DataError, match=rf"{server.url}/no\.zip: the server answers 404"):
+        download(f"{server.url}/no.zip", tmp_path / "file.zip")
+    assert len(server.requests) == 1
+
+
+def test_passing_failures_are_tried_again(server, url, tmp_path):
+    server.statuses = [503, 429]
+    assert download(url, tmp_path / "file.zip", pause=0) == SHA256
+
+
+def test_lasting_failures_are_transient_errors(server, url, tmp_path):
+    server.statuses = [503] * 9
+    with pytest.raises(TransientError, match=r"503.*3 tries.*run again"):
+        download(url, tmp_path / "file.zip", attempts=3, pause=0)
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_is_not_there_is_a_transient_error(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(TransientError, match=r"refused"):
+        download(f"http://127.0.0.1:{port}/x", tmp_path / "x", attempts=2, pause=0)
+
+
+def test_downloads_of_one_file_take_turns(server, url, tmp_path):
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(download(url, tmp_path / "file.zip"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [SHA256] * 4
+    assert len(server.requests) == 1
