@@ -56,6 +56,12 @@ class Rows:
         """The first n of them."""
         return Rows(self.source, self.rows[:n], self.unlabelled)
 
+    def without(self, others: Iterable[Rows]) -> Rows:
+        """The rows whose text stands in none of the others."""
+        known = np.concatenate([other.fingerprints() for other in others])
+        fresh = ~np.isin(self.fingerprints()[: len(self)], known)
+        return Rows(self.source, [row for row, keep in zip(self.rows, fresh, strict=True) if keep], self.unlabelled)
+
     def words(self) -> tuple[list[list[str]], list[list[str]]]:
         """Premises and hypotheses, divided at white space; the tokenizer divides further, and all of a text without spaces."""
         return [row.premise.split() for row in self.rows], [row.hypothesis.split() for row in self.rows]

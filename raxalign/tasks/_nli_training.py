@@ -68,9 +68,9 @@ def train(params: Xnli.Params, aligned: AlignedEncoder, inputs: TaskInputs, runt
     evaluated = {split: data.rows(split, inputs.pivot) for split in data.splits()}
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out)
-    towards: list[str | None] = sorted({t.toward for t in aligned.transforms if t.lang == inputs.pivot and t.toward is not None})
+    towards = sorted({t.toward for t in aligned.transforms if t.lang == inputs.pivot and t.toward is not None})
     records = []
-    for toward in towards or [None]:
+    for toward in [*towards] if towards else [None]:
         view, name = (aligned, "xnli") if toward is None else (aligned.toward(toward), f"xnli-{toward}")
         with _lasting_folder(runtime, name) as keep:
             run = _FineTuning(params, view, rows, evaluated.get("dev"), inputs.pivot, runtime.seed, keep)
