@@ -40,6 +40,9 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
     if missing:
         raise DataError(name, f"is not a whole masked LM: {len(missing)} weights are missing ({', '.join(missing[:3])})", remedy=_HEAD)
     _check_fit(name, model, tokenizer)
+    for parameter in model.parameters():
+        # Loaded weights are views of the mapped file, at odd addresses; products of such are slower, and not bit-equal to those of trained ones.
+        parameter.data = parameter.data.clone()
     return model.eval(), tokenizer
 
 
@@ -87,6 +90,8 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
 @contextmanager
 def _explained(name: str) -> Iterator[None]:
     """Turns what transformers raises on a bad folder or an unreachable hub into the user's errors."""
+    from safetensors import SafetensorError
+
     try:
         yield
     except RaxalignError:
@@ -100,6 +105,8 @@ def _explained(name: str) -> Iterator[None]:
             text = f"{name}: the hub cannot be reached and its cache has not this encoder ({first_line(error)}). Go online, or name a folder"
             raise TransientError(text) from error
         raise DataError(name, first_line(error), remedy="Is it a folder? Then write ./name; else a hub name with safetensors weights") from error
+    except SafetensorError as error:
+        raise DataError(name, f"its weights are damaged ({first_line(error)})", remedy="Copy or download the folder again") from error
     except (ValueError, KeyError, RuntimeError) as error:
         raise DataError(name, f"is no masked LM that transformers can open ({first_line(error)})") from error
 

@@ -35,9 +35,15 @@ class Affine:
         return x if self.shift is None else x + self.shift
 
     def to(self, device: str) -> Affine:
-        """The same map with float32 tensors on a device, outside any gradient."""
+        """The same map with float32 tensors of its own on a device, outside any gradient.
+
+        They are laid out row by row: the product with a transposed view, as decompositions return, is not bit-equal to that with what is read
+        back from a file.
+        """
         parts = (self.center, self.weight, self.shift)
-        return Affine(*(None if part is None else part.detach().to(device, torch.float32) for part in parts))
+        return Affine(
+            *(None if part is None else part.detach().to(device, torch.float32).clone(memory_format=torch.contiguous_format) for part in parts)
+        )
 
 
 @dataclass(frozen=True)
