@@ -1,0 +1,175 @@
+"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files of the same form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import model_validator
+
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.errors import DataError, TransientError
+
+_BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class Hub(Corpus):
+    """Rows of a dataset whose fields hold a sentence and its translation. Datasets that come with code are not run."""
+
+    VERSION: ClassVar[int] = 1
+    licence: ClassVar[str] = "that of the dataset, see its card"
+
+    class Params(Corpus.Params):
+        """`dataset` is a name on the hub (its files are pinned by `revision`), or `path` is a local file or folder of files, read by name.
+
+        `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a field leads into it (``translation.de``).
+        """
+
+        dataset: str | None = None
+        path: DataPath | None = None
+        config: str | None = None
+        split: str = "train"
+        revision: str = "main"
+        source_field: str = "translation.{lang}"
+        target_field: str = "translation.{pivot}"
+
+        @model_validator(mode="after")
+        def _one_place(self) -> Hub.Params:
+            if (self.dataset is None) == (self.path is None):
+                raise ValueError("give `dataset` (a name on the hub) or `path` (local files), one of them")
+            return self
+
+        def identity(self) -> dict[str, Any]:
+            """All options but the revision, for which the resolved one stands."""
+            return {name: value for name, value in super().identity().items() if name != "revision"}
+
+    params: Params
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The dataset, or each local file by its name in the folder."""
+        if self.params.path is not None:
+            path = expand_path(self.params.path, lang=lang, pivot=pivot)
+            return {f"files/{file.relative_to(path) if file != path else file.name}": LocalFile(file) for file in _data_files(path)}
+        name = _filled(str(self.params.dataset), lang, pivot)
+        pin = self.params.revision if _COMMIT.fullmatch(self.params.revision) else None
+        return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
+
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """Resolve the dataset's revision to a commit; the files are fetched when they are read (into the hub's own cache)."""
+        source = self.sources(lang, pivot).get("dataset")
+        if not isinstance(source, RemoteData):
+            return {}
+        return {source.name: source.pin or _resolve(_filled(str(self.params.dataset), lang, pivot), self.params.revision)}
+
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs in the order of the rows; a field that is missing or no text is an error with its row."""
+        fields = [_filled(field, lang, pivot) for field in (self.params.source_field, self.params.target_field)]
+        place, rows = self._rows(lang, pivot, inputs)
+        n = -1
+        for n, row in enumerate(rows):
+            source, target = (_text(row, field, place, n) for field in fields)
+            yield SentencePair(n, source, target)
+        if n < 0:
+            raise DataError(place, "the corpus is empty")
+
+    def _rows(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[str, Iterator[dict[str, Any]]]:
+        if self.params.path is None:
+            name = _filled(str(self.params.dataset), lang, pivot)
+            config = _filled(self.params.config, lang, pivot) if self.params.config else None
+            found = inputs.digests.get("dataset", "")
+            return name, _hub_rows(name, config, self.params.split, found if _COMMIT.fullmatch(found) else self.params.revision)
+        files = [path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")]
+        if not files:
+            remedy = f"Give a file or a folder of {', '.join(_BUILDERS)} files"
+            raise DataError(expand_path(self.params.path, lang=lang, pivot=pivot), "there are no data files", remedy=remedy)
+        return str(Path(files[0]).parent), _local_rows(files)
+
+
+def _data_files(path: Path) -> list[Path]:
+    """A file itself; the data files of a folder and its folders in order of name."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in _BUILDERS and file.is_file())
+
+
+def _filled(template: str, lang: str, pivot: str) -> str:
+    return template.replace("{lang}", lang).replace("{pivot}", pivot)
+
+
+def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:
+    value: Any = row
+    for name in field.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            there = ", ".join(map(str, value)) if isinstance(value, Mapping) else f"a {type(value).__name__}"
+            raise DataError(place, f"row {number} has no field {field!r}; at {name!r} there is: {there}")
+        value = value[name]
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(place, f"row {number}: field {field!r} is not text but {value!r}")
+    if "\0" in value:
+        raise DataError(place, f"row {number}: field {field!r} has a NUL character")
+    return value
+
+
+def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
+    """Rows of local files, streamed by the datasets library without its cache."""
+    from datasets import load_dataset
+
+    for file in files:
+        suffix = Path(file).suffix
+        if suffix not in _BUILDERS:
+            raise DataError(file, f"is of no known kind ({', '.join(_BUILDERS)})")
+        if not Path(file).is_file():
+            raise DataError(file, "there is no such file")
+        options = {"sep": "\t"} if suffix == ".tsv" else {}
+        try:
+            yield from load_dataset(_BUILDERS[suffix], data_files=[file], split="train", streaming=True, **options)
+        except DataError:
+            raise
+        except Exception as error:
+            raise DataError(file, f"cannot be read ({_first_line(error)})") from error
+
+
+def _hub_rows(name: str, config: str | None, split: str, revision: str) -> Iterator[dict[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        rows: Iterator[dict[str, Any]] = iter(load_dataset(name, config, split=split, revision=revision))
+    except Exception as error:
+        raise _hub_error(name, error) from error
+    return rows
+
+
+def _resolve(name: str, revision: str) -> str:
+    """The commit that a branch or tag of a dataset is at."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().dataset_info(name, revision=revision).sha)
+    except Exception as error:
+        raise _hub_error(name, error) from error
+
+
+def _hub_error(name: str, error: Exception) -> DataError | TransientError:
+    """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
+    from huggingface_hub import errors
+
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    offline = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError)
+    status = next((getattr(link.response, "status_code", 0) for link in chain if isinstance(link, errors.HfHubHTTPError)), 0)
+    unreachable = any(isinstance(link, offline) or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"} for link in chain)
+    if unreachable or status == 429 or status >= 500:
+        return TransientError(f"hub:{name}: the Hugging Face Hub cannot be reached ({_first_line(error)})")
+    remedy = "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth login)"
+    return DataError(f"hub:{name}", f"cannot be loaded ({_first_line(error)})", remedy=remedy)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from raxalign.catalog import catalog
+from raxalign.corpora.base import Corpus
+
+KINDS = sorted(catalog("corpora"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_corpus_keeps_the_contract(kind):
+    corpus = catalog("corpora")[kind]
+    assert issubclass(corpus, Corpus)
+    assert corpus.licence
+    assert corpus.__doc__
+    assert corpus.Params.__doc__
+    assert corpus.VERSION >= 1
+    assert corpus.Params.model_config["extra"] == "forbid"
+    assert corpus.Params.model_config["frozen"]
+
+
+def test_corpora_are_imported_without_heavy_libraries():
+    code = (
+        "import sys; from raxalign.catalog import catalog; import raxalign.corpora._bitext; [catalog('corpora')[k] for k in catalog('corpora')];"
+        "heavy = {'torch', 'transformers', 'datasets', 'pandas', 'ray', 'mlflow', 'sacremoses'} & set(sys.modules); sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.hub import Hub
+from raxalign.errors import DataError, TransientError
+
+ROWS = [{"translation": {"de": "Hallo", "en": "Hello"}}, {"translation": {"de": None, "en": 'No, "no"'}}]
+EXPECTED = [SentencePair(0, "Hallo", "Hello"), SentencePair(1, "", 'No, "no"')]
+
+
+def read(path, downloads, **params):
+    corpus = Hub(Hub.Params(path=str(path), **params))
+    locations = {name: str(source.path) for name, source in corpus.sources("de", "en").items()}
+    return list(corpus.read("de", "en", CorpusInputs(locations, downloads)))
+
+
+def test_parquet_files_are_read(tmp_path):
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "train.parquet")
+    assert read(tmp_path, tmp_path) == EXPECTED
+    assert read(tmp_path / "train.parquet", tmp_path) == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["train.json", "train.jsonl"])
+def test_json_lines_are_read(tmp_path, name):
+    (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    assert read(tmp_path, tmp_path) == EXPECTED
+
+
+@pytest.mark.parametrize(("name", "separator"), [("train.csv", ","), ("train.tsv", "\t")])
+def test_csv_files_are_read(tmp_path, name, separator):
+    (tmp_path / name).write_text(f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n')
+    assert read(tmp_path, tmp_path, source_field="{lang}", target_field="{pivot}") == EXPECTED
+
+
+def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
+    folder = tmp_path / "de-en"
+    folder.mkdir()
+    for number in (1, 0):
+        (folder / f"part-{number}.jsonl").write_text(json.dumps({"s": f"s{number}", "t": f"t{number}"}) + "\n")
+    (folder / "README.md").write_text("no data")
+    corpus = Hub(Hub.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}", source_field="s", target_field="t"))
+    assert corpus.sources("de", "en") == {f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)}
+    assert corpus.fetch("de", "en", tmp_path) == {}
+    assert [pair.source for pair in read(folder, tmp_path, source_field="s", target_field="t")] == ["s0", "s1"]
+
+
+def test_a_missing_field_is_named_with_those_there_are(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+    with pytest.raises(DataError, match=r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"):
+        read(tmp_path, tmp_path, source_field="translation.fr")
+
+
+def test_what_is_no_text_is_refused(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"s": "a", "t": "b"}\n')
+    (tmp_path / "b.jsonl").write_text('{"s": 5, "t": "b"}\n')
+    with pytest.raises(DataError, match="row 1: field 's' is not text but 5"):
+        read(tmp_path, tmp_path, source_field="s", target_field="t")
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.parquet", b"PAR1xx"), ("a.jsonl", b'{"s": "a"\n{{{'), ("a.jsonl", b'{"s": "\xff"}')])
+def test_a_damaged_file_is_named(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=name):
+        read(tmp_path, tmp_path, source_field="s", target_field="s")
+
+
+def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
+    with pytest.raises(DataError, match="no data files"):
+        read(tmp_path, tmp_path)
+    with pytest.raises(DataError, match="no such file"):
+        read(tmp_path / "no.parquet", tmp_path)
+    (tmp_path / "a.xml").write_text("")
+    with pytest.raises(DataError, match="no known kind"):
+        read(tmp_path / "a.xml", tmp_path)
+
+
+def test_sources_are_pinned_by_a_commit_only():
+    commit = "0123456789" * 4
+    names = {"dataset": "Helsinki-NLP/opus-100", "config": "{lang}-{pivot}"}
+    assert Hub(Hub.Params(**names)).sources("de", "en") == {"dataset": RemoteData("hub:Helsinki-NLP/opus-100@main")}
+    pinned = Hub(Hub.Params(**names, revision=commit))
+    assert pinned.sources("de", "en") == {"dataset": RemoteData(f"hub:Helsinki-NLP/opus-100@{commit}", commit)}
+    assert Hub.Params(**names).identity() == Hub.Params(**names, revision=commit).identity()
+
+
+def test_a_pinned_revision_needs_no_network(tmp_path):
+    commit = "0123456789" * 4
+    assert Hub(Hub.Params(dataset="a/b", revision=commit)).fetch("de", "en", tmp_path) == {f"hub:a/b@{commit}": commit}
+
+
+def test_dataset_or_path_is_given():
+    for params in ({}, {"dataset": "a/b", "path": "c"}):
+        with pytest.raises(ValidationError, match="one of them"):
+            Hub.Params(**params)
+
+
+def hub_at(url, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", url)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    return Hub(Hub.Params(dataset="a/b"))
+
+
+def test_a_hub_that_cannot_be_reached_is_a_transient_error(tmp_path, monkeypatch):
+    with pytest.raises(TransientError, match=r"hub:a/b: the Hugging Face Hub cannot be reached"):
+        hub_at("http://127.0.0.1:9", monkeypatch).fetch("de", "en", tmp_path)
+
+
+def test_a_dataset_that_is_not_there_is_a_data_error(tmp_path, monkeypatch, server):
+    with pytest.raises(DataError, match=r"hub:a/b: cannot be loaded .*`revision`"):
+        hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path)
+
+
+def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
+    commit = "0123456789" * 4
+    server.files["/api/datasets/a/b/revision/main"] = json.dumps({"id": "a/b", "sha": commit}).encode()
+    assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": commit}
