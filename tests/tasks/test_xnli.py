@@ -1,0 +1,276 @@
+"""XNLI end to end on a tiny BERT: a task that one word of the hypothesis decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks._nli_training import Trained
+from raxalign.tasks._sentence_classifier import SentenceClassifier
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.xnli import Xnli
+from raxalign.train.runtime import Runtime
+from tests.tiny import tiny_bert
+
+ANSWERS = {"en": ("yes", "maybe", "no"), "de": ("ja", "vielleicht", "nein")}
+WORDS = [f"w{i}" for i in range(30)] + [word for words in ANSWERS.values() for word in words]
+FAST = {"learning_rate": 3e-3, "epochs": 3, "batch_size": 8, "max_length": 16}
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+
+
+@pytest.fixture
+def encoder(encoder_folder):
+    return TransformerEncoder.from_folder(encoder_folder)
+
+
+def write(path, lang, n, seed):
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        premise = " ".join(f"w{k}" for k in rng.integers(0, 30, 3))
+        rows.append(f"{premise}\t{ANSWERS[lang][i % 3]} w{rng.integers(0, 30)}\t{i % 3}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write(folder / "train-en.tsv", "en", 120, 0)
+    for k, lang in enumerate(("en", "de")):
+        write(folder / f"dev-{lang}.tsv", lang, 30, 10 + k)
+        write(folder / f"test-{lang}.tsv", lang, 33, 20 + k)
+    return {"train": f"{folder}/train-{{pivot}}.tsv", "dev": f"{folder}/dev-{{lang}}.tsv", "test": f"{folder}/test-{{lang}}.tsv"}
+
+
+def at(template, lang):
+    return Path(template.replace("{lang}", lang).replace("{pivot}", lang))
+
+
+def task(files, **params):
+    return Xnli(Xnli.Params(**{"data": files, **FAST, **params}))
+
+
+def run(tmp_path, aligned, files, *, seed=0, name="tuned", start=None, runtime=None, **params):
+    xnli, inputs, runtime = task(files, **params), TaskInputs("en"), runtime or Runtime(seed=seed)
+    folder = tmp_path / name
+    folder.mkdir()
+    xnli.train(start or aligned, ("en",), inputs, runtime, folder)
+    return xnli.evaluate(aligned, xnli.languages(("de",), "en"), inputs, runtime, folder)
+
+
+def values(outcome):
+    return {(s.lang, s.split): s.value for s in outcome.scores}
+
+
+def test_learns_what_one_word_decides(tmp_path, encoder, files):
+    before = {name: p.clone() for name, p in encoder.model.named_parameters()}
+    outcome = run(tmp_path, AlignedEncoder(encoder), files)
+    found = values(outcome)
+    assert found["en", "test"] > 0.9
+    assert set(found) == {(lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")}
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert found["avg_zero_shot", "test"] == found["de", "test"]
+    assert all(torch.equal(p, before[name]) for name, p in encoder.model.named_parameters())
+
+
+def test_predictions_recompute_to_the_scores(tmp_path, encoder, files):
+    outcome = run(tmp_path, AlignedEncoder(encoder), files)
+    rows = outcome.predictions.to_pylist()
+    for lang in ("en", "de"):
+        for split, n in (("dev", 30), ("test", 33)):
+            chosen = [row for row in rows if (row["lang"], row["split"]) == (lang, split)]
+            assert [row["id"] for row in chosen] == list(range(n))
+            assert np.mean([row["label"] == row["predicted"] for row in chosen]) == values(outcome)[lang, split]
+            for row in chosen:
+                probabilities = {label: row[label] for label in ("entailment", "neutral", "contradiction")}
+                assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+                assert max(probabilities, key=probabilities.get) == row["predicted"]
+
+
+def test_one_seed_gives_one_result(tmp_path, encoder, files):
+    first, again, other = (run(tmp_path, AlignedEncoder(encoder), files, seed=seed, name=f"run{i}", epochs=1) for i, seed in enumerate((0, 0, 1)))
+    assert first.predictions.equals(again.predictions)
+    assert not first.predictions.equals(other.predictions)
+
+
+def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, files):
+    for rule in ("mean-dev", "target-dev"):
+        outcome = run(tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule)
+        chosen = outcome.notes["models"]["all"]["epochs"]
+        by_epoch = outcome.notes["models"]["all"]["dev_by_epoch"]
+        assert {len(curve) for curve in by_epoch.values()} == {3}
+        means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
+        for lang in ("en", "de"):
+            assert chosen[lang] == 1 + int(np.argmax(means if rule == "mean-dev" else by_epoch[lang]))
+            assert values(outcome)[lang, "dev"] == by_epoch[lang][chosen[lang] - 1]
+        assert ("warning" in outcome.notes) is (rule == "target-dev")
+
+
+def test_pivot_dev_keeps_the_best_epoch_of_the_pivot(tmp_path, encoder, files):
+    outcome = run(tmp_path, AlignedEncoder(encoder), files)
+    record = json.loads((tmp_path / "tuned" / "training.json").read_text())["models"][0]
+    best = 1 + int(np.argmax(record["pivot_dev"]))
+    assert [int(epoch) for epoch in record["files"]] == [best]
+    assert values(outcome)["en", "dev"] == pytest.approx(max(record["pivot_dev"]))
+
+
+def test_no_rule_looks_at_the_test_side(tmp_path, encoder, files):
+    """With every test label changed, the same epochs are picked and the same rows predicted."""
+    for rule in ("pivot-dev", "mean-dev", "target-dev"):
+        outcome = run(tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2)
+        turned = dict(files, test=files["test"].replace("/test-", "/turned-"))
+        for lang in ("en", "de"):
+            rows = [line.split("\t") for line in at(files["test"], lang).read_text(encoding="utf-8").splitlines()]
+            text = "".join(f"{a}\t{b}\t{(int(c) + 1) % 3}\n" for a, b, c in rows)
+            at(turned["test"], lang).write_text(text, encoding="utf-8")
+        other = run(tmp_path, AlignedEncoder(encoder), turned, selection=rule, name=f"{rule}-turned", epochs=2)
+        assert outcome.notes["models"] == other.notes["models"]
+        assert outcome.predictions["predicted"].equals(other.predictions["predicted"])
+
+
+def test_a_split_that_is_not_given_is_not_reported(tmp_path, encoder, files):
+    dev_only = {name: path for name, path in files.items() if name != "test"}
+    assert {split for _, split in values(run(tmp_path, AlignedEncoder(encoder), dev_only, epochs=1))} == {"dev"}
+    test_only = {name: path for name, path in files.items() if name != "dev"}
+    outcome = run(tmp_path, AlignedEncoder(encoder), test_only, selection="last", name="test-only", epochs=1)
+    assert {split for _, split in values(outcome)} == {"test"}
+
+
+def test_max_train_takes_the_first_rows(tmp_path, encoder, files):
+    folder = tmp_path / "few"
+    folder.mkdir()
+    assert task(files, max_train=9, epochs=1).train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), folder)["rows"] == 9
+
+
+def test_training_rows_that_are_evaluated_are_refused(tmp_path, encoder, files):
+    for split in ("dev", "test"):
+        with pytest.raises(DataError, match="training rows too"):
+            run(tmp_path, AlignedEncoder(encoder), {**files, split: files["train"]}, name=split)
+    leaking = at(files["train"], "en").read_text(encoding="utf-8").splitlines(keepends=True)[0]
+    with at(files["test"], "de").open("a", encoding="utf-8") as file:
+        file.write(leaking)
+    with pytest.raises(DataError, match=r"test-de\.tsv:34: 1 of 34 rows"):
+        run(tmp_path, AlignedEncoder(encoder), files, epochs=1)
+
+
+def test_readouts_apply_to_the_language_they_are_for(tmp_path, encoder, files):
+    """A readout for German alone changes German only, and needs no training of its own."""
+    plain = AlignedEncoder(encoder)
+    turn = torch.linalg.qr(torch.randn(32, 32, generator=torch.Generator().manual_seed(0)))[0]
+    rotated = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(weight=turn),)),))
+    before = run(tmp_path, plain, files, name="plain", epochs=1)
+    after = run(tmp_path, rotated, files, start=plain, name="rotated", epochs=1)
+    for lang, same in (("en", True), ("de", False)):
+        a, b = ([row["neutral"] for row in o.predictions.to_pylist() if row["lang"] == lang] for o in (before, after))
+        assert (a == b) is same
+
+
+def test_blocks_below_an_inside_shift_stay_as_they_are(encoder):
+    aligned = AlignedEncoder(encoder, (Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),)),))
+    trained = SentenceClassifier(aligned, 3, dropout=0.0, max_length=16, seed=0).trained()
+    assert any("layer.1." in name for name in trained)
+    assert not any("layer.0." in name or "embeddings" in name for name in trained)
+    free = SentenceClassifier(AlignedEncoder(encoder), 3, dropout=0.0, max_length=16, seed=0).trained()
+    assert any("layer.0." in name for name in free)
+    assert any("word_embeddings" in name for name in free)
+    assert not any(word in name for name in free for word in ("pooler", "predictions"))
+
+
+def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, files):
+    for name in ("dev", "test"):
+        write(tmp_path / "files" / f"{name}-fr.tsv", "de", 12, 40)
+    turn = -torch.eye(32)
+    towards = tuple(Transform("en", 2, steps=(Affine(weight=turn),), toward=lang) for lang in ("de", "fr"))
+    aligned, xnli, inputs = AlignedEncoder(encoder, towards), task(files, epochs=1), TaskInputs("en")
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    xnli.train(aligned, ("en",), inputs, Runtime(), folder)
+    assert [model.toward for model in Trained.read(folder).models] == ["de", "fr"]
+    outcome = xnli.evaluate(aligned, ("en", "de", "fr"), inputs, Runtime(), folder)
+    rows = outcome.predictions.to_pylist()
+    assert {(row["lang"], row["toward"]) for row in rows} == {("en", "de"), ("en", "fr"), ("de", "de"), ("fr", "fr")}
+    right = [row["label"] == row["predicted"] for row in rows if (row["lang"], row["split"]) == ("en", "test")]
+    assert values(outcome)["en", "test"] == pytest.approx(np.mean(right))
+    for name in ("dev", "test"):
+        write(tmp_path / "files" / f"{name}-es.tsv", "de", 12, 41)
+    with pytest.raises(DataError, match="no model for en, es"):
+        xnli.evaluate(aligned, ("en", "es"), inputs, Runtime(), folder)
+
+
+def test_a_resumed_training_gives_the_same_result(tmp_path, encoder, files):
+    """Killed in its last epoch by the report of a curve, it goes on from the checkpoint and has all its epochs."""
+    whole = run(tmp_path, AlignedEncoder(encoder), files, selection="mean-dev", name="whole")
+
+    class Killed(Exception):
+        pass
+
+    def die(metrics, step):
+        if step >= 40:
+            raise Killed
+
+    checkpoints = tmp_path / "checkpoints"
+    with pytest.raises(Killed):
+        run(
+            tmp_path,
+            AlignedEncoder(encoder),
+            files,
+            selection="mean-dev",
+            name="killed",
+            runtime=Runtime(checkpoints=checkpoints, checkpoint_every=7, report=die),
+        )
+    runtime = Runtime(checkpoints=checkpoints, checkpoint_every=7)
+    resumed = run(tmp_path, AlignedEncoder(encoder), files, selection="mean-dev", name="resumed", runtime=runtime)
+    assert resumed.predictions.equals(whole.predictions)
+
+
+def test_weights_of_another_encoder_are_refused(tmp_path, encoder, files):
+    run(tmp_path, AlignedEncoder(encoder), files, epochs=1)
+    deeper = TransformerEncoder.from_folder(tiny_bert(tmp_path / "deeper", WORDS, layers=3, positions=32))
+    with pytest.raises(RaxalignError, match="trained on another encoder"):
+        task(files, epochs=1).evaluate(AlignedEncoder(deeper), ("en", "de"), TaskInputs("en"), Runtime(), tmp_path / "tuned")
+
+
+def test_faults_that_only_the_params_show(files):
+    assert task(files).check(("de",), "en") == []
+    assert "zero-shot" in task({**files, "train": "train-{lang}.tsv"}).check(("de",), "en")[0]
+    assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
+    assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
+    for wrong in ({"data": {"dev": "x"}}, {"data": "web"}, {"readout": "refit"}, {"setting": "translate-train"}, {"epochs": 0}):
+        with pytest.raises(ValidationError):
+            Xnli.Params(**wrong)
+
+
+def test_what_is_read_of_each_language(files):
+    xnli = task(files)
+    assert xnli.languages(("de", "fr"), "en") == ("en", "de", "fr")
+    assert set(xnli.sources("en", "en")) == {"train", "dev", "test"}
+    assert set(xnli.sources("de", "en")) == {"dev", "test"}
+    assert isinstance(xnli.sources("de", "en")["dev"], LocalFile)
+    assert xnli.sources("de", "en")["dev"].path.name == "dev-de.tsv"
+    hub = Xnli(Xnli.Params(revision="abc")).sources("de", "en")
+    assert hub == {"hub": RemoteData("hub:facebook/xnli/de", "abc")}
+    assert Xnli(Xnli.Params(data="phrasebook")).sources("de", "en") == {}
+
+
+def test_rules_that_keep_the_same_share_a_training(files):
+    training = {rule: task(files, selection=rule).training() for rule in ("pivot-dev", "mean-dev", "target-dev", "last")}
+    assert training["mean-dev"] == training["target-dev"]
+    assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
+    assert task(files).canonical() != task(files, selection="last").canonical()
+    assert "phrasebook" not in task(files).canonical()
+    assert all(str(path) not in json.dumps(task(files).canonical()) for path in files.values())
