@@ -37,4 +37,4 @@ def fingerprint(*sides: str) -> bytes:
 def _other_characters() -> re.Pattern[str]:
     r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for punctuation)."""
     marks = "".join(chr(code) for code in range(0x300, min(0x1FFFF, sys.maxunicode)) if unicodedata.category(chr(code))[0] == "M")
-    return re.compile(rf"(?:(?![{marks}])[\W_])+")
+    return re.compile(rf"(?:[\W_](?<![{marks}]))+")
