@@ -1,0 +1,137 @@
+"""The sections that refer to what others declare: `exclude` and `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from raxalign.config._faults import Faults, suggestion
+from raxalign.config._specs import EncoderSpec, MethodSpec
+from raxalign.config._validate import validate
+from raxalign.config._yaml import Node
+from raxalign.config.params import BaseParams, path_fields
+
+_COMMON = ("method", "language", "languages", "sentences", "seed", "encoder")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a grid declares, for `exclude` to choose from. `encoders` maps each encoder, as it is written and as it is labelled, to its label;
+    `methods` are those without faults, `names` those of all.
+    """
+
+    encoders: dict[str, str]
+    languages: tuple[str, ...]
+    sentences: tuple[int, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[MethodSpec, ...]
+    names: tuple[str, ...]
+
+
+def encoder_names(node: Node, specs: Iterable[EncoderSpec]) -> dict[str, str]:
+    """Every way in which a grid may name its encoders, with their labels."""
+    specs = tuple(specs)
+    labels = {spec.label: spec.label for spec in specs}
+    written = [item.value for item in node.items()]
+    if len(written) == len(specs):
+        labels |= {value: spec.label for value, spec in zip(written, specs, strict=True) if isinstance(value, str)}
+    return labels
+
+
+def read_exclude(node: Node, declared: Declared, faults: Faults) -> tuple[dict[str, Any], ...]:
+    """The excluded points: each entry's values are replaced by those of the grid that they mean."""
+    if not isinstance(node.value, list):
+        faults.add(node, f"{node.shown()} is not a list", "write [{method: name, sentences: 1000}, ...]")
+        return ()
+    entries = []
+    for item in node.value:
+        conditions = item.entries(faults)
+        if not conditions:
+            faults.add(item, "an entry without conditions would exclude everything", "write {method: name, ...}")
+        entries.append(_entry(conditions, declared, faults))
+    return tuple(entries)
+
+
+def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> dict[str, Any]:
+    named = [value.value for value in conditions["method"].items()] if "method" in conditions else []
+    methods = [spec for spec in declared.methods if spec.name in named or not named]
+    whole = len(methods) == len(set(named) & set(declared.names) if named else declared.names) > 0
+    params: dict[str, list[Any]] = {}
+    for spec in methods:
+        for name, values in _param_values(spec).items():
+            params.setdefault(name, []).extend(values)
+    choices: dict[str, list[Any]] = {
+        "method": list(declared.names),
+        "language": list(declared.languages),
+        "languages": list(declared.languages),
+        "sentences": list(declared.sentences),
+        "seed": list(declared.seeds),
+        "encoder": list(declared.encoders),
+        **{name: values for name, values in params.items() if name not in _COMMON},
+    }
+    chosen: dict[str, Any] = {}
+    for name, node in conditions.items():
+        if name not in choices:
+            if whole:
+                faults.add(node, "unknown key", suggestion(name, choices))
+            continue
+        found = [_choice(item, name, choices[name], faults) for item in node.items()]
+        found = [declared.encoders.get(str(value), value) for value in found] if name == "encoder" else found
+        chosen[name] = found if isinstance(node.value, list) else found[0]
+    return chosen
+
+
+def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
+    """The values that each option takes in the points of a method; of a path, the file's name (as plans show it)."""
+    values: dict[str, list[Any]] = {}
+    for point in spec.points:
+        paths = path_fields(type(point))
+        for name, field in type(point).model_fields.items():
+            value = getattr(point, name)
+            shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
+            seen = values.setdefault(field.alias or name, [])
+            if not any(_same(shown, other) for other in seen):
+                seen.append(shown)
+    return values
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
+    """The grid's own value that a condition means (`9` for the text ``9``); a value that the grid does not have is a fault."""
+    value, text = node.value, node.text
+    for choice in choices:
+        if _same(choice, value) or (isinstance(choice, str) and choice in {text, text.rsplit("/", 1)[-1]}):
+            return choice
+    if choices:
+        noun = name if name in _COMMON else f"value of {name}"
+        listed = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in choices]
+        faults.add(node, f"{node.shown()} is no {noun} of this grid", suggestion(text, listed, listed="it has"))
+    return value
+
+
+class Search(BaseParams):
+    """The `search` section. The objective is a metric on dev, never on test."""
+
+    sampler: Literal["tpe", "random", "gp", "cmaes"] = "tpe"
+    trials: int = Field(ge=1, description="how many points are tried")
+    metric: str = Field(description="task/lang/metric, for example xnli/avg/accuracy")
+    split: Literal["dev"] = "dev"
+
+
+def check_search(node: Node, names: Iterable[str], faults: Faults) -> None:
+    """Check the section's shape, and refuse it: this version has no search."""
+    search = validate(Search, node, faults)
+    if search is not None:
+        names, parts = list(names), search.metric.split("/")
+        metric = node.value["metric"]
+        if len(parts) != 3 or not all(parts):
+            faults.add(metric, f"{search.metric!r} is not task/lang/metric", "for example xnli/avg/accuracy")
+        elif names and parts[0] not in names:
+            faults.add(metric, f"unknown task {parts[0]!r}", suggestion(parts[0], names))
+    faults.add(node, "this version has no search", "leave `search` out and give each option a list of values")

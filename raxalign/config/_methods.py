@@ -1,0 +1,152 @@
+"""The `methods` and `tasks` sections: names to kinds, and a method's lists to the product of its points."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any, cast
+
+from raxalign.catalog import catalog
+from raxalign.config._faults import Faults, suggestion
+from raxalign.config._paths import Paths
+from raxalign.config._specs import MethodSpec, TaskSpec
+from raxalign.config._validate import known_keys, validate
+from raxalign.config._yaml import Node
+from raxalign.config.params import BaseParams
+
+MOST_POINTS = 1_000_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def check_name(node: Node, name: str, faults: Faults) -> bool:
+    """Whether a name can stand in metric names and paths; adds a fault where it cannot."""
+    if _NAME.fullmatch(name):
+        return True
+    faults.add(node, f"{name!r} is no name", "letters, digits, `_`, `.` and `-`, a letter or digit first")
+    return False
+
+
+def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] | None:
+    """The options' class of a plug-in; an unknown kind is a fault with the nearest known one."""
+    known = catalog(folder)
+    name = kind.value if isinstance(kind.value, str) else kind.text
+    if name not in known:
+        faults.add(kind, f"unknown {known.noun} {name!r}" if kind.value is not None else f"a {known.noun} is not named", suggestion(name, known))
+        return None
+    return cast(type[BaseParams], known[name].Params)
+
+
+def _kind_of(name: str, node: Node, entries: Mapping[str, Node]) -> Node:
+    """The node that names the kind: `kind`, or the entry's own name."""
+    return entries.get("kind") or replace(node, value=name, text=name)
+
+
+def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSpec, ...]:
+    """All methods in the order of the file."""
+    faults, specs = paths.faults, []
+    for name, node in section.entries(faults).items():
+        entries = node.entries(faults)
+        kind = _kind_of(name, node, entries)
+        params = plugin_params("methods", kind, faults)
+        if check_name(node, name, faults) and params is not None:
+            values = paths.entries(params, {key: value for key, value in entries.items() if key != "kind"})
+            specs.append(MethodSpec(name, str(kind.value), _points(params, node, values, faults, search=search)))
+    return tuple(specs)
+
+
+def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[TaskSpec, ...]:
+    """All tasks in the order of the file; lists are values here."""
+    faults, specs, known = paths.faults, [], list(languages)
+    for name, node in section.entries(faults).items():
+        entries = node.entries(faults)
+        kind = _kind_of(name, node, entries)
+        params = plugin_params("tasks", kind, faults)
+        chosen = _narrowed(entries["languages"], known, faults) if entries.get("languages") else None
+        if not check_name(node, name, faults) or params is None:
+            continue
+        values = paths.entries(params, {key: value for key, value in entries.items() if key not in {"kind", "languages"}})
+        built = validate(params, node, faults, values=values, also=("kind", "languages"))
+        if built is not None:
+            specs.append(TaskSpec(name, str(kind.value), built, chosen))
+    return tuple(specs)
+
+
+def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:
+    """A task's own languages, in the grid's order."""
+    for item in node.items() if known else ():
+        if item.value not in known:
+            faults.add(item, f"{item.shown()} is none of the grid's languages", suggestion(item.text, known, listed="they are"))
+    if not node.items():
+        faults.add(node, "an empty list", "name languages, or leave `languages` out")
+    wanted = {item.value for item in node.items() if isinstance(item.value, str)}
+    return tuple(lang for lang in known if lang in wanted)
+
+
+def _points(params: type[BaseParams], node: Node, values: Mapping[str, Node], faults: Faults, *, search: bool) -> tuple[BaseParams, ...]:
+    """The product of the lists, in the order of the file; each value is checked by itself first, so that a fault is told once."""
+    before = len(faults)
+    known = known_keys(params, values, faults, also=("kind",))
+    axes = {name: _axis(entry, faults, search=search) for name, entry in known.items()}
+    first = {name: axis[0] for name, axis in axes.items() if axis}
+    validate(params, node, faults, values=first)
+    for name, axis in axes.items():
+        for item in axis[1:]:
+            validate(params, node, faults, values={**first, name: item})
+    points = math.prod(len(axis) for axis in axes.values())
+    if points > MOST_POINTS:
+        faults.add(node, f"{points:,} points", f"a method may have {MOST_POINTS:,}")
+    if len(faults) > before:
+        return ()
+    return _product(params, node, axes, faults)
+
+
+def _product(params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]], faults: Faults) -> tuple[BaseParams, ...]:
+    built: list[BaseParams] = []
+    for values in product(*axes.values()):
+        point = validate(params, node, faults, values=dict(zip(axes, values, strict=True)))
+        if point is not None:
+            built.append(point)
+    return tuple(built)
+
+
+def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
+    """The values of an option; a list is an axis. Values are different, and none is a list."""
+    if not isinstance(node.value, list):
+        return [_lower_bound(node, faults) if search and _is_distribution(node) else _refuse_distribution(node, faults)]
+    if not node.value:
+        faults.add(node, "an empty list", "an axis needs at least one value")
+    seen: list[tuple[type, Any]] = []
+    for item in node.value:
+        value = item.plain()
+        identity = (bool if isinstance(value, bool) else type(None), value)
+        if isinstance(value, list):
+            faults.add(item, "a list within a list", "a list is an axis, and no option of a method takes a list as its value")
+        elif identity in seen:
+            faults.add(item, f"{item.shown()} is given twice", "the values of an axis are different")
+        seen.append(identity)
+    return list(node.value)
+
+
+def _is_distribution(node: Node) -> bool:
+    return isinstance(node.value, dict) and set(node.value) == {"log_uniform"}
+
+
+def _refuse_distribution(node: Node, faults: Faults) -> Node:
+    if not _is_distribution(node):
+        return node
+    faults.add(node, "log_uniform without `search`", "give a list of values")
+    return _lower_bound(node, faults)
+
+
+def _lower_bound(node: Node, faults: Faults) -> Node:
+    """The lower end of ``{log_uniform: [a, b]}``, as a value to check the other options with."""
+    entry = node.value["log_uniform"]
+    ends = entry.plain()
+    numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+    if numbers and 0 < ends[0] < ends[1] < math.inf:
+        return cast(Node, entry.value[0])
+    faults.add(entry, "log_uniform takes two positive numbers, the smaller one first", "for example {log_uniform: [0.01, 10]}")
+    return Node(1.0, node.line, node.key, "1.0")

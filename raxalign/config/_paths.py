@@ -1,0 +1,100 @@
+"""Relative paths of a grid file to absolute ones, wherever a plug-in's options hold paths."""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from raxalign.config._faults import Faults
+from raxalign.config._validate import key_names
+from raxalign.config._yaml import Node
+from raxalign.config.sources import PathMarker
+
+_PLACEHOLDERS = ("{lang}", "{pivot}")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Paths are relative to `folder`, the grid file's; unknown placeholders are faults."""
+
+    folder: Path
+    faults: Faults
+
+    def entries(self, model: type[BaseModel], values: Mapping[str, Node]) -> dict[str, Node]:
+        """The entries of a model's mapping with the paths among them made absolute."""
+        names = key_names(model)
+        resolved = {}
+        for name, node in values.items():
+            field = model.model_fields.get(names.get(name, ""))
+            resolved[name] = self._resolve(node, field.annotation, field.metadata) if field is not None else node
+        return resolved
+
+    def absolute(self, node: Node) -> Node:
+        """A path made absolute; templates and URLs are kept."""
+        left = node.value
+        for placeholder in _PLACEHOLDERS:
+            left = left.replace(placeholder, "")
+        if "{" in left or "}" in left:
+            self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}")
+        return replace(node, value=absolute(node.value, self.folder))
+
+    def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
+        if isinstance(node.value, str):
+            return self.absolute(node) if _is_path(node.value, annotation, metadata) else node
+        if isinstance(node.value, list):
+            return replace(node, value=[self._resolve(item, annotation, metadata) for item in node.value])
+        if isinstance(node.value, dict):
+            return replace(node, value=self._mapping(node.value, annotation))
+        return node
+
+    def _mapping(self, values: Mapping[str, Node], annotation: Any) -> dict[str, Node]:
+        for part in _parts(annotation):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                resolved = self.entries(part, values)
+                if set(values) & set(key_names(part)):
+                    return resolved
+            elif get_origin(part) in {dict, Mapping}:
+                return {name: self._resolve(node, get_args(part)[1]) for name, node in values.items()}
+        return dict(values)
+
+
+def absolute(path: str, folder: Path) -> str:
+    """A path made absolute against a folder; ``~`` is the home folder, URLs are kept."""
+    if "://" in path:
+        return path
+    return os.path.normpath(folder / Path(path).expanduser())
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """The alternatives of an annotation, without `Annotated`."""
+    if get_origin(annotation) is Annotated:
+        return _parts(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return [part for entry in get_args(annotation) for part in _parts(entry)]
+    return [annotation]
+
+
+def _is_path(text: str, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
+    """Whether a text given for an annotation is a path: it is marked, and no literal of a union."""
+    if _is_literal(text, annotation):
+        return False
+    return any(isinstance(entry, PathMarker) for entry in metadata) or _marked(annotation)
+
+
+def _is_literal(text: str, annotation: Any) -> bool:
+    return any(get_origin(part) is Literal and text in get_args(part) for part in _parts(annotation))
+
+
+def _marked(annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        inner, *marks = get_args(annotation)
+        return any(isinstance(entry, PathMarker) for entry in marks) or _marked(inner)
+    if get_origin(annotation) in {Union, types.UnionType, tuple, list, frozenset}:
+        return any(_marked(part) for part in get_args(annotation))
+    return False

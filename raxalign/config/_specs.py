@@ -1,0 +1,118 @@
+"""What a grid file says, as values: every name is checked, every option is filled in, every path is absolute."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from raxalign.config.params import BaseParams
+from raxalign.config.run import RunConfig
+
+Symmetrization = Literal["intersection", "union", "grow-diag", "grow-diag-final-and", "forward", "reverse"]
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder: its kind and options; `label` is its name in tables, different for every encoder of a grid."""
+
+    kind: str
+    params: BaseParams
+    label: str
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """A source of sentence pairs or text: the corpus's kind and options."""
+
+    kind: str
+    params: BaseParams
+
+
+@dataclass(frozen=True)
+class SplitSpec:
+    """How many lines at the end of the corpus are test, and how many before those dev."""
+
+    test: int = 1024
+    dev: int = 1024
+
+
+@dataclass(frozen=True)
+class TextSpec:
+    """Monolingual text: `source` is ``parallel`` (the training sides), or a corpus's kind, and then `corpus` holds it with its options."""
+
+    source: str = "parallel"
+    corpus: CorpusSpec | None = None
+
+
+@dataclass(frozen=True)
+class PairsSpec:
+    """How word pairs are made: the word aligner's kind and options, and what is done with its two directions."""
+
+    kind: str
+    params: BaseParams
+    symmetrization: Symmetrization = "intersection"
+    one_to_one: bool = True
+    align_on: Literal["own", "largest"] = "own"
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method: the name that the grid gives it, its kind, and one value of its options for each point of the product of its lists."""
+
+    name: str
+    kind: str
+    points: tuple[BaseParams, ...]
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's (None: all)."""
+
+    name: str
+    kind: str
+    params: BaseParams
+    languages: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid file that was read and found good.
+
+    `together`: one model for all `languages`, otherwise one trial a language. `exclude` are the points that are left out: a point for which
+    all entries of one mapping hold (an entry's value may be a list of values). `run` is never part of a key.
+    """
+
+    path: Path
+    text_of_file: str = field(repr=False)
+    name: str
+    pivot: str
+    encoders: tuple[EncoderSpec, ...]
+    together: bool
+    languages: tuple[str, ...]
+    corpora: Mapping[str, CorpusSpec] = field(hash=False)
+    split: SplitSpec
+    overlap: Literal["drop", "keep"]
+    shortage: Literal["refuse", "use-all"]
+    max_words: int
+    segmentation: Literal["characters", "words"]
+    text: TextSpec
+    pairs: PairsSpec
+    sentences: tuple[int, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[MethodSpec, ...]
+    tasks: tuple[TaskSpec, ...]
+    exclude: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    published: tuple[str, ...] = ()
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def corpus_for(self, lang: str) -> CorpusSpec:
+        """The corpus of a language, with what is overridden for it."""
+        return self.corpora[lang]
+
+    @property
+    def digest_text(self) -> str:
+        """The SHA-256 of the file's text."""
+        return hashlib.sha256(self.text_of_file.encode()).hexdigest()

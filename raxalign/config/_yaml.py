@@ -1,0 +1,195 @@
+"""YAML 1.2 to a tree that remembers the line and the dotted key of every value.
+
+Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a mapping. Keys are texts as they are written,
+so that `no` is Norwegian and stays it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.composer import ComposerError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+
+from raxalign.config._faults import Faults
+from raxalign.errors import Fault, GridError
+
+_TAG = "tag:yaml.org,2002:"
+_DEEPEST = 50
+_MOST_NODES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of nodes; `line` (1-based) is that of its key;
+    `key` is the dotted path to it; `text` is a scalar as it was written.
+    """
+
+    value: Any
+    line: int
+    key: str
+    text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rsplit(".", 1)[-1]
+
+    def plain(self) -> Any:
+        """The value without lines."""
+        if isinstance(self.value, dict):
+            return {name: node.plain() for name, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+    def shown(self) -> str:
+        """The value as messages name it."""
+        if isinstance(self.value, dict):
+            return "a mapping"
+        if isinstance(self.value, list):
+            return "a list"
+        if self.value is None:
+            return "an empty value"
+        return repr(self.value) if isinstance(self.value, str) else self.text
+
+    def entries(self, faults: Faults) -> dict[str, Node]:
+        """The entries of a mapping; an empty value has none, and anything else is a fault."""
+        if isinstance(self.value, dict):
+            return self.value
+        if self.value is not None:
+            faults.add(self, f"{self.shown()} is not a mapping", "write {name: value, ...}")
+        return {}
+
+    def items(self) -> list[Node]:
+        """The items of a list; a single value is a list of one."""
+        return self.value if isinstance(self.value, list) else [self]
+
+
+def read(path: Path) -> tuple[Node, str]:
+    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read or is no mapping, with all its duplicate keys."""
+    text = _read_text(path)
+    yaml = YAML(typ="rt", pure=True)
+    yaml.version = (1, 2)
+    faults = Faults()
+    try:
+        composed = yaml.compose(text)
+        if composed is None:
+            raise GridError(path, [Fault(None, "grid", "the file is empty", "it needs at least name, encoder, languages, corpus, methods, tasks")])
+        root = _Builder(faults).build(composed, 1, "", 0)
+    except MarkedYAMLError as error:
+        raise GridError(path, [_syntax_fault(error, text)]) from error
+    except (YAMLError, RecursionError, ValueError) as error:
+        raise GridError(path, [Fault(_line_of(error, text), "YAML", _first_line(error) or "nested too deeply")]) from error
+    if not faults and not isinstance(root.value, dict):
+        faults.add(root, f"{root.shown()} at the top of the file", "a grid is a mapping: name: ..., encoder: ..., and so on")
+    if faults:
+        raise GridError(path, list(faults.found))
+    return root, text
+
+
+def _read_text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+        raise GridError(path, [Fault(None, "grid", reason, "name a YAML file")]) from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise GridError(path, [Fault(line, "YAML", f"invalid UTF-8 (byte 0x{data[error.start]:02x})", "save the file as UTF-8")]) from error
+
+
+def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
+    mark = error.problem_mark or error.context_mark
+    problem = (error.problem or error.context or "not YAML").strip()
+    if isinstance(error, ComposerError) and "single document" in (error.context or ""):
+        problem = "a second document begins; a grid file holds one"
+    line = min(mark.line + 1, text.count("\n") + 1) if mark is not None else None
+    context = f"{error.context.strip()}: " if error.context and error.context_mark and not isinstance(error, ComposerError) else ""
+    return Fault(line, "YAML", context + problem, "check indentation, brackets and quotes")
+
+
+def _line_of(error: Exception, text: str) -> int | None:
+    """The line of an error that knows only the position of a character (control characters)."""
+    position = getattr(error, "position", None)
+    return text.count("\n", 0, position) + 1 if isinstance(position, int) else None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]
+
+
+@dataclass
+class _Builder:
+    """Composed nodes to ours."""
+
+    faults: Faults
+    count: int = 0
+    open: list[int] = field(default_factory=list)
+
+    def build(self, node: Any, line: int, key: str, depth: int) -> Node:
+        """The tree of a composed node; `line` is that of its key."""
+        self.count += 1
+        here = Node(None, line, key)
+        if id(node) in self.open or depth > _DEEPEST or self.count > _MOST_NODES:
+            self.faults.add(here, "an alias within its own anchor" if id(node) in self.open else "nested too deeply, or aliases upon aliases")
+            return here
+        self.open.append(id(node))
+        try:
+            if isinstance(node, MappingNode):
+                return Node(self._mapping(node, key, depth), line, key)
+            if isinstance(node, SequenceNode):
+                items = [self.build(item, item.start_mark.line + 1, f"{key}[{i}]", depth + 1) for i, item in enumerate(node.value)]
+                return Node(items, line, key)
+            return Node(self._scalar(node, here), line, key, node.value)
+        finally:
+            self.open.pop()
+
+    def _mapping(self, node: MappingNode, key: str, depth: int) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        merged: dict[str, Node] = {}
+        for name, value in node.value:
+            line = name.start_mark.line + 1
+            if not isinstance(name, ScalarNode):
+                self.faults.add(Node(None, line, key), "a key that is a list or a mapping", "keys are plain names; quote a text that holds { or [")
+                continue
+            at = f"{key}.{name.value}" if key else str(name.value)
+            if str(name.tag) == f"{_TAG}merge":
+                for part in value.value if isinstance(value, SequenceNode) else [value]:
+                    merged = {**self.build(part, line, key, depth + 1).entries(self.faults), **merged}
+            elif name.value in entries:
+                self.faults.add(Node(None, line, at), "given twice", f"it is also on line {entries[name.value].line}; keep one")
+            else:
+                entries[name.value] = self.build(value, line, at, depth + 1)
+        return {**merged, **entries}
+
+    def _scalar(self, node: ScalarNode, here: Node) -> Any:
+        tag, text = str(node.tag).removeprefix(_TAG), str(node.value)
+        if tag == "null":
+            return None
+        if tag == "bool":
+            return text.lower() == "true"
+        if tag in {"int", "float"}:
+            return _number(text, tag)
+        if str(node.tag).startswith(_TAG) and tag in {"str", "timestamp", "value", "merge"}:
+            return text
+        self.faults.add(here, f"the tag {node.tag} is not read", "write plain values")
+        return None
+
+
+def _number(text: str, tag: str) -> int | float | str:
+    """A number of YAML 1.2 (a base is marked by 0x, 0o or 0b); a text that only looks like one stays a text."""
+    digits = text.replace("_", "")
+    unsigned = digits.lstrip("+-").lower()
+    try:
+        if tag == "int":
+            return int(digits, 0) if unsigned[:2] in {"0x", "0o", "0b"} else int(digits)
+        return float(digits.replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan").replace(".NaN", "nan"))
+    except ValueError:
+        return text

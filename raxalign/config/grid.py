@@ -1,0 +1,180 @@
+"""What to run: a grid file, read and checked as a whole.
+
+`load` reports all faults of a file at once, each with its line and what would be right. It imports the plug-ins that the file names, and with
+them nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from raxalign.config._data import CorpusSettings, check_language, read_corpora, read_encoders, read_languages, read_pairs, read_text
+from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
+from raxalign.config._faults import Faults, suggestion
+from raxalign.config._methods import check_name, read_methods, read_tasks
+from raxalign.config._paths import Paths
+from raxalign.config._specs import CorpusSpec, EncoderSpec, Grid, MethodSpec, PairsSpec, SplitSpec, TaskSpec, TextSpec
+from raxalign.config._validate import validate
+from raxalign.config._yaml import Node, read
+from raxalign.config.run import RunConfig, storage_root
+from raxalign.errors import GridError
+
+T = TypeVar("T")
+
+__all__ = ["CorpusSpec", "EncoderSpec", "Grid", "MethodSpec", "PairsSpec", "SplitSpec", "TaskSpec", "TextSpec", "load"]
+
+REQUIRED = {
+    "name": "the experiment's name in MLflow",
+    "encoder": "a hub name, a folder, or {kind: scratch, ...}",
+    "languages": "{together: [...]} or {each: [...]}",
+    "corpus": "{source: moses, path: ...}",
+    "sentences": "training sentence pairs a language, one number or a list",
+    "methods": "{name: {param: value}}",
+    "tasks": "{name: {param: value}}",
+}
+KEYS = (*REQUIRED, "pivot", "text", "pairs", "seeds", "exclude", "search", "published", "run")
+
+
+def load(path: Path | str) -> Grid:
+    """The grid of a YAML file, with absolute paths and all options filled in.
+
+    Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would be right.
+    """
+    path = Path(path).absolute()
+    root, text = read(path)
+    faults = Faults()
+    try:
+        grid = _read(path, text, root, Paths(path.parent.resolve(), faults))
+    except _Incomplete:
+        grid = None
+    if faults or grid is None:
+        raise GridError(path, list(faults.found))
+    return grid
+
+
+class _Incomplete(Exception):
+    """Faults leave no grid to be made."""
+
+
+@dataclass(frozen=True)
+class _Sections:
+    """The sections that are there; one that is required and missing is a fault, and reads as something empty."""
+
+    entries: Mapping[str, Node]
+    faults: Faults
+
+    @classmethod
+    def of(cls, root: Node, faults: Faults) -> _Sections:
+        entries = root.entries(faults)
+        for name, node in entries.items():
+            if name not in KEYS:
+                faults.add(node, "unknown key", suggestion(name, KEYS))
+        for name, remedy in REQUIRED.items():
+            if name not in entries:
+                faults.add(Node(None, root.line, name), "is missing", remedy)
+            elif entries[name].value in (None, {}, []):
+                faults.add(entries[name], "is empty", remedy)
+        given = {name: node for name, node in entries.items() if name in KEYS and node.value not in (None, {}, [])}
+        return cls(given, faults)
+
+    def read(self, name: str, reader: Callable[[Node], T]) -> T | None:
+        """What a reader makes of a section; None where it is not there."""
+        return reader(self.entries[name]) if name in self.entries else None
+
+
+def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
+    faults = paths.faults
+    top = _Sections.of(root, faults)
+    name = top.read("name", lambda node: _name(node, faults)) or ""
+    pivot = top.read("pivot", lambda node: check_language(node, faults)) or ("" if "pivot" in top.entries else "en")
+    before = len(faults)
+    together, languages = top.read("languages", lambda node: read_languages(node, pivot, faults)) or (False) or ()
+    languages = languages if len(faults) == before else ()  # what refers to them is then not checked
+    encoders = top.read("encoder", lambda node: read_encoders(node, paths)) or ()
+    corpora, settings = top.read("corpus", lambda node: read_corpora(node, languages, paths)) or ({}, CorpusSettings())
+    sentences = top.read("sentences", lambda node: _numbers(node, faults, least=1)) or ()
+    seeds = top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,)
+    methods = top.read("methods", lambda node: read_methods(node, paths, search="search" in top.entries)) or ()
+    tasks = top.read("tasks", lambda node: read_tasks(node, languages, paths)) or ()
+    pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
+    text_spec = read_text(top.entries.get("text"), paths)
+    named = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
+    labels = top.read("encoder", lambda node: encoder_names(node, encoders)) or {}
+    declared = Declared(labels, languages, sentences, seeds, methods, named)
+    exclude = top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
+    top.read("search", lambda node: check_search(node, tuple(spec.name for spec in tasks), faults))
+    published = top.read("published", lambda node: _published(node, faults)) or ()
+    run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
+    if faults or pairs is None:
+        raise _Incomplete
+    return Grid(
+        path=path,
+        text_of_file=text,
+        name=name,
+        pivot=pivot,
+        encoders=encoders,
+        together=together,
+        languages=languages,
+        corpora=corpora,
+        split=SplitSpec(settings.split.test, settings.split.dev),
+        overlap=settings.overlap,
+        shortage=settings.shortage,
+        max_words=settings.max_words,
+        segmentation=settings.segmentation,
+        text=text_spec,
+        pairs=pairs,
+        sentences=sentences,
+        seeds=seeds,
+        methods=methods,
+        tasks=tasks,
+        exclude=exclude,
+        published=published,
+        run=run,
+    )
+
+
+def _name(node: Node, faults: Faults) -> str:
+    name = node.value if isinstance(node.value, str) else node.text
+    if isinstance(node.value, dict | list):
+        faults.add(node, f"{node.shown()} is no name", REQUIRED["name"])
+        return ""
+    check_name(node, name, faults)
+    return name
+
+
+def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
+    """One whole number or a list of different ones."""
+    numbers: list[int] = []
+    for item in node.items():
+        number = item.value
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if isinstance(number, bool) or not isinstance(number, int):
+            faults.add(item, f"{item.shown()} is not a whole number")
+        elif number < least:
+            faults.add(item, f"{item.shown()} is too small", f"at least {least}")
+        elif number in numbers:
+            faults.add(item, f"{item.shown()} is given twice", "the values of an axis are different")
+        else:
+            numbers.append(number)
+    return tuple(numbers)
+
+
+def _published(node: Node, faults: Faults) -> tuple[str, ...]:
+    names = []
+    for item in node.items():
+        if isinstance(item.value, str) and check_name(item, item.value, faults):
+            names.append(item.value)
+        elif not isinstance(item.value, str):
+            faults.add(item, f"{item.shown()} is not the name of a table", "for example cao2020")
+    return tuple(names)
+
+
+def _run(node: Node, paths: Paths) -> RunConfig:
+    run = validate(RunConfig, node, paths.faults)
+    if run is None or not run.storage:
+        return run or RunConfig()
+    return run.model_copy(update={"storage": storage_root(run.storage, paths.folder)})

@@ -1,0 +1,75 @@
+"""``<grid>.lock``: what remote data was when it was first looked up, so that a grid means the same tomorrow and elsewhere.
+
+A JSON object beside the grid file, remote name -> revision or SHA-256, meant to be committed with it: ``grids/cao.yaml`` has ``grids/cao.lock``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from raxalign.errors import DataError, StorageError
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The lock file of a grid; a value, `with_` makes another and `save` writes it."""
+
+    path: Path
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, grid_path: Path | str) -> Lock:
+        """The lock of a grid file; empty where there is none. Raises `DataError`, which names the file, where it is damaged."""
+        path = Path(grid_path).with_suffix(".lock")
+        return cls(path, _read(path))
+
+    def get(self, name: str) -> str | None:
+        """The revision or digest of a remote name, None where it has not been looked up."""
+        return self.entries.get(name)
+
+    def with_(self, name: str, digest: str) -> Lock:
+        """The same lock with one entry more, or another value for it."""
+        return replace(self, entries={**self.entries, name: digest})
+
+    def save(self) -> None:
+        """Write the file at once or not at all; entries that others have added in the meantime are kept. Raises `StorageError`."""
+        entries = {**_read(self.path), **self.entries}
+        text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+        partial: str | None = None
+        try:
+            descriptor, partial = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(partial).chmod(0o644)
+            Path(partial).replace(self.path)
+        except OSError as error:
+            if partial is not None:
+                Path(partial).unlink(missing_ok=True)
+            problem = f"{self.path}: cannot be written ({error.strerror or error}); make its folder writable, or pin remote data in the grid file"
+            raise StorageError(problem) from error
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(path, f"the lock file cannot be read ({error})", remedy=_REMEDY) from error
+    try:
+        entries = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(path, f"the lock file is damaged: {error.msg}", line=error.lineno, remedy=_REMEDY) from error
+    if not isinstance(entries, dict) or not all(isinstance(value, str) and value for value in entries.values()):
+        raise DataError(path, "the lock file is damaged: it is no mapping of names to revisions", remedy=_REMEDY)
+    return entries
+
+
+_REMEDY = "Restore it from version control, or delete it to look everything up again"
