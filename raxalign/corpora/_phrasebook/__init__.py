@@ -1,0 +1,8 @@
+"""The grammar behind `corpora/phrasebook.py`: parallel sentences in six languages, by number and seed, and labelled examples for tasks."""
+
+from __future__ import annotations
+
+from raxalign.corpora._phrasebook.lexicon import LANGS
+from raxalign.corpora._phrasebook.sentences import Realization, Sentence, capacity, detokenized, sentence
+
+__all__ = ["LANGS", "Realization", "Sentence", "capacity", "detokenized", "sentence"]

@@ -1,0 +1,54 @@
+"""The phrasebook: parallel sentences in six languages from a small grammar, with gold links; nothing is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import Field
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import Source
+from raxalign.corpora._phrasebook import LANGS, capacity, detokenized
+from raxalign.corpora._phrasebook.compose import tokens
+from raxalign.corpora._phrasebook.sentences import links, meaning
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.errors import DataError
+
+
+class Phrasebook(Corpus):
+    """Made-up but correct sentences with word order, agreement and ambiguity worth aligning; the same id is the same sentence in all languages."""
+
+    VERSION = 1
+    licence = "Apache-2.0, part of raxalign"
+
+    class Params(BaseParams):
+        """How many sentence pairs, and of which seed; a larger size begins with the smaller one."""
+
+        size: int = Field(12_000, ge=1)
+        seed: int = Field(0, ge=0)
+
+    params: Params
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Nothing from outside."""
+        return {}
+
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """All pairs, with their words and gold links.
+
+        Raises:
+            DataError: a language that the grammar does not have, or more sentences than it can tell apart.
+        """
+        for code in (lang, pivot):
+            if code not in LANGS:
+                raise DataError("phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}")
+        if self.params.size > capacity():
+            raise DataError("phrasebook", f"has {capacity()} different sentences, not {self.params.size}", remedy="ask for a smaller size")
+        return self._pairs(lang, pivot)
+
+    def _pairs(self, lang: str, pivot: str) -> Iterator[SentencePair]:
+        for number in range(self.params.size):
+            said = meaning(number, self.params.seed)
+            source, source_senses = zip(*[token[:2] for token in tokens(lang, said)], strict=True)
+            target, target_senses = zip(*[token[:2] for token in tokens(pivot, said)], strict=True)
+            yield SentencePair(number, detokenized(source), detokenized(target), source, target, links(source_senses, target_senses))
