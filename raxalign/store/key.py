@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -13,13 +12,17 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists; what JSON has no form for raises TypeError."""
-    return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """One text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists; what JSON has no form for raises TypeError.
+
+    NaN and the infinities are written as Python's json writes them (bare words), which no other value is.
+    """
+    return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def digest(value: Json) -> str:
     """The key of a value: 64 hexadecimal digits."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+    # surrogatepass: file names that are not UTF-8 come as lone surrogates
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def file_digest(path: Path) -> str:
@@ -32,13 +35,11 @@ def _canonical(value: Json) -> Json:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        if not math.isfinite(value):
-            return {"float": str(value)}
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise TypeError(f"keys of a hashed mapping are strings: {sorted(map(repr, value))}")
         return {key: _canonical(entry) for key, entry in value.items()}
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_canonical(entry) for entry in value]
     raise TypeError(f"{type(value).__name__} has no canonical form: {value!r}")

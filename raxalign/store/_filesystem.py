@@ -1,0 +1,98 @@
+"""What artifacts and the ledger need of a storage: folders that become visible whole, through a marker file that readers trust.
+
+Two kinds of storage give that in different ways: `_posix.py` by one rename, `_objects.py` by writing the marker last.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+
+class Storage(ABC):
+    """A storage root. Paths are relative to it, with ``/``; what goes wrong is a `StorageError`, absence a FileNotFoundError."""
+
+    root: str
+
+    @abstractmethod
+    def place(self, path: str) -> str:
+        """The absolute path or URL, for people."""
+
+    @abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether there is a file."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """A file's bytes."""
+
+    @abstractmethod
+    def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """The bytes of those files that are there."""
+
+    @abstractmethod
+    def write(self, path: str, data: bytes) -> None:
+        """Write or replace a file, at once for all readers."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file; nothing where there is none."""
+
+    @abstractmethod
+    def staging(self, path: str) -> AbstractContextManager[Path]:
+        """A local folder of this process in which to make what will be published at `path`; it is gone at the end of the block."""
+
+    @abstractmethod
+    def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
+        """Make a staged folder that holds `marker` visible at `path`; False where another process was first, whose folder then stays.
+
+        `version` tells folders of different contents apart (a digest of them).
+        """
+
+    @abstractmethod
+    def fetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
+        """A local folder with what was published (files that are missing are missing in it, too)."""
+
+    @abstractmethod
+    def refetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
+        """`fetch` past any local copy."""
+
+    @abstractmethod
+    def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
+        """The sizes in bytes of those of the files that are there now."""
+
+    @abstractmethod
+    def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
+        """Move a damaged folder to ``damaged/<name>-<n>`` and return that place.
+
+        Only if its marker still holds the bytes `seen` (None: has no marker); otherwise another process has repaired it, and None is returned.
+        """
+
+    @abstractmethod
+    def remove(self, path: str, marker: str) -> None:
+        """Remove a folder, the marker first; nothing where there is none."""
+
+    @abstractmethod
+    def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
+        """All folders `depth` levels below `top` that hold the marker."""
+
+    @abstractmethod
+    def sweep(self) -> int:
+        """Remove what dead processes left half-written; returns how much of it there was."""
+
+    @abstractmethod
+    def check_writable(self) -> None:
+        """Write, read and remove a small file; StorageError says what prevents that."""
+
+
+def open_storage(root: str) -> Storage:
+    """The storage at a local folder (also ``file://``) or at any other fsspec URL."""
+    if "://" not in root or root.startswith("file://"):
+        from raxalign.store._posix import PosixStorage
+
+        return PosixStorage(root.removeprefix("file://"))
+    from raxalign.store._objects import ObjectStorage
+
+    return ObjectStorage(root)

@@ -1,0 +1,94 @@
+"""Names of temporary files and folders, which tell whose they are, and the sweeping of those that a dead process left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+PREFIX = ".tmp-"
+DAY_SECONDS = 24 * 3600.0
+BEAT_SECONDS = 600.0
+
+
+def temporary_name(key: str) -> str:
+    """``.tmp-<key>-<machine>-<pid>-<start of the process>-<random>``."""
+    pid = os.getpid()
+    return f"{PREFIX}{key}-{_machine()}-{pid}-{_started(pid)}-{uuid.uuid4().hex[:8]}"
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether the process that made a temporary is dead: known on its own machine, elsewhere assumed after a day without a sign of life."""
+    parts = path.name.rsplit("-", 4)
+    if len(parts) == 5 and parts[1] == _machine() and parts[2].isdigit():
+        return _started(int(parts[2])) != parts[3]
+    try:
+        return time.time() - path.stat().st_mtime > DAY_SECONDS
+    except OSError:
+        return False
+
+
+@contextmanager
+def sign_of_life(folder: Path) -> Iterator[None]:
+    """Touch a folder now and then: a training of days in one machine must not look abandoned to another."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT_SECONDS):
+            with suppress(OSError):
+                os.utime(folder)
+
+    thread = threading.Thread(target=beat, name="raxalign-store", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def discard(path: Path) -> None:
+    """Remove a temporary file or folder, as far as that is possible."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+@cache
+def _machine() -> str:
+    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share host names)."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+    with suppress(OSError):
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+
+
+def _started(pid: int) -> str:
+    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known; empty for one that is dead."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return ""
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except OSError:
+        pass
+    return "0"

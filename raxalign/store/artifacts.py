@@ -1,0 +1,170 @@
+"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is not as it was made."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.store._faults import told, told_of_build
+from raxalign.store._filesystem import open_storage
+from raxalign.store.key import Json
+from raxalign.store.manifest import MANIFEST, Manifest, Verified
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_verified = Verified()
+
+
+class ArtifactStore:
+    """The artifacts of a storage root: a local or shared folder, or an object store URL that fsspec knows.
+
+    An artifact lies at ``<root>/artifacts/<kind>/<first two of the key>/<key>/`` and is whole when its manifest is there. On an object store
+    its files lie below that in a folder named by their digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = str(root)
+        self._storage = open_storage(self.root)
+
+    def folder(self, kind: str, key: str) -> str:
+        """Where an artifact lies or will lie: an absolute path or a URL."""
+        return self._storage.place(_path(kind, key))
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether an artifact was published; cheap, does not look at its bytes."""
+        return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
+
+    def manifest(self, kind: str, key: str) -> Manifest:
+        """What an artifact consists of; StorageError where there is none, DamagedArtifact (and it is set aside) if the manifest is unusable."""
+        return self._manifest(kind, key)[0]
+
+    def open(self, kind: str, key: str) -> Path:
+        """The local folder of an artifact, compared with its manifest at first use in this process.
+
+        A damaged one is set aside, and DamagedArtifact names the file and what is wrong with it; StorageError where there is none.
+        """
+        manifest, seen = self._manifest(kind, key)
+        folder, problem = self._look(_path(kind, key), manifest)
+        if problem is not None:
+            raise self._set_aside(kind, key, problem, seen)
+        return folder
+
+    def verify(self, kind: str, key: str) -> bool:
+        """Compare an artifact with its manifest anew; a damaged one is set aside with a warning that names it, and False returned.
+
+        On an object store the sizes of the files there are compared, and the bytes of the copy that `open` gives (the store keeps its own).
+        """
+        try:
+            manifest, seen = self._manifest(kind, key)
+            problem = self._fresh_problem(_path(kind, key), manifest)
+            if problem is not None:
+                raise self._set_aside(kind, key, problem, seen)
+        except DamagedArtifact as error:
+            warnings.warn(str(error), stacklevel=2)
+            return False
+        except StorageError:
+            if self.has(kind, key):
+                raise
+            return False
+        return True
+
+    def make(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]]) -> Path:
+        """The folder of an artifact: the one that is there if it is whole, else what `build(folder)` writes; its result becomes the notes.
+
+        Nothing is visible before everything is written and synced. Of two processes that make the same key both get the first one's.
+        What `build` raises passes through and leaves nothing behind; a full disk and the like become StorageError.
+        """
+        if self.has(kind, key):
+            try:
+                return self.open(kind, key)
+            except DamagedArtifact as error:
+                warnings.warn(f"{error} It is made again.", stacklevel=2)
+        path = _path(kind, key)
+        with self._storage.staging(path) as staged:
+            start = time.monotonic()
+            with told_of_build(str(staged)):
+                notes = build(staged)
+            with told(self._storage.place(path), "write"):
+                manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
+                (staged / MANIFEST).write_bytes(manifest.to_bytes())
+            stamp = (staged / MANIFEST).stat().st_mtime_ns
+            if not self._storage.publish(staged, path, MANIFEST, manifest.content):
+                return self.make(kind, key, build)  # somebody was first: theirs, unless it is damaged
+        _verified.trust(self._storage.fetch(path, MANIFEST, manifest.content, list(manifest.files)), stamp)
+        return self.open(kind, key)
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """(kind, key) of every artifact."""
+        for path in self._storage.marked("artifacts", 3, MANIFEST):
+            _, kind, _, key = path.split("/")
+            yield kind, key
+
+    def size(self, kind: str, key: str) -> int:
+        """Bytes of an artifact's files."""
+        return self.manifest(kind, key).size
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove an artifact; nothing where there is none."""
+        self._storage.remove(_path(kind, key), MANIFEST)
+
+    def sweep_temporaries(self) -> int:
+        """Remove what dead processes left half-written, in the ledger too; returns how many there were.
+
+        A process of this machine is asked for; one of another machine counts as dead after a day without a sign of life.
+        """
+        return self._storage.sweep()
+
+    def check_writable(self) -> None:
+        """Write and remove a small file; StorageError says what prevents that and what to do. Makes the root if it is not there."""
+        self._storage.check_writable()
+
+    def _manifest(self, kind: str, key: str) -> tuple[Manifest, bytes]:
+        path = f"{_path(kind, key)}/{MANIFEST}"
+        try:
+            data = self._storage.read(path)
+        except FileNotFoundError:
+            raise StorageError(f"{self.folder(kind, key)}: there is no such artifact. Run the grid again to make it") from None
+        try:
+            return Manifest.from_bytes(data, kind, key), data
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._set_aside(kind, key, f"{MANIFEST} {error}", data) from error
+
+    def _fresh_problem(self, path: str, manifest: Manifest) -> str | None:
+        sizes = self._storage.sizes(path, manifest.content, list(manifest.files))
+        for name, entry in manifest.files.items():
+            if name not in sizes:
+                return f"{name} is missing"
+            if sizes[name] != entry.size:
+                return f"{name} has {sizes[name]} bytes instead of {entry.size}"
+        return self._look(path, manifest, anew=True)[1]
+
+    def _look(self, path: str, manifest: Manifest, *, anew: bool = False) -> tuple[Path, str | None]:
+        """The local folder, and what is wrong with it. A damaged copy of an object store's artifact says nothing about that: it is copied again."""
+        problem = None
+        for fetch in (self._storage.fetch, self._storage.refetch):
+            folder = fetch(path, MANIFEST, manifest.content, list(manifest.files))
+            if anew or problem is not None:
+                _verified.forget(folder)
+            problem = _verified.problem(folder, manifest)
+            if problem is None:
+                break
+        return folder, problem
+
+    def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
+        place = self.folder(kind, key)
+        try:
+            aside = self._storage.set_aside(_path(kind, key), MANIFEST, f"{kind}-{key}", seen)
+            what = f"It was set aside as {aside}." if aside else "Another process has set it aside."
+        except StorageError as error:
+            what = f"It could not be set aside: {error}."
+        return DamagedArtifact(f"{place}: {problem}. {what}")
+
+
+def _path(kind: str, key: str) -> str:
+    for name in (kind, key):
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot name an artifact")
+    return f"artifacts/{kind}/{key[:2]}/{key}"

@@ -1,0 +1,69 @@
+"""Digests of local data files, remembered so that a plan reads a corpus of gigabytes once."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from raxalign.errors import StorageError
+from raxalign.store._filesystem import open_storage
+from raxalign.store.key import file_digest
+
+_REMEMBERED = "digests.json"
+_SETTLED_NS = 2_000_000_000  # a file this new may change again within one tick of its file system's clock
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class FileDigests:
+    """SHA-256 of files, remembered in ``<root>/digests.json`` by absolute path, size and time of change.
+
+    What is remembered is a help and never a need: a damaged file starts afresh, a storage that cannot be written is not, and of two
+    processes that write at once one may lose an entry, which is then computed again.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._storage = open_storage(root)
+        self._known: dict[str, list[Any]] | None = None
+
+    def of(self, path: Path) -> str:
+        """64 hexadecimal digits; OSError where the file cannot be read."""
+        place = path.expanduser().resolve()
+        before = place.stat()
+        stamp = [before.st_size, before.st_mtime_ns]
+        if self._known is None:
+            self._known = self._load()
+        known = self._known.get(str(place))
+        if known is not None and known[:2] == stamp:
+            return str(known[2])
+        found = file_digest(place)
+        after = place.stat()
+        if [after.st_size, after.st_mtime_ns] == stamp and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
+            self._remember(str(place), [*stamp, found])
+        return found
+
+    def _load(self) -> dict[str, list[Any]]:
+        try:
+            entries = json.loads(self._storage.read(_REMEMBERED))
+        except (FileNotFoundError, StorageError, ValueError):
+            return {}
+        return {path: entry for path, entry in entries.items() if _is_entry(entry)} if isinstance(entries, dict) else {}
+
+    def _remember(self, place: str, entry: list[Any]) -> None:
+        self._known = {**(self._known or {}), **self._load(), place: entry}
+        try:
+            self._storage.write(_REMEMBERED, json.dumps(self._known, indent=0).encode())
+        except StorageError:
+            return
+
+
+def _is_entry(entry: object) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 3
+        and all(isinstance(number, int) for number in entry[:2])
+        and isinstance(entry[2], str)
+        and _SHA256.fullmatch(entry[2]) is not None
+    )

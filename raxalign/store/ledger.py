@@ -1,0 +1,172 @@
+"""The ledger: one entry per evaluation, the truth about what is done; and beside it why trials failed."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.store._faults import told
+from raxalign.store._filesystem import open_storage
+from raxalign.store._sealed import seal, unseal
+from raxalign.store.key import digest
+from raxalign.store.manifest import FileEntry, file_entry
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EVALUATION = "evaluation.json"
+PREDICTIONS = "predictions.arrow"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class Ledger:
+    """The results of a storage root.
+
+    An entry is ``<root>/ledger/<key>/evaluation.json`` with ``predictions.arrow`` (an Arrow IPC file) beside it; on an object store the
+    predictions lie below in a folder named by their digest. A folder without evaluation.json does not count. The record carries its own
+    checksum and that of the predictions: an entry that does not match is set aside, and the evaluation counts as not done.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = str(root)
+        self._storage = open_storage(self.root)
+
+    def has(self, key: str) -> bool:
+        """Whether an evaluation is done; cheap, does not look at its bytes."""
+        return self._storage.exists(f"{_path(key)}/{EVALUATION}")
+
+    def keys(self) -> set[str]:
+        """All evaluations that are done; one listing."""
+        return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
+
+    def read(self, key: str) -> dict[str, Any]:
+        """The record of an evaluation; StorageError where there is none, DamagedArtifact (and the entry is set aside) if it is damaged."""
+        return self._read(key)[0]
+
+    def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The records of those evaluations that are there; damaged ones are set aside with a warning that names them."""
+        paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
+        records = {}
+        for path, data in self._storage.read_many(list(paths)).items():
+            try:
+                records[paths[path]] = self._parse(paths[path], data)[0]
+            except DamagedArtifact as error:
+                warnings.warn(str(error), stacklevel=2)
+        return records
+
+    def write(self, key: str, record: Mapping[str, Any], predictions: pa.Table | None) -> None:
+        """Add an entry, whole or not at all; where there is one already, that one stays.
+
+        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a `key` in it must be this one.
+        """
+        if record.get("key", key) != key or "predictions" in record:
+            raise ValueError(f"{key}: a record has its own key, and no field called predictions")
+        path, data = _path(key), None if predictions is None else _to_ipc(predictions)
+        entry = None if data is None else file_entry(data)
+        sealed = seal({"key": key, **record, "predictions": entry and vars(entry)})
+        with self._storage.staging(path) as staged:
+            with told(self._storage.place(path), "write"):
+                if data is not None:
+                    (staged / PREDICTIONS).write_bytes(data)
+                (staged / EVALUATION).write_bytes(sealed)
+            self._storage.publish(staged, path, EVALUATION, _version(entry))
+
+    def predictions(self, key: str) -> pa.Table:
+        """The per-example predictions of an evaluation; StorageError where it has none, DamagedArtifact (set aside) if they are damaged."""
+        _, entry, seen = self._read(key)
+        if entry is None:
+            raise StorageError(f"{self._place(key)}: has no predictions")
+        for fetch in (self._storage.fetch, self._storage.refetch):  # a local copy may be damaged where the original is not
+            folder = fetch(_path(key), EVALUATION, _version(entry), [PREDICTIONS])
+            try:
+                data = (folder / PREDICTIONS).read_bytes()
+            except FileNotFoundError:
+                problem = "is missing"
+                continue
+            if file_entry(data) == entry:
+                return _from_ipc(data)
+            problem = f"is damaged: {len(data)} bytes, not the {entry.size} that were written" if len(data) != entry.size else "was changed"
+        raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
+
+    def fail(self, trial: str, record: Mapping[str, Any]) -> None:
+        """Keep why a trial failed, in place of what was there."""
+        self._storage.write(_failure(trial), json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
+
+    def failure(self, trial: str) -> dict[str, Any] | None:
+        """Why a trial failed when it was last run; None where nothing (readable) is known."""
+        try:
+            record = json.loads(self._storage.read(_failure(trial)))
+        except (FileNotFoundError, ValueError):
+            return None
+        return record if isinstance(record, dict) else None
+
+    def clear_failure(self, trial: str) -> None:
+        """Forget a failure."""
+        self._storage.delete(_failure(trial))
+
+    def check_writable(self) -> None:
+        """Write and remove a small file; StorageError says what prevents that and what to do."""
+        self._storage.check_writable()
+
+    def _place(self, key: str) -> str:
+        return self._storage.place(_path(key))
+
+    def _read(self, key: str) -> tuple[dict[str, Any], FileEntry | None, bytes]:
+        try:
+            data = self._storage.read(f"{_path(key)}/{EVALUATION}")
+        except FileNotFoundError:
+            raise StorageError(f"{self._place(key)}: there is no such evaluation. Run the grid again to make it") from None
+        return *self._parse(key, data), data
+
+    def _parse(self, key: str, data: bytes) -> tuple[dict[str, Any], FileEntry | None]:
+        try:
+            record = unseal(data)
+            if record.get("key") != key:
+                raise ValueError(f"is that of {record.get('key')}")
+            entry = record.pop("predictions")
+            return record, entry and FileEntry(**entry)
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
+
+    def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
+        try:
+            aside = self._storage.set_aside(_path(key), EVALUATION, f"ledger-{key}", seen)
+            what = f"It was set aside as {aside} and counts as not done." if aside else "Another process has set it aside."
+        except StorageError as error:
+            what = f"It could not be set aside: {error}."
+        return DamagedArtifact(f"{self._place(key)}: {problem}. {what}")
+
+
+def _path(key: str) -> str:
+    if not _NAME.fullmatch(key):
+        raise ValueError(f"{key!r} cannot name an evaluation")
+    return f"ledger/{key}"
+
+
+def _failure(trial: str) -> str:
+    if not _NAME.fullmatch(trial):
+        raise ValueError(f"{trial!r} cannot name a trial")
+    return f"failures/{trial}.json"
+
+
+def _version(entry: FileEntry | None) -> str:
+    return digest(None if entry is None else entry.sha256)
+
+
+def _to_ipc(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _from_ipc(data: bytes) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.ipc.open_file(pa.py_buffer(data)).read_all()

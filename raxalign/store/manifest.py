@@ -1,0 +1,141 @@
+"""What an artifact consists of: every file with size and SHA-256, and how it was made."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from raxalign import __version__
+from raxalign.store._faults import storage_error
+from raxalign.store._sealed import seal, unseal
+from raxalign.store.key import Json, digest, file_digest
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of an artifact: bytes and SHA-256."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The record beside an artifact's files, and the sign that they are all there.
+
+    `files` are relative paths with ``/``; `notes` are what the maker has to say (counts, digests); `seconds` is how long making took,
+    `created` when it ended (UTC, ISO 8601), `version` raxalign's.
+    """
+
+    kind: str
+    key: str
+    files: Mapping[str, FileEntry]
+    notes: Mapping[str, Json]
+    seconds: float
+    created: str
+    version: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(entry.size for entry in self.files.values())
+
+    @property
+    def content(self) -> str:
+        """A digest of the files' names and bytes."""
+        return digest({name: entry.sha256 for name, entry in self.files.items()})
+
+    def to_bytes(self) -> bytes:
+        """As it is stored."""
+        return seal({**vars(self), "files": {name: vars(entry) for name, entry in self.files.items()}, "notes": dict(self.notes)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, kind: str, key: str) -> Manifest:
+        """Read one; ValueError says what is wrong with it."""
+        record = unseal(data)
+        if (record.get("kind"), record.get("key")) != (kind, key):
+            raise ValueError(f"is that of {record.get('kind')} {record.get('key')}")
+        return cls(**{**record, "files": {name: FileEntry(**entry) for name, entry in record["files"].items()}})
+
+    @classmethod
+    def describe(cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float) -> Manifest:
+        """Look at what was made; ValueError for what an artifact may not hold: links and other things that are not files, a manifest."""
+        files = {path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path)) for path in _files(folder)}
+        if MANIFEST in files:
+            raise ValueError(f"{kind} {key}: a file called {MANIFEST} is the storage's own")
+        created = datetime.now(UTC).isoformat(timespec="microseconds")
+        return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, __version__)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = Path(parent, name)
+            if path.is_symlink() or not (path.is_dir() or path.is_file()):
+                raise ValueError(f"{path.relative_to(folder)}: an artifact holds plain files and folders only, no links")
+        yield from (Path(parent, name) for name in names)
+
+
+class Verified:
+    """Which folders this process has compared with their manifests, so that files of gigabytes are read for that once."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, int]] = set()
+
+    def problem(self, folder: Path, manifest: Manifest) -> str | None:
+        """What is wrong with the files of a folder: the first one's name and what it is; None when all are as they were made.
+
+        Sizes are compared every time, bytes when the folder (as its manifest's time of change tells) is new to this process.
+        Files that the manifest does not list are no fault: libraries leave caches beside data.
+        """
+        mark = _mark(folder)
+        known = mark in self._known
+        for name, entry in manifest.files.items():
+            found = _compare(folder / name, entry, contents=not known)
+            if found is not None:
+                return f"{name} {found}"
+        self._known.add(mark)
+        return None
+
+    def forget(self, folder: Path) -> None:
+        """Compare bytes again next time."""
+        self._known.discard(_mark(folder))
+
+    def trust(self, folder: Path, changed: int) -> None:
+        """A folder whose manifest this process has just made from its bytes, at that time of change (ns)."""
+        self._known.add((str(folder), changed))
+
+
+def _mark(folder: Path) -> tuple[str, int]:
+    try:
+        return str(folder), (folder / MANIFEST).stat().st_mtime_ns
+    except OSError:
+        return str(folder), 0
+
+
+def _compare(path: Path, entry: FileEntry, *, contents: bool) -> str | None:
+    try:
+        size = path.stat().st_size
+        if size != entry.size:
+            return f"has {size} bytes instead of {entry.size}"
+        if contents and file_digest(path) != entry.sha256:
+            return "was changed: its bytes have another SHA-256"
+    except (FileNotFoundError, NotADirectoryError):
+        return "is missing"
+    except OSError as error:
+        if error.errno != errno.EIO:  # a disk that gives no bytes has lost them; a missing permission is no damage
+            raise storage_error(error, str(path), "read") from error
+        return f"cannot be read ({error.strerror})"
+    return None
+
+
+def file_entry(data: bytes) -> FileEntry:
+    """The entry of a file with these bytes."""
+    return FileEntry(len(data), hashlib.sha256(data).hexdigest())
