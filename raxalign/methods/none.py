@@ -1,0 +1,34 @@
+"""No alignment: the encoder as it is, the floor of every comparison. The smallest complete method, to copy from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from raxalign.methods.base import Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+
+@final
+class NoAlignment(Method):
+    """Leave the encoder as it is.
+
+    Data: none. Reference: the base rows of every table, as of Cao et al. (2020).
+    """
+
+    VERSION = 1
+    accepts = frozenset({"transformer", "static"})
+    reference = "the encoder itself"
+
+    def needs(self) -> Needs:
+        """Nothing."""
+        return Needs()
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder without transforms."""
+        from raxalign.encoders._aligned import AlignedEncoder
+
+        return AlignedEncoder(encoder)

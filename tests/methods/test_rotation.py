@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from raxalign.errors import RaxalignError
+from raxalign.methods._anchors import collect_anchors
+from raxalign.methods._pairs import Moments, linked_vectors
+from raxalign.methods.base import MethodInputs
+from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
+from raxalign.train.runtime import Runtime
+from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+
+
+def planted(n: int = 60, d: int = 8) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    source = torch.randn(n, d, generator=generator, dtype=torch.float64) + 2
+    rotation = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))[0]
+    return source, rotation, torch.randn(d, generator=generator, dtype=torch.float64) * 5
+
+
+def fitted(source: torch.Tensor, target: torch.Tensor, *, center: bool) -> torch.Tensor:
+    """The source as a rotation of one layer maps it."""
+    moments = Moments.empty(1, source.shape[1])
+    for part in range(0, len(source), 7):
+        moments.add(source[part : part + 7, None], target[part : part + 7, None])
+    weight, (from_mean, to_mean) = nearest_rotation(moments.cross(0, center=center)), moments.means(0)
+    return (source - from_mean) @ weight + to_mean if center else source @ weight
+
+
+def test_procrustes_recovers_a_planted_rotation() -> None:
+    source, rotation, _ = planted()
+    W = procrustes(source, source @ rotation)
+    assert (W - rotation).abs().max() < 1e-9
+    assert (W.T @ W - torch.eye(8)).abs().max() < 1e-12
+
+
+def test_procrustes_keeps_float32_and_is_orthogonal_on_noise() -> None:
+    generator = torch.Generator().manual_seed(0)
+    W = procrustes(torch.randn(4, 6, generator=generator), torch.randn(4, 6, generator=generator))
+    assert W.dtype == torch.float32
+    assert torch.allclose(W.T @ W, torch.eye(6), atol=1e-6)
+
+
+def test_procrustes_refuses_matrices_of_different_shapes() -> None:
+    with pytest.raises(ValueError, match="one shape"):
+        procrustes(torch.zeros(3, 2), torch.zeros(4, 2))
+
+
+def test_centring_recovers_a_rotation_with_a_translation_and_rotating_alone_does_not() -> None:
+    source, rotation, shift = planted()
+    target = source @ rotation + shift
+    assert (fitted(source, target, center=True) - target).abs().max() < 1e-9
+    assert (fitted(source, target, center=False) - target).abs().max() > 1
+
+
+def test_the_accumulated_form_equals_the_whole_matrices() -> None:
+    source, _, _ = planted()
+    target = planted(d=8)[0].flip(0)
+    assert torch.allclose(fitted(source, target, center=False), source @ procrustes(source, target), atol=1e-10)
+    centered = (source - source.mean(0)) @ procrustes(source - source.mean(0), target - target.mean(0)) + target.mean(0)
+    assert torch.allclose(fitted(source, target, center=True), centered, atol=1e-10)
+
+
+def test_linked_vectors_are_those_of_the_linked_words(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path / "encoder")
+    columns = toy_rows(3)
+    columns["src_links"][1], columns["tgt_links"][1] = [], []
+    ((src, tgt),) = linked_vectors(encoder, write_pairs(tmp_path / "pairs", columns), "de", "en", (2,), "mean")
+    for side, found in (("src", src), ("tgt", tgt)):
+        vectors = [encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH for row in (0, 2)]
+        links = [columns[f"{side}_links"][row] for row in (0, 2)]
+        assert torch.allclose(found, torch.cat([v[k] for v, k in zip(vectors, links, strict=True)]), atol=1e-5)
+
+
+def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path)
+    sentences = [["haus", "rot"], ["alt"], ["rot", "Rot", "hund"]]
+    anchors = collect_anchors(encoder, [sentences[:2], sentences[2:]], ["Rot", "fehlt"], "de", (1, 2), "mean")
+    vectors = encoder.words(sentences, "de", layers=(1, 2), pooling="mean").vectors_NLH
+    assert torch.allclose(anchors.means_VLH[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
+    assert (anchors.count("ROT"), anchors.count("fehlt"), anchors.count("hund")) == (3, 0, 0)
+
+
+def distance(aligned: object, inputs: MethodInputs) -> float:
+    """The mean squared distance of linked words, over layers 1 and 2."""
+    total = 0.0
+    columns = toy_rows(24)
+    src = aligned.words(columns["src"], "de", layers="1-2", pooling="mean")
+    tgt = aligned.words(columns["tgt"], "en", layers="1-2", pooling="mean")
+    for row, (left, right) in enumerate(zip(columns["src_links"], columns["tgt_links"], strict=True)):
+        for i, j in zip(left, right, strict=True):
+            total += float((src.vectors_NLH[src.offsets[row] + i] - tgt.vectors_NLH[tgt.offsets[row] + j]).pow(2).sum())
+    return total
+
+
+@pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
+def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path: Path, direction: str) -> None:
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    from raxalign.encoders._aligned import AlignedEncoder
+
+    distances = [distance(AlignedEncoder(encoder), inputs)]
+    for center in (False, True):
+        params = Rotation.Params(center=center, layers="1-2", direction=direction)
+        aligned = Rotation(params).align(encoder, inputs, Runtime())
+        assert {t.lang for t in aligned.transforms} == {"de" if direction == "to-pivot" else "en"}
+        assert {t.toward for t in aligned.transforms} == {None if direction == "to-pivot" else "de"}
+        distances.append(distance(aligned.toward("de"), inputs))
+    assert distances[0] > distances[1] > distances[2]
+
+
+def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path: Path) -> None:
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    method = Rotation(Rotation.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt"))
+    assert (method.needs().bitext, method.needs().links) == (True, False)
+    assert method.sources("de", "en")["dictionary"].path == Path("de-en.txt")
+    without_pairs = MethodInputs(inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files)
+    aligned = method.align(encoder, without_pairs, Runtime())
+    assert aligned.notes["de"] == {"pairs": 9, "entries": 10}
+
+
+def test_what_only_a_dictionary_uses_is_idle_without_one() -> None:
+    parallel = [Rotation(Rotation.Params(min_count=n)) for n in (1, 5)]
+    assert parallel[0].canonical() == parallel[1].canonical()
+    assert parallel[0].sources("de", "en") == {}
+    counts = [Rotation(Rotation.Params(supervision="dictionary", dictionary="d.txt", min_count=n)) for n in (1, 5)]
+    assert counts[0].canonical() != counts[1].canonical()
+
+
+def test_dictionary_supervision_without_a_dictionary_is_refused() -> None:
+    with pytest.raises(ValueError, match="wants `dictionary`"):
+        Rotation.Params(supervision="dictionary")
+
+
+def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path: Path) -> None:
+    columns = toy_rows(2)
+    columns["src_links"] = columns["tgt_links"] = [[], []]
+    inputs = MethodInputs(("de",), "en", pairs={"de": write_pairs(tmp_path / "pairs", columns)})
+    with pytest.raises(RaxalignError, match="no word pairs for de-en"):
+        Rotation(Rotation.Params()).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())

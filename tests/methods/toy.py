@@ -1,0 +1,72 @@
+"""A toy bitext of two languages whose words translate one to one, and a tiny encoder for it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.methods.base import MethodInputs
+from raxalign.pairing.schema import PAIRS_SCHEMA
+from tests.tiny import tiny_bert
+
+WORDS = {
+    "haus": "house",
+    "hund": "dog",
+    "katze": "cat",
+    "baum": "tree",
+    "rot": "red",
+    "alt": "old",
+    "sieht": "sees",
+    "malt": "paints",
+    "unbekannt": "unknown",
+}
+_WHOLE = [word for pair in WORDS.items() for word in pair if word not in ("unbekannt", "unknown")]
+
+
+def toy_encoder(folder: Path, **options: int) -> TransformerEncoder:
+    """A tiny BERT that knows most of the words whole."""
+    if not (folder / "config.json").is_file():
+        tiny_bert(folder, _WHOLE, **options)
+    return TransformerEncoder.from_folder(folder)
+
+
+def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:
+    """Sentence pairs with their links; the other language turns the order of words around."""
+    chance, columns = random.Random(seed), {name: [] for name in PAIRS_SCHEMA.names}
+    for i in range(n):
+        src = chance.choices(list(WORDS), k=chance.randint(2, 7))
+        tgt = [WORDS[word] for word in reversed(src)]
+        linked = sorted(chance.sample(range(len(src)), k=len(src) - 1))
+        for name, value in zip(columns, (i, src, tgt, linked, [len(src) - 1 - k for k in linked]), strict=True):
+            columns[name].append(value)
+    return columns
+
+
+def write_pairs(folder: Path, columns: dict[str, list[object]]) -> Path:
+    with DatasetWriter(folder, PAIRS_SCHEMA, {}) as writer:
+        writer.write(columns)
+    return folder
+
+
+def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
+    """All that a method may ask for."""
+    pairs, bitext, text = {}, {}, {}
+    for k, lang in enumerate(languages):
+        columns = toy_rows(n - 5 * k, seed=k)
+        pairs[lang] = write_pairs(root / f"pairs-{lang}", columns)
+        schema = pa.schema([PAIRS_SCHEMA.field(name) for name in ("id", "src", "tgt")])
+        with DatasetWriter(root / f"bitext-{lang}", schema, {}) as writer:
+            writer.write({name: columns[name] for name in schema.names})
+        bitext[lang] = root / f"bitext-{lang}"
+        for side, code in (("src", lang), ("tgt", "en")):
+            text[code] = root / f"text-{code}"
+            with DatasetWriter(text[code], pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+                writer.write({"words": columns[side]})
+    dictionary = root / "dictionary.txt"
+    dictionary.write_text("".join(f"{src} {tgt}\n" for src, tgt in WORDS.items()) + "Zug train\n", encoding="utf-8")
+    files = {"dictionary": dict.fromkeys(languages, dictionary)}
+    return MethodInputs(languages, "en", pairs, bitext, text, files)
