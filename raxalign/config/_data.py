@@ -158,6 +158,8 @@ def read_corpora(node: Node, languages: tuple[str, ...], paths: Paths) -> tuple[
     """The corpus of each language, and the settings that all share."""
     faults = paths.faults
     entries = dict(node.entries(faults))
+    if not entries:
+        return {}, CorpusSettings()
     overrides = entries.pop("by_language", None)
     own = {name: entry for name, entry in entries.items() if name in key_names(CorpusSettings)}
     settings = validate(CorpusSettings, node, faults, values=own) or CorpusSettings()

@@ -56,9 +56,9 @@ def read_exclude(node: Node, declared: Declared, faults: Faults) -> tuple[dict[s
 
 
 def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> dict[str, Any]:
-    named = [value.value for value in conditions["method"].items()] if "method" in conditions else []
+    named = [value.value for value in conditions["method"].items() if value.value in declared.names] if "method" in conditions else []
     methods = [spec for spec in declared.methods if spec.name in named or not named]
-    whole = len(methods) == len(set(named) & set(declared.names) if named else declared.names) > 0
+    whole = len(methods) == len(set(named) or set(declared.names)) > 0
     params: dict[str, list[Any]] = {}
     for spec in methods:
         for name, values in _param_values(spec).items():

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from raxalign.config._faults import Faults
-from raxalign.config._validate import key_names
+from raxalign.config._validate import alternatives, key_names
 from raxalign.config._yaml import Node
 from raxalign.config.sources import PathMarker
 
@@ -37,12 +37,14 @@ class Paths:
 
     def absolute(self, node: Node) -> Node:
         """A path made absolute; templates and URLs are kept."""
-        left = node.value
+        left = node.value.strip()
+        if not left:
+            self.faults.add(node, "an empty path", "name a file, or leave it out")
         for placeholder in _PLACEHOLDERS:
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
             self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}")
-        return replace(node, value=absolute(node.value, self.folder))
+        return replace(node, value=absolute(node.value.strip(), self.folder))
 
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
         if isinstance(node.value, str):
@@ -54,7 +56,7 @@ class Paths:
         return node
 
     def _mapping(self, values: Mapping[str, Node], annotation: Any) -> dict[str, Node]:
-        for part in _parts(annotation):
+        for part in alternatives(annotation):
             if isinstance(part, type) and issubclass(part, BaseModel):
                 resolved = self.entries(part, values)
                 if set(values) & set(key_names(part)):
@@ -71,15 +73,6 @@ def absolute(path: str, folder: Path) -> str:
     return os.path.normpath(folder / Path(path).expanduser())
 
 
-def _parts(annotation: Any) -> list[Any]:
-    """The alternatives of an annotation, without `Annotated`."""
-    if get_origin(annotation) is Annotated:
-        return _parts(get_args(annotation)[0])
-    if get_origin(annotation) in {Union, types.UnionType}:
-        return [part for entry in get_args(annotation) for part in _parts(entry)]
-    return [annotation]
-
-
 def _is_path(text: str, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
     """Whether a text given for an annotation is a path: it is marked, and no literal of a union."""
     if _is_literal(text, annotation):
@@ -88,7 +81,7 @@ def _is_path(text: str, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
 
 
 def _is_literal(text: str, annotation: Any) -> bool:
-    return any(get_origin(part) is Literal and text in get_args(part) for part in _parts(annotation))
+    return any(get_origin(part) is Literal and text in get_args(part) for part in alternatives(annotation))
 
 
 def _marked(annotation: Any) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,6 +14,8 @@ from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._yaml import Node
 
 Model = TypeVar("Model", bound=BaseModel)
+
+_ROUNDS = 4  # a union may first say so for one branch, then for another
 
 _EXPECTED = {
     "int_type": "a whole number",
@@ -75,8 +78,8 @@ def _right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) ->
 
 def _build(model: type[Model], node: Node, faults: Faults) -> Model | None:
     """Validate; a number where a text is wanted is taken as it is written (``layers: 9``)."""
-    value = node.plain()
-    for _ in range(4):
+    value, wrong = node.plain(), _truths_for_numbers(model, node.value, faults)
+    for _ in range(_ROUNDS):
         try:
             built = model.model_validate(value)
         except ValidationError as error:
@@ -86,20 +89,18 @@ def _build(model: type[Model], node: Node, faults: Faults) -> Model | None:
             for translated in _translate(model, node, details):
                 faults.add(*translated)
             return None
-        wrong = list(_truth_for_number(built, node))
-        for translated in wrong:
-            faults.add(*translated)
         return None if wrong else built
     return None
 
 
-def _truth_for_number(built: BaseModel, node: Node) -> Iterator[tuple[Node, str, str]]:
-    """`true` where a number belongs: pydantic takes it for 1."""
-    for name, field in key_names(type(built)).items():
-        entry = node.value.get(name)
-        value = getattr(built, field)
-        if entry is not None and isinstance(entry.value, bool) and isinstance(value, int | float) and not isinstance(value, bool):
-            yield entry, f"{entry.shown()} is not a number", ""
+def _truths_for_numbers(model: type[BaseModel], entries: Mapping[str, Node], faults: Faults) -> bool:
+    """Faults of `true` where a number belongs (pydantic takes it for 1); whether there is one."""
+    before = len(faults)
+    for name, field in key_names(model).items():
+        entry, kinds = entries.get(name), alternatives(model.model_fields[field].annotation)
+        if entry is not None and isinstance(entry.value, bool) and {int, float} & set(kinds) and bool not in kinds:
+            faults.add(entry, f"{entry.shown()} is not a number")
+    return len(faults) > before
 
 
 def _write_out(value: Any, node: Node, details: Iterable[Any]) -> bool:
@@ -238,6 +239,15 @@ def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseMo
                 candidates = list(models_in(field.annotation))
                 break
     return candidates[0] if candidates else None
+
+
+def alternatives(annotation: Any) -> list[Any]:
+    """The members of a union, unions within it included; `Annotated` is left out."""
+    if get_origin(annotation) is Annotated:
+        return alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return [part for entry in get_args(annotation) for part in alternatives(entry)]
+    return [annotation]
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -70,12 +70,11 @@ class Node:
         return self.value if isinstance(self.value, list) else [self]
 
 
-def read(path: Path) -> tuple[Node, str]:
-    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read or is no mapping, with all its duplicate keys."""
+def read(path: Path, faults: Faults) -> tuple[Node, str]:
+    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or no mapping. Duplicate keys are faults."""
     text = _read_text(path)
     yaml = YAML(typ="rt", pure=True)
     yaml.version = (1, 2)
-    faults = Faults()
     try:
         composed = yaml.compose(text)
         if composed is None:
@@ -85,10 +84,9 @@ def read(path: Path) -> tuple[Node, str]:
         raise GridError(path, [_syntax_fault(error, text)]) from error
     except (YAMLError, RecursionError, ValueError) as error:
         raise GridError(path, [Fault(_line_of(error, text), "YAML", _first_line(error) or "nested too deeply")]) from error
-    if not faults and not isinstance(root.value, dict):
-        faults.add(root, f"{root.shown()} at the top of the file", "a grid is a mapping: name: ..., encoder: ..., and so on")
-    if faults:
-        raise GridError(path, list(faults.found))
+    if not isinstance(root.value, dict):
+        remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
+        raise GridError(path, [*faults.found, Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)])
     return root, text
 
 

@@ -36,6 +36,7 @@ REQUIRED = {
     "tasks": "{name: {param: value}}",
 }
 KEYS = (*REQUIRED, "pivot", "text", "pairs", "seeds", "exclude", "search", "published", "run")
+_NO_LANGUAGES: tuple[bool, tuple[str, ...]] = (False, ())
 
 
 def load(path: Path | str) -> Grid:
@@ -44,8 +45,8 @@ def load(path: Path | str) -> Grid:
     Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would be right.
     """
     path = Path(path).absolute()
-    root, text = read(path)
     faults = Faults()
+    root, text = read(path, faults)
     try:
         grid = _read(path, text, root, Paths(path.parent.resolve(), faults))
     except _Incomplete:
@@ -91,7 +92,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
     name = top.read("name", lambda node: _name(node, faults)) or ""
     pivot = top.read("pivot", lambda node: check_language(node, faults)) or ("" if "pivot" in top.entries else "en")
     before = len(faults)
-    together, languages = top.read("languages", lambda node: read_languages(node, pivot, faults)) or (False) or ()
+    together, languages = top.read("languages", lambda node: read_languages(node, pivot, faults)) or _NO_LANGUAGES
     languages = languages if len(faults) == before else ()  # what refers to them is then not checked
     encoders = top.read("encoder", lambda node: read_encoders(node, paths)) or ()
     corpora, settings = top.read("corpus", lambda node: read_corpora(node, languages, paths)) or ({}, CorpusSettings())
