@@ -12,11 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from raxalign.errors import RaxalignError
+from raxalign.pairing._growing import NEIGHBOURS, Growth
 from raxalign.pairing.aligners.base import Links
 
 HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final-and", "forward", "reverse")
-
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 Link = tuple[int, int]
 
@@ -60,12 +59,18 @@ def symmetrize_links(forward: Links, reverse: Links, heuristic: str) -> Links:
     both = np.concatenate([ahead, back])
     both.sort()
     repeated = both[1:] == both[:-1]
+    intersection = both[1:][repeated]
     if heuristic == "intersection":
-        return Links.from_codes(both[1:][repeated], len(forward))
+        return Links.from_codes(intersection, len(forward))
     union = both[np.concatenate([[True], ~repeated])] if len(both) else both
     if heuristic == "union":
         return Links.from_codes(union, len(forward))
-    return Links.of(symmetrize(forward.pair(i), reverse.pair(i), heuristic) for i in range(len(forward)))
+    growth = Growth(intersection, union)
+    growth.grow_diagonal()
+    if heuristic == "grow-diag-final-and":
+        growth.add_between_free_words(ahead)
+        growth.add_between_free_words(back)
+    return Links.from_codes(growth.links(), len(forward))
 
 
 def _unique(codes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -87,7 +92,7 @@ def _grow_diagonal(ahead: set[Link], back: set[Link]) -> set[Link]:
         for s, t in union:  # only links of the union are ever added, so this visits every link that a scan over all cells would
             if (s, t) not in links:
                 continue
-            for ds, dt in _NEIGHBOURS:
+            for ds, dt in NEIGHBOURS:
                 near = (s + ds, t + dt)
                 if near in candidates and near not in links and (near[0] in free_src or near[1] in free_tgt):
                     links.add(near)

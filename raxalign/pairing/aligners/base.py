@@ -57,9 +57,9 @@ class Links:
         return cls(offsets, ((codes >> _BITS) & _MASK).astype(np.int32), (codes & _MASK).astype(np.int32))
 
     def codes(self) -> npt.NDArray[np.int64]:
-        """One integer a link, ordered by (sentence pair, source, target) and different for different links; positions are below 65,536."""
-        if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) > _MASK:
-            raise ValueError(f"a link's position is above {_MASK}")
+        """One integer a link, ordered by (sentence pair, source, target) and different for different links; positions are below 65,535."""
+        if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:
+            raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
 
     def rows(self) -> npt.NDArray[np.int64]:
