@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from raxalign.corpora._phrasebook.entailment import LABELS, Entailment, entailment
 from raxalign.corpora._phrasebook.lexicon import LANGS
 from raxalign.corpora._phrasebook.sentences import Realization, Sentence, capacity, detokenized, sentence
 
-__all__ = ["LANGS", "Realization", "Sentence", "capacity", "detokenized", "sentence"]
+__all__ = ["LABELS", "LANGS", "Entailment", "Realization", "Sentence", "capacity", "detokenized", "entailment", "sentence"]

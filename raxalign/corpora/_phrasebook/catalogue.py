@@ -114,11 +114,16 @@ def _liking(subject: NP, action: tuple[str, NP], negated: bool) -> Meaning:
     return _main(Clause(subject, action[0], "pres", action[1], negated=negated))
 
 
+def _landmarks() -> list[NP]:
+    """What other places are near to; banks are left out, as nothing would tell which is meant."""
+    return [np for np in places("place", "work", "nature", "city") if not np.key.startswith("bank.")]
+
+
 def _motion() -> list[Frame]:
     return [
         Frame(
             "go",
-            (people(), places("place", "work", "nature", "city"), moments("past", "fut", "pres"), (False, True)),
+            (people(), [np for np in places("place", "work", "nature", "city") if np.key != "bank.river"], moments("past", "fut", "pres"), (False, True)),
             lambda s, p, m, n: _main(Clause(s, "go", m[0], place=p, place_as="to", time=m[1], fronted=m[2], negated=n)),
         ),
         Frame(
@@ -143,7 +148,7 @@ def _motion() -> list[Frame]:
         ),
         Frame(
             "near",
-            ([NP("noun", k, d) for k in of_class("place", "work", "building", "nature") for d in ("def", "this")], [*places("place", "work", "nature", "city")], ("pres", "past"), (False, True)),
+            ([NP("noun", k, d) for k in of_class("place", "work", "building") for d in ("def", "this")], _landmarks(), ("pres", "past"), (False, True)),
             lambda s, p, t, n: _main(Clause(s, "be", t, place=p, place_as="near", negated=n)),
         ),
         Frame(

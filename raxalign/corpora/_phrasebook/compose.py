@@ -9,7 +9,8 @@ from raxalign.corpora._phrasebook.clauses import CONJUNCTION, PLACE, RELATIVE, S
 from raxalign.corpora._phrasebook.order import clause_words
 from raxalign.corpora._phrasebook.phrases import NP, Token, gender
 
-STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 390, 391, 392, 290
+# Whole tens: an end mark or a comma is no part of another.
+STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 350, 360, 370, 290
 
 
 class Meaning(NamedTuple):

@@ -96,6 +96,13 @@ def _recipient(lang: str, clause: Clause) -> list[Token]:
     return at(lang, clause.recipient, RECIPIENT, "dat", {"en": "to", "de": "", "es": "a", "fr": "à", "bg": "на", "el": "σε"}[lang])
 
 
+def _doubled(lang: str, clause: Clause) -> list[Token]:
+    """Spanish announces the recipient by a clitic: le dio el libro al médico."""
+    if lang != "es" or clause.recipient is None:
+        return []
+    return [word("les" if clause.recipient.is_plural else "le", RECIPIENT + 3, "PRON")]
+
+
 def _adjuncts(lang: str, clause: Clause) -> list[Token]:
     return place(lang, clause.place, clause.place_as) if clause.place else []
 
@@ -167,7 +174,7 @@ def _svo(lang: str, clause: Clause, order: str, subject: list[Token]) -> list[To
                 before = [word("ne", 211, "PART")]
             verb = [*before, *clitic, *finite, *after]
         else:
-            verb = [*before, *_clitic(lang, clause, ""), *finite, *after]
+            verb = [*before, *_clitic(lang, clause, ""), *_doubled(lang, clause), *finite, *after]
         words = [*subject, *verb]
     words += _predicate(lang, clause) + _object(lang, clause) + _recipient(lang, clause) + _adjuncts(lang, clause)
     words += _likeness(lang, clause.like) if clause.like else []
