@@ -103,14 +103,11 @@ def _opposites(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
     found = _contrasts()
     clause = found[draw(len(found))]._replace(tense="pres")
     opposite = clause._replace(predicate=lexicon.adjectives()[clause.predicate].opposite)
-    others = [other for other in _contrasts_of(clause.predicate) if other != clause.subject]
-    stranger = (clause, opposite)[draw(2)]._replace(subject=others[draw(len(others))])
+    others = [other for other in found if other.subject != clause.subject and other.predicate in (clause.predicate, opposite.predicate)]
+    # Where nothing else can be so (only answers are right), something quite different is said.
+    others = others or [other for other in found if other.subject != clause.subject]
+    stranger = others[draw(len(others))]._replace(tense="pres")
     return _vouched(draw, label, clause, opposite if draw(2) else _denied(clause), stranger), clause
-
-
-@cache
-def _contrasts_of(adjective: str) -> list[NP]:
-    return [state.subject for state in _contrasts() if state.predicate == adjective]
 
 
 @cache
