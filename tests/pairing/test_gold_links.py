@@ -24,7 +24,8 @@ MORE_TEXT = 8000
 
 # Measured: fast_align 0.192 (always), eflomal 0.134 to 0.139 in four runs.
 HANSARDS_BOUNDS = {"fast_align": 0.21, "eflomal": 0.17}
-PHRASEBOOK_BOUNDS = {"fast_align": 0.20, "eflomal": 0.20}
+# fast_align 0.121 (de) and 0.122 (el), always; eflomal, with a tenth of its iterations, 0.08.
+PHRASEBOOK_BOUNDS = {"fast_align": 0.15, "eflomal": 0.15}
 
 
 @pytest.fixture(scope="module")

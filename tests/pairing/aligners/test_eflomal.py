@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +14,8 @@ from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.eflomal import Eflomal
+
+REAL_PYTHON = sys.executable
 
 SRC = [["das", "Haus"], ["Das", "Buch"], ["ein", "Buch"], ["ein", "Haus"]] * 10
 TGT = [["the", "house"], ["The", "book"], ["a", "book"], ["a", "house"]] * 10
@@ -102,6 +107,18 @@ def test_a_program_that_cannot_be_started_is_a_missing_dependency(tmp_path, prog
     (tmp_path / "bin" / "eflomal-align").write_text("#!/nowhere/python\n", encoding="ascii")
     with pytest.raises(DependencyError, match="force-reinstall"):
         align(SRC, TGT, tmp_path)
+
+
+def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path, program):
+    program(f"exec 9> {tmp_path}/alive; echo started >&9; sleep 600 & wait")
+    os.mkfifo(tmp_path / "alive")
+    script = "import pathlib, sys\nfrom raxalign.pairing.aligners import eflomal\neflomal._run([sys.argv[1]], pathlib.Path(sys.argv[2]), 1)\n"
+    command = [REAL_PYTHON, "-c", script, str(tmp_path / "bin" / "eflomal-align"), str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process, (tmp_path / "alive").open(encoding="ascii") as alive:
+        assert alive.readline() == "started\n"
+        process.send_signal(signal.SIGINT)
+        assert alive.read() == ""  # the end of the file comes when the last process that could write to it has ended
+    assert process.returncode != 0
 
 
 def test_wrong_options_are_refused():
