@@ -1,0 +1,138 @@
+"""Fine-tuning alignment: linked words are drawn together, and one side is held where it was (Cao et al. 2020)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field
+
+from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.methods._alignment import Alignment, AlignmentOptions, Norm, Reduction
+from raxalign.methods._linked_rows import read_linked_rows
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "paper": {"batch_size": 2, "align_target": "live", "reduction": "sum", "special_pairs": False, "part": 0, "shuffle": False},
+    "released": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 4, "shuffle": False},
+    "sane": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 0, "shuffle": True},
+}
+
+
+@final
+class Finetune(Method):
+    """Train the encoder so that linked words have the same vector, while the vectors of one side stay near those of the start.
+
+    Formula: d(f(src word), g(tgt word)) over links + λ d(f(tgt word), f0(tgt word)) over words, where f0 is the frozen start and g is f0
+    (`align_target: frozen`) or f (`live`); d is the squared distance, or the distance (`norm: plain`); sums over `layers` and languages.
+
+    Data: linked words of the bitext. With `direction: to-other` the pivot moves and the other language is held.
+
+    `profile` fills in what is not given. `paper` is the printed formula: sums, live targets, words alone, 2 sentence pairs a batch.
+    `released` is the circulating code: means over words and coordinates of parts of 4 sentence pairs, which are summed; frozen targets;
+    [CLS] and [SEP] count as linked words; file order. `sane` is that without its accidents: means over the whole batch, so that words in
+    parts with few links do not weigh more, and rows in random order. Frozen targets stay, since they have the same optimum and cannot shrink
+    both sides together; so do [CLS] and [SEP], which classifiers read.
+
+    Reference: Cao et al. (2020, §3.3); for layers, plain norm and both directions Kulshreshtha et al. (2020, Eq. 7-10).
+    """
+
+    VERSION = 1
+    reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs of each language. Adam has β (0.9, 0.98), ε 1e-9; the rate stays after the warm-up. Rows have at
+        most `max_length` pieces. What is None is the profile's.
+        """
+
+        profile: Literal["paper", "released", "sane"] = "sane"
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+        learning_rate: float = Field(5e-5, gt=0)
+        batch_size: int | None = Field(None, ge=1)
+        epochs: int = Field(1, ge=1)
+        warmup: float = Field(0.1, ge=0)
+        layers: str = "last"
+        pooling: Pooling = "last"
+        direction: Literal["to-pivot", "to-other"] = "to-pivot"
+        norm: Norm = "squared"
+        align_target: Literal["live", "frozen"] | None = None
+        reduction: Reduction | None = None
+        special_pairs: bool | None = None
+        part: int | None = Field(None, ge=0)
+        shuffle: bool | None = None
+        dropout: bool = True
+        max_length: int = Field(128, ge=3)
+
+    params: Params
+
+    def resolved(self) -> dict[str, Any]:
+        """The params by their YAML names, with the profile's values where none is given."""
+        profile = _PROFILES[self.params.profile]
+        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
+
+    def needs(self) -> Needs:
+        """Word pairs."""
+        return Needs(links=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The resolved params; under sums there is no mean for parts to be taken of."""
+        resolved = self.resolved()
+        if resolved["reduction"] == "sum":
+            resolved["part"] = 0
+        return resolved
+
+    def has_chance(self) -> bool:
+        """Dropout and the order of rows have."""
+        return self.params.dropout or bool(self.resolved()["shuffle"])
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+
+        assert isinstance(encoder, TransformerEncoder)
+        corpora = [read_linked_rows(encoder, inputs.pairs[lang], self.params.max_length) for lang in inputs.languages]
+        frozen = TransformerEncoder(copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False), encoder.tokenizer, encoder.device)
+        objective = Alignment(encoder, frozen, corpora, self._options(encoder.n_layers))
+        fitted = fit(objective, max(map(len, corpora)), self._settings(), runtime, name="finetune")
+        counts = {lang: {"sentences": len(corpus), "pairs": len(corpus.link_src)} for lang, corpus in zip(inputs.languages, corpora, strict=True)}
+        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={**counts, **losses})
+
+    def _options(self, n_layers: int) -> AlignmentOptions:
+        params, resolved = self.params, self.resolved()
+        return AlignmentOptions(
+            moves="src" if params.direction == "to-pivot" else "tgt",
+            layers=parse_layers(params.layers, n_layers),
+            pooling=params.pooling,
+            reg_weight=params.reg_weight,
+            norm=params.norm,
+            align_target=resolved["align_target"],
+            reduction=resolved["reduction"],
+            special_pairs=resolved["special_pairs"],
+            part=resolved["part"],
+        )
+
+    def _settings(self) -> TrainSettings:
+        params, resolved = self.params, self.resolved()
+        return TrainSettings(
+            learning_rate=params.learning_rate,
+            batch_size=resolved["batch_size"],
+            epochs=params.epochs,
+            warmup=params.warmup,
+            betas=(0.9, 0.98),
+            eps=1e-9,
+            shuffle=resolved["shuffle"],
+            dropout=params.dropout,
+        )
