@@ -109,15 +109,29 @@ def test_a_program_that_cannot_be_started_is_a_missing_dependency(tmp_path, prog
         align(SRC, TGT, tmp_path)
 
 
+WAITING = """
+import pathlib, subprocess, sys
+from raxalign.pairing.aligners import eflomal
+
+class Telling(subprocess.Popen):
+    def wait(self, timeout=None):
+        print("waiting", flush=True)
+        return super().wait(timeout)
+
+subprocess.Popen = Telling
+eflomal._run([sys.argv[1]], pathlib.Path(sys.argv[2]), 1)
+"""
+
+
 def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path, program):
-    program(f"exec 9> {tmp_path}/alive; echo started >&9; sleep 600 & wait")
+    program(f"exec 9> {tmp_path}/alive; echo started >&9; (sleep 20; echo survived >&9) & wait")
     os.mkfifo(tmp_path / "alive")
-    script = "import pathlib, sys\nfrom raxalign.pairing.aligners import eflomal\neflomal._run([sys.argv[1]], pathlib.Path(sys.argv[2]), 1)\n"
-    command = [REAL_PYTHON, "-c", script, str(tmp_path / "bin" / "eflomal-align"), str(tmp_path)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process, (tmp_path / "alive").open(encoding="ascii") as alive:
-        assert alive.readline() == "started\n"
+    command = [REAL_PYTHON, "-c", WAITING, str(tmp_path / "bin" / "eflomal-align"), str(tmp_path)]
+    alive = tmp_path / "alive"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process, alive.open(encoding="ascii") as told:
+        assert (told.readline(), process.stdout.readline()) == ("started\n", "waiting\n")
         process.send_signal(signal.SIGINT)
-        assert alive.read() == ""  # the end of the file comes when the last process that could write to it has ended
+        assert told.read() == ""  # the end of the file comes when the last process that could write to it has ended
     assert process.returncode != 0
 
 
