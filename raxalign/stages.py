@@ -206,7 +206,7 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
     from raxalign.corpora._bitext import BitextOptions, write_heldout, write_training
 
     corpus, params = _plugin("corpora", stage), stage.params
-    inputs = CorpusInputs(_without_params(stage.locations), workshop.local / "downloads")
+    inputs = CorpusInputs(_without_params(stage.locations), workshop.local / "downloads", stage.digests)
     split: Any = params["split"]
     names = ("overlap", "shortage", "max_words", "segmentation")
     options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]

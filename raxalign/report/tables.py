@@ -47,7 +47,7 @@ def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, 
 
 
 def _is_main(metric: str) -> bool:
-    return not metric.endswith(("_pairs", "_stderr", "_pivot", "_all"))
+    return not metric.endswith(("_pairs", "_stderr", "_pivot"))
 
 
 def as_tables(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Table]:

@@ -127,6 +127,10 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         self._plan, self._observer, self._ledger = plan, observer, ledger
         self.failed: dict[str, str] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing: Tune pickles its callbacks for a restore that is never made, and a display cannot be pickled."""
+        return {}
+
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         self._observer.trial_started(self._plan.by_key[trial.config["trial"]])
 

@@ -1,0 +1,42 @@
+"""Cells: means over seeds and languages, by hand."""
+
+import pytest
+
+from raxalign.analysis.cells import cells, interval
+
+
+def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None):
+    return {
+        "trial": trial, "method": method, "params": {}, "encoder": "e", "languages": [lang], "sentences": sentences, "seed": seed,
+        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value,
+    }  # fmt: skip
+
+
+def test_the_interval_is_students():
+    value = interval([1.0, 2.0, 3.0])
+    assert value.mean == 2.0
+    assert value.half_width == pytest.approx(4.302652729911275 / 3**0.5)
+    assert interval([1.0]).half_width is None
+
+
+def test_seeds_are_averaged_and_methods_kept_apart():
+    found = cells([row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en")
+    assert [(cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found] == [("m", 0.5), ("n", 0.9)]
+
+
+def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
+    rows = [
+        row(lang="de", value=0.2, trial="a"),
+        row(lang="en", value=0.8, trial="a"),
+        row(lang="fr", value=0.5, trial="b"),
+        row(lang="en", value=0.8, trial="b"),
+    ]
+    rows += [row(lang="avg", value=0.5, trial="a"), row(lang="avg", value=0.65, trial="b")]
+    (cell,) = cells(rows, "en")
+    assert cell.values["xnli", "avg", "accuracy", "test"].mean == pytest.approx(0.5)
+    assert cell.values["xnli", "avg_zero_shot", "accuracy", "test"].mean == pytest.approx(0.35)
+
+
+def test_counts_have_no_mean_over_languages():
+    (cell,) = cells([row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)], "en")
+    assert not any(lang == "avg" for _, lang, _, _ in cell.values)

@@ -1,0 +1,51 @@
+"""Small grid files for tests, on the phrasebook and a scratch encoder: nothing is read from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BASE = """
+name: small
+pivot: en
+encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400, epochs: 1, batch_size: 32}}
+languages: {languages}
+corpus:
+  source: phrasebook
+  size: {size}
+  split: {{test: 30, dev: 30}}
+pairs: {{aligner: {aligner}}}
+sentences: {sentences}
+seeds: {seeds}
+methods:
+{methods}
+tasks:
+{tasks}
+"""
+
+
+def write_grid(
+    folder: Path,
+    *,
+    languages: str = "{each: [de, fr]}",
+    size: int = 400,
+    aligner: str = "fast_align",
+    sentences: str = "[100, 200]",
+    seeds: str = "[0]",
+    methods: tuple[str, ...] = ("none: {}", "rotation: {center: [false, true]}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}"),
+    tasks: tuple[str, ...] = ("retrieval: {}",),
+    more: str = "",
+    name: str = "grid.yaml",
+) -> Path:
+    """Write a grid file with these parts; returns its path."""
+    text = BASE.format(
+        languages=languages,
+        size=size,
+        aligner=aligner,
+        sentences=sentences,
+        seeds=seeds,
+        methods="\n".join(f"  {line}" for line in methods),
+        tasks="\n".join(f"  {line}" for line in tasks),
+    )
+    path = folder / name
+    path.write_text(text + more, encoding="utf-8")
+    return path

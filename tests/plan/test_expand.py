@@ -1,0 +1,159 @@
+"""Grid -> plan: what falls together, what is shared, and what a key depends on."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.errors import RaxalignError
+from raxalign.plan.expand import expand
+from raxalign.plan.load import select
+from raxalign.plan.plan import Plan
+from tests.grids import write_grid
+
+
+def plan_of(folder, **parts):
+    return expand(load(write_grid(folder, **parts)))
+
+
+def kinds(plan):
+    return Counter(stage.kind for stage in plan.stages.values())
+
+
+def test_points_are_the_product_and_trials_what_differs(tmp_path):
+    plan = plan_of(tmp_path)
+    assert plan.points == 2 * 2 * 5
+    assert Counter(trial.method for trial in plan.trials) == {"none": 2, "rotation": 8, "finetune": 8}
+
+
+def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
+    plan = plan_of(tmp_path, seeds="[0, 1, 2]")
+    none = [trial for trial in plan.trials if trial.method == "none"]
+    assert [(trial.sentences, trial.seed) for trial in none] == [(None, None)] * 2
+    assert {trial.seed for trial in plan.trials if trial.method == "rotation"} == {None}
+    assert {trial.seed for trial in plan.trials if trial.method == "finetune"} == {0, 1, 2}
+
+
+def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
+    plan = plan_of(tmp_path, seeds="[0, 1, 2]", methods=("none: {}",), tasks=("retrieval: {}", "xnli: {data: phrasebook}"), languages="{each: [de]}")
+    assert [trial.seed for trial in plan.trials] == [0, 1, 2]
+    assert len({trial.evaluations["retrieval"] for trial in plan.trials}) == 1
+    assert len({trial.evaluations["xnli"] for trial in plan.trials}) == 3
+
+
+def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
+    plan = plan_of(tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",))
+    assert kinds(plan)["tuned"] == 1
+    assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), methods=("none: {}", "finetune: {}"), sentences="100"))["tuned"] == 3
+
+
+def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
+    plan = plan_of(tmp_path)
+    assert kinds(plan)["pairs"] == 2 * (2 + 1)
+    assert kinds(plan)["encoder"] == 1
+
+
+def test_inputs_come_before_what_reads_them(tmp_path):
+    plan = plan_of(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    seen = set()
+    for key, stage in plan.stages.items():
+        assert seen.issuperset(stage.inputs.values())
+        seen.add(key)
+
+
+def test_idle_params_fall_together(tmp_path):
+    dictionary = tmp_path / "de-en.txt"
+    dictionary.write_text("haus house\n")
+    methods = ('rotation: {supervision: parallel, dictionary: ["de-en.txt", "./de-en.txt"]}',)
+    assert len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials) == 1
+
+
+def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("haus house\n")
+    parts = {"languages": "{each: [de]}", "sentences": "100"}
+    first, second = (
+        plan_of(tmp_path, methods=(f"rotation: {{supervision: dictionary, dictionary: {name}}}",), **parts) for name in ("one.txt", "two.txt")
+    )
+    assert [trial.key for trial in first.trials] == [trial.key for trial in second.trials]
+    (tmp_path / "two.txt").write_text("haus home\n")
+    third = plan_of(tmp_path, methods=("rotation: {supervision: dictionary, dictionary: two.txt}",), **parts)
+    assert [trial.key for trial in first.trials] != [trial.key for trial in third.trials]
+
+
+def test_run_settings_are_no_part_of_any_key(tmp_path):
+    plain = plan_of(tmp_path)
+    other = plan_of(tmp_path, more="run: {workers: 3, threads: 2, storage: elsewhere}\n")
+    assert list(plain.stages) == list(other.stages)
+    assert [trial.key for trial in plain.trials] == [trial.key for trial in other.trials]
+
+
+def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
+    few, more = plan_of(tmp_path, sentences="[100]"), plan_of(tmp_path, sentences="[100, 200]", name="more.yaml")
+    aligned = {t.aligned for t in more.trials}
+    trained = {stage.key for stage in few.stages.values() if stage.kind == "pairs" and stage.params["part"] == "training"}
+    assert trained <= set(more.stages)
+    assert any("unseen_in" in warning for warning in more.warnings)
+    assert aligned
+
+
+def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
+    def tests_of(sentences):
+        plan = plan_of(tmp_path, sentences=sentences, tasks=("retrieval: {unseen_in: 300}",), methods=("none: {}",), size=500)
+        return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
+
+    assert tests_of("[100]") == tests_of("[100, 200]")
+    with pytest.raises(RaxalignError, match="unseen_in is 300"):
+        tests_of("[100, 400]")
+
+
+def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
+    plan = plan_of(tmp_path)
+    part = select(plan, only="method=finetune, sentences=100", limit=1)
+    assert len(part.trials) == 1
+    assert part.trials[0] == next(trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100)
+    assert set(part.stages) < set(plan.stages)
+
+
+@pytest.mark.parametrize(("only", "told"), [("metod=none", "unknown name 'metod'"), ("method", "name=value"), ("method=nothing", "no trial")])
+def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
+    with pytest.raises(RaxalignError, match=told):
+        select(plan_of(tmp_path), only=only)
+
+
+def test_excluded_points_are_counted_and_gone(tmp_path):
+    plan = plan_of(tmp_path, more="exclude: [{method: rotation, sentences: 100}]\n")
+    assert {trial.sentences for trial in plan.trials if trial.method == "rotation"} == {200}
+    assert any("excluded" in note for note in plan.merged)
+
+
+def test_a_missing_file_is_named_with_all_others(tmp_path):
+    methods = ("rotation: {supervision: dictionary, dictionary: absent.{lang}.txt}",)
+    with pytest.raises(RaxalignError) as told:
+        plan_of(tmp_path, methods=methods)
+    assert "absent.de.txt" in str(told.value)
+    assert "absent.fr.txt" in str(told.value)
+
+
+def test_a_plan_survives_json(tmp_path):
+    plan = plan_of(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_another_process_makes_the_same_plan(tmp_path):
+    path = write_grid(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
+    code = (
+        "import sys; from raxalign.config.grid import load; from raxalign.plan.expand import expand\n"
+        "p = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    plan = expand(load(path))
+    assert told == {" ".join([*(trial.key for trial in plan.trials), *plan.stages]) + "\n"}

@@ -1,0 +1,141 @@
+"""The layers, confined libraries and sizes that docs/architecture.md promises, read from the syntax trees."""
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import raxalign
+from raxalign.catalog import catalog
+
+PACKAGE = Path(raxalign.__file__).parent
+# Lowest first; modules of one row may import rows below and themselves, never each other.
+LAYERS = [
+    ("errors", "languages"),
+    ("catalog",),
+    ("store", "config", "provenance"),
+    ("corpora", "encoders"),
+    ("pairing", "similarity"),
+    ("train",),
+    ("methods", "tasks", "analysis"),
+    ("plan",),
+    ("tracking", "stages"),
+    ("sweep", "report"),
+    ("cli",),
+]
+RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
+ALLOWED_SIBLINGS = {("languages", "errors")}  # an unknown language is an error
+CONFINED = {
+    "ray": ("sweep/",),
+    "mlflow": ("tracking.py",),
+    "ruamel": ("config/",),
+    "transformers": ("encoders/", "methods/", "tasks/"),
+}
+HEAVY = {"torch", "transformers", "datasets", "ray", "mlflow", "sklearn", "scipy"}
+FILES = sorted(PACKAGE.rglob("*.py"))
+PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks")
+
+
+def imports(path):
+    """(module, level of nesting) of every import that runs: those for type checking alone are left out."""
+    found = []
+
+    def visit(node, nested):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for child in node.orelse:
+                visit(child, nested)
+            return
+        if isinstance(node, ast.Import):
+            found.extend((alias.name, nested) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            found.append((node.module, nested))
+            found.extend((f"{node.module}.{alias.name}", nested) for alias in node.names)
+        inner = nested or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.iter_child_nodes(node):
+            visit(child, inner)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), False)
+    return found
+
+
+def room(path):
+    part = path.relative_to(PACKAGE).parts[0]
+    return part.removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_down_only(path):
+    here = room(path)
+    if here in {"__init__", "__main__"}:
+        return
+    for module, _ in imports(path):
+        parts = module.split(".")
+        if parts[0] != "raxalign" or len(parts) < 2 or parts[1] == here or parts[1] not in RANK:
+            continue
+        down = RANK[parts[1]] < RANK[here] or (here, parts[1]) in ALLOWED_SIBLINGS
+        assert down, f"{path.name} ({here}) imports {module}"
+
+
+@pytest.mark.parametrize("library", CONFINED)
+def test_libraries_stay_where_they_belong(library):
+    for path in FILES:
+        place = str(path.relative_to(PACKAGE))
+        if any(module.split(".")[0] == library for module, _ in imports(path)):
+            assert place.startswith(CONFINED[library]), f"{place} imports {library}"
+
+
+def test_no_plugin_imports_a_plugin_of_its_own_folder():
+    for folder in PLUGINS:
+        stems = {path.stem for path in (PACKAGE / folder).glob("*.py") if not path.stem.startswith("_") and path.stem != "base"}
+        for path in (PACKAGE / folder).glob("*.py"):
+            for module, _ in imports(path):
+                prefix = f"raxalign.{folder.replace('/', '.')}."
+                other = module.removeprefix(prefix).split(".")[0] if module.startswith(prefix) else ""
+                assert other not in stems or other == path.stem, f"{path.name} imports {module}"
+
+
+def test_mechanism_names_no_method_and_no_task():
+    names = set(catalog("methods")) | set(catalog("tasks"))
+    for path in [PACKAGE / "stages.py", PACKAGE / "tracking.py", *(PACKAGE / "sweep").glob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in names, f"{path.name} names {node.value}"
+
+
+def test_files_stay_small_enough_to_know():
+    too_long = {str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {name: lines for name, lines in too_long.items() if lines > 350} == {}
+
+
+def test_every_module_imports():
+    for module in pkgutil.walk_packages([str(PACKAGE)], "raxalign."):
+        if module.name != "raxalign.__main__":
+            importlib.import_module(module.name)
+
+
+@pytest.mark.parametrize("folder", ["corpora", "aligners", "encoders", "methods", "tasks"])
+def test_plugins_load_and_say_what_they_are(folder):
+    for kind, plugin in catalog(folder).items():
+        assert plugin.VERSION >= 1, kind
+        assert plugin.__doc__, kind
+        assert plugin.Params.model_config["extra"] == "forbid", kind
+        assert plugin.Params.model_config["frozen"], kind
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import raxalign.cli",
+        "import raxalign.plan.load, raxalign.report.plans, raxalign.report.tables, raxalign.report.status, raxalign.plan.results",
+        "import raxalign.stages, raxalign.tracking, raxalign.sweep.grid, raxalign.similarity",
+        "from raxalign.catalog import catalog\nfor f in ('corpora', 'aligners', 'encoders', 'methods', 'tasks'): dict(catalog(f))",
+    ],
+)
+def test_looking_starts_nothing_heavy(code):
+    script = f"{code}\nimport sys\nprint(sorted({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
