@@ -9,7 +9,7 @@ from typing import Any
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
 ALPHABET_SHARE = 4
-"""Of the vocabulary, one part in this many at most is single characters (the most frequent ones)."""
+"""The most frequent characters that are kept are at most one in this many of the vocabulary."""
 
 
 def train_wordpiece(sentences: Sequence[Sequence[str]], vocab_size: int, *, lowercase: bool = False) -> Any:
@@ -43,17 +43,19 @@ def _splitter(lowercase: bool) -> Any:
 
 
 def _alphabet(splitter: Any, counts: Counter[str], limit: int) -> list[str]:
-    """The most frequent characters, each as what begins a word and as ``##`` what continues one where it was seen so; sorted."""
+    """The most frequent characters, each as what begins a word (which the trainer looks up for every character, continuing ones too) and
+    as ``##`` what continues one where it was seen so; sorted.
+    """
     seen: Counter[str] = Counter()
+    continuing = set()
     for word, count in counts.items():
         for part, _ in splitter.pre_tokenizer.pre_tokenize_str(splitter.normalizer.normalize_str(word)):
             for i, character in enumerate(part):
-                seen["##" + character if i else character] += count
-    initial = {piece.removeprefix("##") for piece in seen}
-    for character in initial:
-        seen[character] += 0
-    frequent = sorted(seen, key=lambda piece: (-seen[piece], piece))[:limit]
-    return sorted(frequent)
+                seen[character] += count
+                if i:
+                    continuing.add(character)
+    frequent = sorted(seen, key=lambda character: (-seen[character], character))[:limit]
+    return sorted([*frequent, *("##" + character for character in frequent if character in continuing)])
 
 
 def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
