@@ -157,12 +157,14 @@ class ObjectStorage(Storage):
         discard(self._cache / path)
 
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
-        """One listing."""
+        """One flat listing: level by level would be a request a folder."""
         start = len(self._full("").lstrip("/"))
         with told(self.place(top), "list"):
-            found = self._files.glob("/".join([self._full(top), *["*"] * depth, marker]))
+            found = self._files.find(self._full(top))
         for name in sorted(found):
-            yield name.lstrip("/")[start:].removesuffix(f"/{marker}")
+            folder, _, last = name.lstrip("/")[start:].rpartition("/")
+            if last == marker and folder.count("/") == top.count("/") + depth:
+                yield folder
 
     def sweep(self) -> int:
         """The local cache is where half-written things are; uploads without a marker are written over or go with `remove`."""
@@ -189,7 +191,9 @@ class ObjectStorage(Storage):
         return f"{self._base}/{path}"
 
     def _make_parents(self, name: str) -> None:
-        self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
+        """For those that have folders; who may only write below a prefix may not be allowed this, and does not need it."""
+        with suppress(OSError):
+            self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
     def _download(self, path: str, marker: str, data: bytes, version: str, files: Sequence[str]) -> Path:
         there, cached = f"{self._full(path)}/{version[:_FOLDER_NAME]}", self._cache / path

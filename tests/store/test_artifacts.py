@@ -1,0 +1,271 @@
+"""Artifacts on every kind of storage: visible whole or not at all, and never used when damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.store import artifacts
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.manifest import Verified
+
+KEY = "ab" * 32
+
+
+def build(folder: Path) -> Mapping[str, Any]:
+    (folder / "data" / "deep").mkdir(parents=True)
+    (folder / "words.txt").write_text("Haus\n" * 100, encoding="utf-8")
+    (folder / "data" / "deep" / "links.bin").write_bytes(bytes(range(256)))
+    return {"links": 3, "digest": "π"}
+
+
+def never(folder: Path) -> Mapping[str, Any]:
+    raise AssertionError("it was there")
+
+
+def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process remembers of verified folders is gone."""
+    monkeypatch.setattr(artifacts, "_verified", Verified())
+
+
+def stored(store: ArtifactStore, name: str) -> tuple[Any, str]:
+    """The file system, and where in it a file of the artifact lies."""
+    files, folder = fsspec.url_to_fs(store.folder("pairs", KEY))
+    [path] = [found for found in files.find(folder) if found.endswith(f"/{name}")]
+    return files, path
+
+
+def flip(data: bytes) -> bytes:
+    return bytes([data[0] ^ 1]) + data[1:]
+
+
+def test_what_was_built_is_there_with_its_notes(root: str) -> None:
+    store = ArtifactStore(root)
+    assert not store.has("pairs", KEY)
+    folder = store.make("pairs", KEY, build)
+    assert store.has("pairs", KEY)
+    assert (folder / "words.txt").read_text() == "Haus\n" * 100
+    assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
+    manifest = store.manifest("pairs", KEY)
+    assert {name: entry.size for name, entry in manifest.files.items()} == {"words.txt": 500, "data/deep/links.bin": 256}
+    assert manifest.notes == {"links": 3, "digest": "π"}
+    assert (manifest.kind, manifest.key) == ("pairs", KEY)
+    assert manifest.seconds >= 0
+    assert store.size("pairs", KEY) == 756
+    assert store.open("pairs", KEY) == folder
+
+
+def test_what_is_there_is_not_built_again(root: str) -> None:
+    ArtifactStore(root).make("pairs", KEY, build)
+    again = ArtifactStore(root)
+    assert again.make("pairs", KEY, never) == again.open("pairs", KEY)
+
+
+def test_another_machine_reads_what_one_has_made(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ArtifactStore(root).make("pairs", KEY, build)
+    new_process(monkeypatch)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    folder = ArtifactStore(root).open("pairs", KEY)
+    assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
+
+
+def test_an_absent_artifact_is_an_error_that_names_it(root: str) -> None:
+    store = ArtifactStore(root)
+    with pytest.raises(StorageError, match=KEY) as caught:
+        store.open("pairs", KEY)
+    assert not isinstance(caught.value, DamagedArtifact)
+    assert store.verify("pairs", KEY) is False
+
+
+def test_keys_lists_what_is_whole(root: str) -> None:
+    store = ArtifactStore(root)
+    assert list(store.keys()) == []
+    store.make("pairs", KEY, build)
+    store.make("text", "cd" * 32, build)
+    assert sorted(store.keys()) == [("pairs", KEY), ("text", "cd" * 32)]
+
+
+def test_a_removed_artifact_is_gone_and_can_be_made_again(root: str) -> None:
+    store = ArtifactStore(root)
+    store.remove("pairs", KEY)
+    store.make("pairs", KEY, build)
+    store.remove("pairs", KEY)
+    assert not store.has("pairs", KEY)
+    assert list(store.keys()) == []
+    assert (store.make("pairs", KEY, build) / "words.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "said"),
+    [
+        ("words.txt", flip, "words.txt was changed"),
+        ("words.txt", lambda data: data[:-1], "words.txt has 499 bytes instead of 500"),
+        ("links.bin", lambda data: b"", "data/deep/links.bin has 0 bytes instead of 256"),
+        ("links.bin", None, "data/deep/links.bin is missing"),
+        ("manifest.json", lambda data: data.replace(b'"links": 3', b'"links": 4'), "manifest.json was changed"),
+        ("manifest.json", lambda data: data[: len(data) // 2], "manifest.json is not JSON"),
+        ("manifest.json", lambda data: b"", "manifest.json is not JSON"),
+        ("manifest.json", lambda data: b"\xff\x00", "manifest.json is not JSON"),
+        ("manifest.json", lambda data: b"[]", "manifest.json has no checksum"),
+    ],
+)
+def test_damage_is_named_set_aside_and_made_again(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: Callable[[bytes], bytes] | None, said: str
+) -> None:
+    store = ArtifactStore(root)
+    store.make("pairs", KEY, build)
+    files, path = stored(store, name)
+    if damage is None:
+        files.rm_file(path)
+    else:
+        files.pipe_file(path, damage(files.cat_file(path)))
+    new_process(monkeypatch)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    store = ArtifactStore(root)
+    with pytest.raises(DamagedArtifact, match=said) as caught:
+        store.open("pairs", KEY)
+    assert store.folder("pairs", KEY) in str(caught.value)
+    assert f"pairs-{KEY}-1" in str(caught.value)
+    assert not store.has("pairs", KEY)
+    assert list(store.keys()) == []
+    folder = store.make("pairs", KEY, build)
+    assert (folder / "words.txt").read_text() == "Haus\n" * 100
+    assert store.verify("pairs", KEY)
+
+
+def test_make_builds_a_damaged_one_again_and_says_so(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ArtifactStore(root)
+    for number in (1, 2):
+        store.make("pairs", KEY, build)
+        files, path = stored(store, "words.txt")
+        files.pipe_file(path, b"rubbish")
+        new_process(monkeypatch)
+        monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / f"another-{number}"))
+        store = ArtifactStore(root)
+        with pytest.warns(UserWarning, match=rf"words.txt has 7 bytes instead of 500.*pairs-{KEY}-{number}"):
+            folder = store.make("pairs", KEY, build)
+        assert (folder / "words.txt").read_text() == "Haus\n" * 100
+
+
+def test_verify_sees_what_changed_since_the_artifact_was_opened(root: str) -> None:
+    store = ArtifactStore(root)
+    store.make("pairs", KEY, build)
+    assert store.verify("pairs", KEY)
+    files, path = stored(store, "words.txt")
+    files.pipe_file(path, b"rubbish")
+    with pytest.warns(UserWarning, match=r"words.txt has 7 bytes instead of 500"):
+        assert not store.verify("pairs", KEY)
+    assert not store.has("pairs", KEY)
+
+
+def test_a_build_that_raises_leaves_nothing(root: str, tmp_path: Path) -> None:
+    def half(folder: Path) -> Mapping[str, Any]:
+        (folder / "words.txt").write_text("half")
+        raise KeyError("a bug of the maker")
+
+    store = ArtifactStore(root)
+    with pytest.raises(KeyError, match="a bug of the maker"):
+        store.make("pairs", KEY, half)
+    assert not store.has("pairs", KEY)
+    assert [path for path in tmp_path.rglob("*") if path.is_file() or path.name.startswith(".tmp-")] == []
+
+
+def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root: str) -> None:
+    def unreadable(folder: Path) -> Mapping[str, Any]:
+        (folder.parent.parent.parent / "no such corpus").read_text()
+        return {}
+
+    with pytest.raises(FileNotFoundError):
+        ArtifactStore(root).make("pairs", KEY, unreadable)
+
+
+def test_links_and_a_manifest_of_the_makers_own_are_refused(root: str, tmp_path: Path) -> None:
+    def linked(folder: Path) -> Mapping[str, Any]:
+        (folder / "words.txt").symlink_to(tmp_path)
+        return {}
+
+    def presumptuous(folder: Path) -> Mapping[str, Any]:
+        (folder / "manifest.json").write_text("{}")
+        return {}
+
+    store = ArtifactStore(root)
+    with pytest.raises(ValueError, match=r"words.txt.*no links"):
+        store.make("pairs", KEY, linked)
+    with pytest.raises(ValueError, match=r"manifest.json is the storage's own"):
+        store.make("pairs", KEY, presumptuous)
+    assert list(store.keys()) == []
+
+
+def test_notes_that_are_no_json_are_refused_and_leave_nothing(root: str) -> None:
+    store = ArtifactStore(root)
+    with pytest.raises(TypeError):
+        store.make("pairs", KEY, lambda folder: {"path": folder})  # type: ignore[dict-item]
+    assert not store.has("pairs", KEY)
+
+
+def test_who_comes_second_uses_what_the_first_has_published(root: str) -> None:
+    def overtaken(folder: Path) -> Mapping[str, Any]:
+        ArtifactStore(root).make("pairs", KEY, build)
+        (folder / "words.txt").write_text("other links")
+        return {"links": 4}
+
+    store = ArtifactStore(root)
+    folder = store.make("pairs", KEY, overtaken)
+    assert (folder / "words.txt").read_text() == "Haus\n" * 100
+    assert store.manifest("pairs", KEY).notes["links"] == 3
+    assert store.verify("pairs", KEY)
+
+
+def test_files_that_a_library_adds_are_no_damage(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path / "root"))
+    (store.make("pairs", KEY, build) / "data" / "cache-1.arrow").write_bytes(b"added")
+    assert store.verify("pairs", KEY)
+
+
+@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b"])
+def test_names_that_would_leave_the_folder_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name"):
+        ArtifactStore(str(tmp_path)).folder("pairs", name)
+
+
+def test_a_folder_is_an_absolute_path_in_the_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ArtifactStore("here").folder("pairs", KEY) == f"{tmp_path}/here/artifacts/pairs/ab/{KEY}"
+    assert ArtifactStore(f"file://{tmp_path}").folder("pairs", KEY) == f"{tmp_path}/artifacts/pairs/ab/{KEY}"
+    assert ArtifactStore("memory://here/").folder("pairs", KEY) == f"memory://here/artifacts/pairs/ab/{KEY}"
+
+
+def test_the_manifest_is_json_that_lists_every_file(tmp_path: Path) -> None:
+    folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
+    record = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    assert record["files"]["data/deep/links.bin"] == {"size": 256, "sha256": "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880"}
+
+
+def test_a_damaged_local_copy_is_no_fault_of_the_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = f"bucket://{tmp_path}/root"
+    folder = ArtifactStore(root).make("pairs", KEY, build)
+    (folder / "words.txt").write_bytes(flip((folder / "words.txt").read_bytes()))
+    (folder / "data" / "deep" / "links.bin").unlink()
+    new_process(monkeypatch)
+    store = ArtifactStore(root)
+    assert store.open("pairs", KEY) == folder
+    assert store.verify("pairs", KEY)
+    assert (folder / "words.txt").read_text() == "Haus\n" * 100
+
+
+def test_an_object_store_without_its_library_says_what_to_install() -> None:
+    if "s3" in fsspec.registry:
+        pytest.skip("s3fs is installed")
+    with pytest.raises(Exception, match=r"raxalign\[s3\]"):
+        ArtifactStore("s3://bucket/raxalign")
+
+
+def test_an_unknown_kind_of_storage_is_an_error() -> None:
+    with pytest.raises(StorageError, match="nosuch://x"):
+        ArtifactStore("nosuch://x")

@@ -1,0 +1,273 @@
+"""Real faults: killed processes, races, full and read-only disks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from raxalign.errors import StorageError
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.digests import FileDigests
+from raxalign.store.ledger import Ledger
+
+KEY = "ab" * 32
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another process, with the tests' file systems."""
+    text = (
+        "import os, sys, time\nif sys.argv[1].startswith('bucket:'):\n    import bucket\nfrom pathlib import Path\nfrom raxalign.store.artifacts import ArtifactStore\n"
+        + textwrap.dedent(program)
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    return subprocess.Popen(
+        [sys.executable, "-c", text, *map(str, arguments)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def build(folder: Path) -> Mapping[str, Any]:
+    (folder / "words.txt").write_text("whole")
+    return {}
+
+
+def temporaries(*folders: Path) -> list[Path]:
+    return [path for folder in folders for path in folder.rglob(".tmp-*")]
+
+
+@pytest.fixture(params=["", "bucket://"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A root that several processes reach."""
+    return f"{request.param}{tmp_path}/root"
+
+
+def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared: str, tmp_path: Path) -> None:
+    program = """
+    def build(folder):
+        (folder / "words.txt").write_text("half")
+        print("building", flush=True)
+        time.sleep(100)
+    ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build)
+    """
+    store = ArtifactStore(shared)
+    with start(program, shared, KEY) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "building\n"
+        assert store.sweep_temporaries() == 0, "a living process keeps its temporaries"
+        process.kill()
+    assert not store.has("pairs", KEY)
+    assert list(store.keys()) == []
+    assert len(temporaries(tmp_path)) == 1
+    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
+    assert store.sweep_temporaries() == 1
+    assert temporaries(tmp_path) == []
+    assert store.verify("pairs", KEY)
+
+
+def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path: Path) -> None:
+    program = """
+    from raxalign.store import _posix
+    real = Path.rename
+    def rename(self, target):
+        print("renaming", flush=True)
+        sys.stdin.readline()
+        return real(self, target)
+    Path.rename = rename
+    ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], lambda folder: (folder / "words.txt").write_text("half") and {})
+    """
+    store = ArtifactStore(str(tmp_path))
+    with start(program, tmp_path, KEY) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "renaming\n"
+        assert not store.has("pairs", KEY)
+        process.kill()
+    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
+    assert store.sweep_temporaries() == 1
+
+
+def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
+    program = """
+    def build(folder):
+        (folder / "words.txt").write_text(sys.argv[3])
+        print("built", flush=True)
+        sys.stdin.readline()
+        return {"by": sys.argv[3]}
+    print((ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build) / "words.txt").read_text())
+    """
+    with start(program, shared, KEY, "one") as one, start(program, shared, KEY, "two") as two:
+        for process in (one, two):
+            assert process.stdout is not None
+            assert process.stdout.readline() == "built\n"
+        answers = {process.communicate("go\n")[0].strip() for process in (one, two)}
+    assert len(answers) == 1
+    store = ArtifactStore(shared)
+    assert store.manifest("pairs", KEY).notes["by"] in answers
+    assert store.verify("pairs", KEY)
+    assert temporaries(Path(shared.removeprefix("bucket://"))) == []
+
+
+def test_many_processes_at_once_all_get_one_artifact(shared: str) -> None:
+    program = """
+    import random
+    def build(folder):
+        (folder / "words.txt").write_text(sys.argv[3] * 1000)
+        return {}
+    sys.stdin.readline()
+    print((ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build) / "words.txt").read_text()[0])
+    """
+    processes = [start(program, shared, KEY, name) for name in "abc"]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    answers = {process.communicate()[0].strip() for process in processes}
+    assert all(process.returncode == 0 for process in processes)
+    assert len(answers) == 1
+
+
+def test_a_flipped_byte_is_seen_though_size_and_time_of_change_are_the_same(tmp_path: Path) -> None:
+    folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
+    file = folder / "words.txt"
+    before = file.stat()
+    file.write_bytes(b"whqle")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with start('ArtifactStore(sys.argv[1]).open("pairs", sys.argv[2])', tmp_path, KEY) as process:
+        process.communicate()
+    assert process.returncode != 0, "another process compares bytes"
+    assert not ArtifactStore(str(tmp_path)).has("pairs", KEY)
+    assert (tmp_path / "damaged" / f"pairs-{KEY}-1" / "words.txt").read_bytes() == b"whqle"
+
+
+def test_old_temporaries_of_other_machines_are_swept_and_fresh_ones_kept(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path))
+    store.make("pairs", KEY, build)
+    parent = Path(store.folder("pairs", KEY)).parent
+    fresh, old = (parent / f".tmp-{KEY}-0badcafe-1-1-{name}" for name in ("11111111", "22222222"))
+    for folder in (fresh, old):
+        folder.mkdir()
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    assert store.sweep_temporaries() == 1
+    assert temporaries(tmp_path) == [fresh]
+
+
+def test_a_full_disk_while_building_is_told_and_leaves_nothing(small_disk: Path) -> None:
+    def large(folder: Path) -> Mapping[str, Any]:
+        (folder / "words.txt").write_bytes(b"x" * 4_000_000)
+        return {}
+
+    store = ArtifactStore(str(small_disk))
+    with pytest.raises(StorageError, match=r"disk is full.*Free some space") as caught:
+        store.make("pairs", KEY, large)
+    assert str(small_disk) in str(caught.value)
+    assert not store.has("pairs", KEY)
+    assert temporaries(small_disk) == []
+    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole", "what was written was given back"
+
+
+def test_a_full_disk_is_told_when_a_library_wraps_it(small_disk: Path) -> None:
+    numpy = pytest.importorskip("safetensors.numpy")
+    import numpy as np
+
+    def large(folder: Path) -> Mapping[str, Any]:
+        numpy.save_file({"weight": np.ones(1_000_000, dtype=np.float32)}, str(folder / "model.safetensors"))
+        return {}
+
+    with pytest.raises(StorageError, match="disk is full"):
+        ArtifactStore(str(small_disk)).make("aligned", KEY, large)
+    assert temporaries(small_disk) == []
+
+
+def test_a_disk_that_fills_up_under_the_ledger_keeps_it_whole(small_disk: Path) -> None:
+    ledger = Ledger(str(small_disk))
+    ledger.write("first", {"scores": []}, None)
+    table = pa.table({"prediction": list(range(400_000))})
+    with pytest.raises(StorageError, match="disk is full"):
+        ledger.write("second", {"scores": []}, table)
+    assert ledger.keys() == {"first"}
+    assert ledger.read("first") == {"key": "first", "scores": []}
+    assert temporaries(small_disk) == []
+
+
+def test_a_full_bucket_is_told_and_leaves_no_artifact(small_disk: Path) -> None:
+    def large(folder: Path) -> Mapping[str, Any]:
+        (folder / "words.txt").write_bytes(b"x" * 4_000_000)
+        return {}
+
+    store = ArtifactStore(f"bucket://{small_disk}/root")
+    with pytest.raises(StorageError, match="disk is full"):
+        store.make("pairs", KEY, large)
+    assert not store.has("pairs", KEY)
+    assert list(store.keys()) == []
+
+
+def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(small_disk: Path, tmp_path: Path) -> None:
+    store, ledger = ArtifactStore(str(small_disk)), Ledger(str(small_disk))
+    store.make("pairs", KEY, build)
+    ledger.write("first", {"scores": []}, None)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    assert (store.open("pairs", KEY) / "words.txt").read_text() == "whole"
+    assert store.verify("pairs", KEY)
+    assert ledger.keys() == {"first"}
+    for write in (
+        store.check_writable,
+        ledger.check_writable,
+        lambda: store.make("pairs", "cd" * 32, build),
+        lambda: ledger.write("second", {}, None),
+        lambda: ledger.fail("trial", {}),
+        lambda: store.remove("pairs", KEY),
+    ):
+        with pytest.raises(StorageError, match=r"read-only.*--storage"):
+            write()
+    data = tmp_path / "corpus.txt"
+    data.write_text("Haus")
+    os.utime(data, (1_000_000_000, 1_000_000_000))
+    assert len(FileDigests(str(small_disk)).of(data)) == 64
+
+
+def test_a_storage_without_permission_says_so(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere: the read-only disk stands for this")
+    (tmp_path / "root").mkdir(mode=0o500)
+    with pytest.raises(StorageError, match="no permission"):
+        ArtifactStore(str(tmp_path / "root")).check_writable()
+
+
+def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "root").write_text("not a folder")
+    store, ledger = ArtifactStore(str(tmp_path / "root")), Ledger(str(tmp_path / "root"))
+    assert not store.has("pairs", KEY)
+    assert ledger.keys() == set()
+    for write in (store.check_writable, lambda: store.make("pairs", KEY, build), lambda: ledger.write("first", {}, None)):
+        with pytest.raises(StorageError, match="is a file, not a folder"):
+            write()
+
+
+def test_a_writable_storage_is_made_and_left_empty(root: str, tmp_path: Path) -> None:
+    ArtifactStore(root).check_writable()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_folder_without_a_manifest_gives_way(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path))
+    folder = Path(store.folder("pairs", KEY))
+    folder.mkdir(parents=True)
+    (folder / "words.txt").write_text("copied by hand, half")
+    assert not store.has("pairs", KEY)
+    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole"
+
+
+def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> None:
+    from raxalign.store._filesystem import open_storage
+
+    store = ArtifactStore(str(tmp_path))
+    store.make("pairs", KEY, build)
+    path = f"artifacts/pairs/ab/{KEY}"
+    assert open_storage(str(tmp_path)).set_aside(path, "manifest.json", "pairs", b"the damaged manifest of before") is None
+    assert store.verify("pairs", KEY)

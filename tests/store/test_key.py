@@ -1,0 +1,118 @@
+"""Identity: the same value has the same key anywhere, another value another."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from raxalign.store.key import canonical_json, digest, file_digest
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality as keys see it: 1 is 1.0, but not True; NaN is NaN; a tuple is a list."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, float) and isinstance(right, float) and math.isnan(left) and math.isnan(right):
+        return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def reordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: reordered(value[name]) for name in reversed(value)}
+    return [reordered(entry) for entry in value] if isinstance(value, list) else value
+
+
+def retyped(value: Any) -> Any:
+    """Every whole number as the other of the two number types, where that is exact; every list as a tuple."""
+    if isinstance(value, dict):
+        return {name: retyped(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return tuple(retyped(entry) for entry in value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return float(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+@given(VALUES)
+def test_the_order_of_keys_does_not_matter(value: Any) -> None:
+    assert digest(reordered(value)) == digest(value)
+
+
+@given(VALUES)
+def test_whole_numbers_and_lists_have_one_form(value: Any) -> None:
+    assert digest(retyped(value)) == digest(value)
+
+
+@given(VALUES, VALUES)
+def test_keys_are_equal_exactly_where_values_are(left: Any, right: Any) -> None:
+    assert (digest(left) == digest(right)) == same(left, right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (1, "1"),
+        (1, True),
+        (0, False),
+        (None, "null"),
+        (math.nan, "NaN"),
+        (math.inf, -math.inf),
+        (math.nan, {"float": "nan"}),
+        ([], {}),
+        ([[1], 2], [1, [2]]),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+        ("é", "e\u0301"),
+    ],
+)
+def test_values_that_look_alike_differ(left: Any, right: Any) -> None:
+    assert digest(left) != digest(right)
+
+
+@settings(max_examples=1)
+@given(st.lists(VALUES, min_size=50, max_size=50))
+def test_another_process_with_another_hash_seed_makes_the_same_key(values: list[Any]) -> None:
+    program = "import json, sys; from raxalign.store.key import digest; print(digest(json.load(sys.stdin)))"
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=json.dumps(values),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == digest(values)
+
+
+def test_a_key_never_changes_between_versions() -> None:
+    assert canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")}) == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
+    assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+@pytest.mark.parametrize("value", [b"bytes", {1: 2}, {1, 2}, object(), [bytearray(b"x")], {"path": os}])
+def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError):
+        digest(value)
+
+
+def test_file_digest_is_the_sha256_of_the_bytes(tmp_path: Any) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    assert file_digest(tmp_path / "empty") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -1,0 +1,186 @@
+"""The ledger on every kind of storage."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.store.ledger import Ledger
+
+KEY = "12" * 32
+RECORD: dict[str, Any] = {
+    "key": KEY,
+    "task": "xnli",
+    "params": {"setting": "zero-shot"},
+    "languages": ["de", "ελ"],
+    "scores": [{"lang": "de", "metric": "accuracy", "split": "test", "value": 0.1 + 0.2}],
+    "seconds": 1.5,
+}
+TABLE = pa.table({"id": [1, 2, 3], "prediction": ["a", "b", None]})
+
+
+def stored(root: str, name: str) -> tuple[Any, str]:
+    files, folder = fsspec.url_to_fs(f"{root}/ledger")
+    [path] = [found for found in files.find(folder) if found.endswith(f"/{name}")]
+    return files, path
+
+
+def test_records_and_predictions_come_back_as_they_were(root: str) -> None:
+    ledger = Ledger(root)
+    assert not ledger.has(KEY)
+    assert ledger.keys() == set()
+    ledger.write(KEY, RECORD, TABLE)
+    again = Ledger(root)
+    assert again.has(KEY)
+    assert again.keys() == {KEY}
+    assert again.read(KEY) == RECORD
+    assert again.predictions(KEY).equals(TABLE)
+
+
+def test_another_machine_reads_predictions(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Ledger(root).write(KEY, RECORD, TABLE)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    assert Ledger(root).predictions(KEY).equals(TABLE)
+
+
+def test_the_first_writer_wins(root: str) -> None:
+    ledger = Ledger(root)
+    ledger.write(KEY, RECORD, TABLE)
+    ledger.write(KEY, {**RECORD, "seconds": 9.0}, TABLE.slice(1))
+    assert ledger.read(KEY) == RECORD
+    assert ledger.predictions(KEY).equals(TABLE)
+
+
+def test_an_evaluation_may_have_no_predictions(root: str) -> None:
+    ledger = Ledger(root)
+    ledger.write(KEY, RECORD, None)
+    assert ledger.read(KEY) == RECORD
+    with pytest.raises(StorageError, match="has no predictions"):
+        ledger.predictions(KEY)
+
+
+def test_an_absent_evaluation_is_an_error_that_names_it(root: str) -> None:
+    with pytest.raises(StorageError, match=KEY):
+        Ledger(root).read(KEY)
+    with pytest.raises(StorageError, match=KEY):
+        Ledger(root).predictions(KEY)
+
+
+def test_values_that_are_not_finite_are_kept(root: str) -> None:
+    Ledger(root).write(KEY, {"value": math.inf, "other": math.nan}, None)
+    record = Ledger(root).read(KEY)
+    assert record["value"] == math.inf
+    assert math.isnan(record["other"])
+
+
+def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) -> None:
+    ledger = Ledger(root)
+    assert ledger.read_many([]) == {}
+    for number in range(5):
+        ledger.write(f"e{number}", {"value": number}, None)
+    assert ledger.keys() == {f"e{number}" for number in range(5)}
+    assert ledger.read_many(["e1", "e4", "e7"]) == {"e1": {"key": "e1", "value": 1}, "e4": {"key": "e4", "value": 4}}
+    assert ledger.read_many(["e7"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda data: data.replace(b"zero-shot", b"zero_shot"), "was changed"),
+        (lambda data: data[:-10], "is not JSON"),
+        (lambda data: b"", "is not JSON"),
+        (lambda data: b"\xff\xfe", "is not JSON"),
+        (lambda data: b"{}", "has no checksum"),
+    ],
+)
+def test_a_damaged_entry_is_named_set_aside_and_not_there(root: str, damage: Callable[[bytes], bytes], said: str) -> None:
+    ledger = Ledger(root)
+    ledger.write(KEY, RECORD, TABLE)
+    ledger.write("whole", RECORD | {"key": "whole"}, None)
+    files, folder = fsspec.url_to_fs(f"{root}/ledger/{KEY}")
+    path = f"{folder}/evaluation.json"
+    files.pipe_file(path, damage(files.cat_file(path)))
+    with pytest.warns(UserWarning, match=f"{KEY}: evaluation.json {said}.*counts as not done"):
+        assert ledger.read_many([KEY, "whole"]).keys() == {"whole"}
+    assert ledger.keys() == {"whole"}
+    assert not ledger.has(KEY)
+    ledger.write(KEY, RECORD, TABLE)
+    assert ledger.read(KEY) == RECORD
+    assert ledger.predictions(KEY).equals(TABLE)
+
+
+def test_an_entry_under_another_key_is_damaged(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    ledger.write(KEY, RECORD, None)
+    (tmp_path / "ledger" / KEY).rename(tmp_path / "ledger" / "other")
+    with pytest.raises(DamagedArtifact, match=f"is that of {KEY}"):
+        ledger.read("other")
+    assert ledger.keys() == set()
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:40], lambda data: data.replace(b"ARROW1", b"ARROW2"), None])
+def test_damaged_predictions_take_their_entry_with_them(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes] | None
+) -> None:
+    Ledger(root).write(KEY, RECORD, TABLE)
+    files, path = stored(root, "predictions.arrow")
+    if damage is None:
+        files.rm_file(path)
+    else:
+        files.pipe_file(path, damage(files.cat_file(path)))
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    ledger = Ledger(root)
+    with pytest.raises(DamagedArtifact, match=r"predictions.arrow (is|was)"):
+        ledger.predictions(KEY)
+    assert not ledger.has(KEY)
+
+
+def test_a_folder_without_a_record_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "ledger" / KEY).mkdir(parents=True)
+    (tmp_path / "ledger" / KEY / "predictions.arrow").write_bytes(b"half")
+    ledger = Ledger(str(tmp_path))
+    assert ledger.keys() == set()
+    ledger.write(KEY, RECORD, TABLE)
+    assert ledger.predictions(KEY).equals(TABLE)
+
+
+def test_records_that_could_not_come_back_are_refused(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    for record in ({"key": "another"}, {"predictions": 1}, {"sha256": "x"}):
+        with pytest.raises(ValueError, match=r"key|sha256"):
+            ledger.write(KEY, record, None)
+    assert ledger.keys() == set()
+
+
+def test_entries_lie_where_programs_outside_look_for_them(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).write(KEY, RECORD, TABLE)
+    record = json.loads((tmp_path / "ledger" / KEY / "evaluation.json").read_text(encoding="utf-8"))
+    assert record["scores"] == RECORD["scores"]
+    with pa.ipc.open_file(tmp_path / "ledger" / KEY / "predictions.arrow") as file:
+        assert file.read_all().equals(TABLE)
+
+
+def test_failures_are_kept_replaced_and_forgotten(root: str) -> None:
+    ledger = Ledger(root)
+    assert ledger.failure("trial") is None
+    ledger.clear_failure("trial")
+    ledger.fail("trial", {"message": "first"})
+    ledger.fail("trial", {"message": "zweiter Fehler: ß"})
+    assert Ledger(root).failure("trial") == {"message": "zweiter Fehler: ß"}
+    ledger.clear_failure("trial")
+    assert ledger.failure("trial") is None
+
+
+def test_a_damaged_failure_is_none(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    ledger.fail("trial", {"message": "first"})
+    (tmp_path / "failures" / "trial.json").write_bytes(b'{"mess')
+    assert ledger.failure("trial") is None
