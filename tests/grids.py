@@ -7,7 +7,7 @@ from pathlib import Path
 BASE = """
 name: small
 pivot: en
-encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400, epochs: 1, batch_size: 32}}
+encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400, steps: 30, batch_size: 16}}
 languages: {languages}
 corpus:
   source: phrasebook
