@@ -45,7 +45,27 @@ def _possessions(person: NP) -> str:
 
 
 def _predications() -> list[tuple[NP, str]]:
-    keys = of_class("person", "animal", "vehicle", "garment", "tool", "flower", "fruit", "food", "thing", "furniture", "opening", "room", "place", "building", "abstract", "show", "text", "nature", "sign")
+    keys = of_class(
+        "person",
+        "animal",
+        "vehicle",
+        "garment",
+        "tool",
+        "flower",
+        "fruit",
+        "food",
+        "thing",
+        "furniture",
+        "opening",
+        "room",
+        "place",
+        "building",
+        "abstract",
+        "show",
+        "text",
+        "nature",
+        "sign",
+    )
     found = []
     for key in keys:
         subjects = [NP("noun", key), NP("noun", key, "this"), NP("noun", key, plural=True), NP("noun", key, "this", True)]
@@ -73,7 +93,12 @@ def _basic() -> list[Frame]:
         Frame("special", (people(), actions(SPECIAL), moments_all), lambda s, a, m: _main(simple(s, a, m))),
         Frame(
             "somewhere",
-            (people(), actions(("buy", "find", "lose", "seek", "forget", "sell", "eat", "read", "see"), True), places("place", "work", "nature", "city"), ("past", "fut", "pres")),
+            (
+                people(),
+                actions(("buy", "find", "lose", "seek", "forget", "sell", "eat", "read", "see"), True),
+                places("place", "work", "nature", "city"),
+                ("past", "fut", "pres"),
+            ),
             lambda s, a, p, t: _main(simple(s, a, (t, "", False), place=p)),
         ),
         Frame(
@@ -123,7 +148,12 @@ def _motion() -> list[Frame]:
     return [
         Frame(
             "go",
-            (people(), [np for np in places("place", "work", "nature", "city") if np.key != "bank.river"], moments("past", "fut", "pres"), (False, True)),
+            (
+                people(),
+                [np for np in places("place", "work", "nature", "city") if np.key != "bank.river"],
+                moments("past", "fut", "pres"),
+                (False, True),
+            ),
             lambda s, p, m, n: _main(Clause(s, "go", m[0], place=p, place_as="to", time=m[1], fronted=m[2], negated=n)),
         ),
         Frame(
@@ -148,23 +178,45 @@ def _motion() -> list[Frame]:
         ),
         Frame(
             "near",
-            ([NP("noun", k, d) for k in of_class("place", "work", "building") for d in ("def", "this")], _landmarks(), ("pres", "past"), (False, True)),
+            (
+                [NP("noun", k, d) for k in of_class("place", "work", "building") for d in ("def", "this")],
+                _landmarks(),
+                ("pres", "past"),
+                (False, True),
+            ),
             lambda s, p, t, n: _main(Clause(s, "be", t, place=p, place_as="near", negated=n)),
         ),
         Frame(
             "exist",
-            ([np for k in of_class("animal", "vehicle", "thing", "furniture", "flower", "person", "tool") for np in things(k) if np.det in "indef some 2 3 4 5".split()], places("place", "work", "nature", "city")),
+            (
+                [
+                    np
+                    for k in of_class("animal", "vehicle", "thing", "furniture", "flower", "person", "tool")
+                    for np in things(k)
+                    if np.det in "indef some 2 3 4 5".split()
+                ],
+                places("place", "work", "nature", "city"),
+            ),
             lambda s, p: Meaning("exist", (Clause(s, "be", "pres", place=p),)),
         ),
     ]
 
 
 def _being() -> list[Frame]:
-    sequences = [NP("noun", k, d, True, a) for k in of_class("text", "sign", "thing", "animal", "vehicle", "abstract", "person") for d in ("def", "this", "some", "3") for a in ("", *fitting(k))]
+    sequences = [
+        NP("noun", k, d, True, a)
+        for k in of_class("text", "sign", "thing", "animal", "vehicle", "abstract", "person")
+        for d in ("def", "this", "some", "3")
+        for a in ("", *fitting(k))
+    ]
     loads = [np for k in of_class("load") for np in things(k, True)]
     pillars = [np for k in of_class("pillar") for np in [NP("noun", k), NP("noun", k, "this"), *[NP("noun", k, c, True) for c in "2345"]]]
     return [
-        Frame("be", (_predications(), ("pres", "past"), (False, True), ("", "today")), lambda p, t, n, m: _main(Clause(p[0], "be", t, predicate=p[1], negated=n, time=m))),
+        Frame(
+            "be",
+            (_predications(), ("pres", "past"), (False, True), ("", "today")),
+            lambda p, t, n, m: _main(Clause(p[0], "be", t, predicate=p[1], negated=n, time=m)),
+        ),
         Frame("compare", (_comparisons(), ("pres", "past")), lambda c, t: _main(Clause(c[0], "be", t, predicate=c[1], than=c[2]))),
         Frame(
             "sequence",
@@ -183,20 +235,44 @@ def _two_clauses() -> list[Frame]:
     people_, acts = simple_people(), actions((*GENERAL, *SPECIAL), True)
     clause = [(v, t) for v, t in (("say", "past"), ("say", "pres"), ("believe", "pres"), ("know.fact", "pres"))]
     return [
-        Frame("that", (people_, clause, simple_people(), acts, unfronted("past", "fut")), lambda s, c, s2, a, m: Meaning("that", (Clause(s, *c), simple(s2, a, m)))),
+        Frame(
+            "that",
+            (people_, clause, simple_people(), acts, unfronted("past", "fut")),
+            lambda s, c, s2, a, m: Meaning("that", (Clause(s, *c), simple(s2, a, m))),
+        ),
         Frame("that.be", (people_, clause, states()), lambda s, c, state: Meaning("that", (Clause(s, *c), state._replace(tense="pres")))),
         Frame("because", (people_, acts, states()), lambda s, a, state: Meaning("because", (simple(s, a, ("past", "", False)), state))),
-        Frame("when", (people_, places("place", "city"), simple_people(), acts), lambda s, p, s2, a: Meaning("when", (Clause(s, "arrive", "past", place=p, place_as="goal"), simple(s2, a, ("past", "", False))))),
-        Frame("if", (people_, acts, simple_people(), acts), lambda s, a, s2, a2: Meaning("if", (simple(s, a, ("pres", "", False)), simple(s2, a2, ("fut", "", False))))),
-        Frame("but", (people_, acts, simple_people(), acts, ("but", "and")), lambda s, a, s2, a2, k: Meaning(k, (simple(s, a, ("past", "", False)), simple(s2, a2, ("past", "", False), negated=k == "but")))),
+        Frame(
+            "when",
+            (people_, places("place", "city"), simple_people(), acts),
+            lambda s, p, s2, a: Meaning("when", (Clause(s, "arrive", "past", place=p, place_as="goal"), simple(s2, a, ("past", "", False)))),
+        ),
+        Frame(
+            "if",
+            (people_, acts, simple_people(), acts),
+            lambda s, a, s2, a2: Meaning("if", (simple(s, a, ("pres", "", False)), simple(s2, a2, ("fut", "", False)))),
+        ),
+        Frame(
+            "but",
+            (people_, acts, simple_people(), acts, ("but", "and")),
+            lambda s, a, s2, a2, k: Meaning(k, (simple(s, a, ("past", "", False)), simple(s2, a2, ("past", "", False), negated=k == "but"))),
+        ),
         Frame(
             "relative",
             ([np for np in persons() if not np.adjective and np.det == "def"], acts, places("city", "building"), ("live", "work")),
             lambda s, a, p, v: Meaning("relative", (simple(s, a, ("past", "", False)), Clause(s, v, "pres", place=p))),
         ),
-        Frame("question", (people_[:-3], actions((*GENERAL, *SPECIAL)), unfronted("past", "pres", "fut")), lambda s, a, m: Meaning("question", (simple(s, a, m),))),
+        Frame(
+            "question",
+            (people_[:-3], actions((*GENERAL, *SPECIAL)), unfronted("past", "pres", "fut")),
+            lambda s, a, m: Meaning("question", (simple(s, a, m),)),
+        ),
         Frame("who", (actions((*GENERAL, *SPECIAL)), unfronted("past", "pres")), lambda a, m: Meaning("who", (simple(NP("pronoun", "he"), a, m),))),
-        Frame("where", (people_[:-3], actions(("buy", "find", "lose", "see", "park.vehicle", "watch.look", "read", "hear")), ("past", "pres")), lambda s, a, t: Meaning("where", (simple(s, a, (t, "", False)),))),
+        Frame(
+            "where",
+            (people_[:-3], actions(("buy", "find", "lose", "see", "park.vehicle", "watch.look", "read", "hear")), ("past", "pres")),
+            lambda s, a, t: Meaning("where", (simple(s, a, (t, "", False)),)),
+        ),
     ]
 
 

@@ -90,6 +90,7 @@ _PLACES = {
     "to": {"en": "to", "de": "zu", "es": "a", "el": "σε"},
     "near": {"en": "near", "de": "bei", "es": "cerca", "fr": "près", "bg": "близо", "el": "κοντά"},
     "from": {"en": "from", "de": "aus", "es": "de", "fr": "de", "bg": "от", "el": "από"},
+    "firm": {"en": "at", "de": "bei", "es": "en", "fr": "chez", "bg": "в", "el": "σε"},
     "city": {"en": "in", "de": "in", "es": "en", "fr": "à", "bg": "в", "el": "σε"},
     "to_city": {"en": "to", "de": "nach", "es": "a", "fr": "à", "bg": "в", "el": "σε"},
 }
@@ -176,7 +177,11 @@ def verb_group(lang: str, clause: Clause, plural: bool) -> Group:
         if lang in ("en", "de"):
             return Group([], finite, [word("not" if lang == "en" else "nicht", NEGATION, "PART")] if no else [])
         if lang == "fr":
-            return Group([word("n'" if finite[0][0][0] in "eé" else "ne", NEGATION + 1, "PART")], finite, [word("pas", NEGATION, "PART")]) if no else Group([], finite, [])
+            return (
+                Group([word("n'" if finite[0][0][0] in "eé" else "ne", NEGATION + 1, "PART")], finite, [word("pas", NEGATION, "PART")])
+                if no
+                else Group([], finite, [])
+            )
         return Group([word({"es": "no", "bg": "не", "el": "δεν"}[lang], NEGATION, "PART")] if no else [], finite, [])
     return _GROUPS[lang](clause, _verb(lang, clause.verb), plural)
 
@@ -188,7 +193,9 @@ def _english(clause: Clause, verb: Verb, plural: bool) -> Group:
     if clause.tense in ("fut", *MODALS):
         if clause.tense == "want":
             negation = [word("do" if plural else "does", MODAL + 1, "AUX"), *no] if no else []
-            return Group(negation, [word("want", MODAL, "VERB") if no else modal("en", "want", plural)], [word("to", MODAL + 2, "PART"), base, *particle])
+            return Group(
+                negation, [word("want", MODAL, "VERB") if no else modal("en", "want", plural)], [word("to", MODAL + 2, "PART"), base, *particle]
+            )
         return Group([], [modal("en", clause.tense, plural)], [*no, base, *particle])
     if no:
         auxiliary = "did" if clause.tense == "past" else "do" if plural else "does"

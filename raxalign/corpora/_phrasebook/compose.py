@@ -16,7 +16,7 @@ STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 350, 360, 370, 290
 class Meaning(NamedTuple):
     """A sentence before any language: how its clauses hang together, and the clauses.
 
-    `kind` is main, that, because, when, if, but, and, relative, question, who, where or exist.
+    `kind` is main, that, because, when, if, but, and, relative, question, who, where, what or exist.
     """
 
     kind: str
@@ -33,6 +33,7 @@ _CONJUNCTIONS = {
 }
 _QUESTION_WORDS = {
     "who": {"en": "who", "de": "wer", "es": "quién", "fr": "qui", "bg": "кой", "el": "ποιος"},
+    "what": {"en": "what", "de": "was", "es": "qué", "fr": "qu'", "bg": "какво", "el": "τι"},
     "where": {"en": "where", "de": "wo", "es": "dónde", "fr": "où", "bg": "къде", "el": "πού"},
 }
 
@@ -109,19 +110,22 @@ def _question(lang: str, meaning: Meaning) -> list[Token]:
     clause = meaning.clauses[0]
     if meaning.kind == "who":
         return clause_words(lang, clause, "main", subject=[word(_QUESTION_WORDS["who"][lang], SUBJECT, "PRON")])
+    if meaning.kind == "what":
+        clause = clause._replace(object=None)
     words = clause_words(lang, clause, "question")
     if lang == "fr":
         elided = "qu'" if lexicon.starts_with_vowel(words[0][0]) else "que"
         words = [word("est-ce", VERB + 3, "PART"), word(elided, VERB + 3, "PART"), *words]
-    if meaning.kind == "where":
-        words = [word(_QUESTION_WORDS["where"][lang], QUESTION_WORD, "ADV"), *[token for token in words if token[0] != "ли"]]
+    if meaning.kind in ("where", "what"):
+        tag = "ADV" if meaning.kind == "where" else "PRON"
+        words = [word(_QUESTION_WORDS[meaning.kind][lang], QUESTION_WORD, tag), *[token for token in words if token[0] != "ли"]]
     return words
 
 
 def tokens(lang: str, meaning: Meaning) -> list[Token]:
     """The words of a sentence in a language, the first one capitalised, with its end mark."""
     kind = meaning.kind
-    asked = kind in ("question", "who", "where")
+    asked = kind in ("question", "who", "where", "what")
     if asked:
         words = _question(lang, meaning)
     elif kind == "main":

@@ -17,7 +17,7 @@ from raxalign.corpora._phrasebook.compose import Meaning, tokens
 from raxalign.corpora._phrasebook.frames import fitting, named, of_class, simple_people, states
 from raxalign.corpora._phrasebook.phrases import NP
 from raxalign.corpora._phrasebook.sentences import realization
-from raxalign.corpora._phrasebook.splits import Digits, Pool, Split
+from raxalign.corpora._phrasebook.splits import Draw, Pool, Split
 
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = ("entailment", "neutral", "contradiction")
@@ -40,13 +40,13 @@ def _under(verb: str, holder: NP, clause: Clause) -> Meaning:
     return Meaning("that", (Clause(holder, verb, "pres"), clause))
 
 
-def _holder(draw: Digits, clause: Clause) -> NP:
+def _holder(draw: Draw, clause: Clause) -> NP:
     """Somebody else than who the clause is about."""
     holders = [np for np in named() if np not in (clause.subject, clause.object)]
     return holders[draw(len(holders))]
 
 
-def _beside(draw: Digits, clause: Clause) -> Meaning:
+def _beside(draw: Draw, clause: Clause) -> Meaning:
     """The clause with another one that says nothing about it."""
     others = [state for state in _neutral_states() if state.subject not in (clause.subject, clause.object)]
     other = others[draw(len(others))]._replace(tense=clause.tense)
@@ -62,7 +62,7 @@ def _denied(clause: Clause) -> Clause:
     return clause._replace(negated=not clause.negated)
 
 
-def _framed(draw: Digits, premise: Clause) -> Meaning:
+def _framed(draw: Draw, premise: Clause) -> Meaning:
     """The premise alone, beside another clause or vouched for: whichever it is says nothing about the label."""
     frame = draw(4)
     if frame == 0:
@@ -70,7 +70,7 @@ def _framed(draw: Digits, premise: Clause) -> Meaning:
     return _under("know.fact", _holder(draw, premise), premise) if frame == 1 else Meaning("main", (premise,))
 
 
-def _vouched(draw: Digits, label: Label, clause: Clause, contrary: Clause, stranger: Clause) -> Meaning:
+def _vouched(draw: Draw, label: Label, clause: Clause, contrary: Clause, stranger: Clause) -> Meaning:
     """The clause (or its contrary) beside another, under knowing, or under saying and believing; neutral too is what a stranger did."""
     if label == "neutral":
         if draw(2):
@@ -85,13 +85,13 @@ def _people() -> list[NP]:
     return simple_people()[:-3]
 
 
-def _dealing(draw: Digits) -> tuple[NP, str]:
+def _dealing(draw: Draw) -> tuple[NP, str]:
     """Who did what with something."""
     people = _people()
     return people[draw(len(people))], _DEALINGS[draw(len(_DEALINGS))]
 
 
-def _polarity(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
+def _polarity(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     keys = [key for group in KINDS_OF.values() for key in of_class(group)]
     subject, verb = _dealing(draw)
     clause = Clause(subject, verb, "past", NP("noun", keys[draw(len(keys))]), negated=bool(draw(2)))
@@ -99,7 +99,7 @@ def _polarity(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
     return _vouched(draw, label, clause, _denied(clause), stranger), clause
 
 
-def _opposites(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
+def _opposites(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     found = _contrasts()
     clause = found[draw(len(found))]._replace(tense="pres")
     opposite = clause._replace(predicate=lexicon.adjectives()[clause.predicate].opposite)
@@ -116,14 +116,14 @@ def _contrasts() -> list[Clause]:
     return [state for state in states() if opposite[state.predicate] in fitting(state.subject.key)]
 
 
-def _other(draw: Digits, group: str) -> str:
+def _other(draw: Draw, group: str) -> str:
     """A noun of another kind."""
     groups = [other for other in sorted(KINDS_OF) if other != group]
     members = of_class(KINDS_OF[groups[draw(len(groups))]])
     return members[draw(len(members))]
 
 
-def _kinds(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
+def _kinds(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     group = sorted(KINDS_OF)[draw(len(KINDS_OF))]
     members = of_class(KINDS_OF[group])
     member, general, negated = members[draw(len(members))], bool(draw(2)), draw(3) == 0
@@ -141,7 +141,7 @@ def _kinds(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
     return _framed(draw, said), clause
 
 
-def _numbers(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
+def _numbers(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     group = sorted(KINDS_OF)[draw(len(KINDS_OF))]
     members = of_class(KINDS_OF[group])
     key, count = members[draw(len(members))], "2345"[draw(4)]
@@ -162,7 +162,7 @@ def _numbers(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
 _TIMES = ("yesterday", "today", "monday", "friday", "evening", "morning", "winter", "summer")
 
 
-def _roles(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
+def _roles(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     people = _people()
     subject = people[draw(len(people))]
     rest = [np for np in people if np != subject]
@@ -180,7 +180,7 @@ def _roles(draw: Digits, label: Label) -> tuple[Meaning, Clause]:
 _FAMILIES = (_polarity, _kinds, _opposites, _roles, _numbers)
 
 
-def _make(stream: int, draw: Digits) -> tuple[tuple[Meaning, Clause, Label], str]:
+def _make(stream: int, draw: Draw) -> tuple[tuple[Meaning, Clause, Label], str]:
     label = LABELS[stream % 3]
     premise, hypothesis = _FAMILIES[stream // 3](draw, label)
     # The split goes by the hypothesis, so that none is in two splits, not even with another premise.

@@ -101,7 +101,19 @@ GENERAL = (
     "buy", "sell", "find", "lose", "see", "seek", "bring", "forget", "steal", "clean", "repair", "paint", "open", "close.shut", "eat", "cut", "drink",
     "read", "write", "feed", "help", "visit", "call", "invite", "await", "support.help", "follow", "wear", "hear", "carry", "love",
 )  # fmt: skip
-SPECIAL = ("watch.look", "book.reserve", "park.vehicle", "light.kindle", "switch_on", "switch_off", "play.music", "order.buy", "win", "close.shut", "support.help")
+SPECIAL = (
+    "watch.look",
+    "book.reserve",
+    "park.vehicle",
+    "light.kindle",
+    "switch_on",
+    "switch_off",
+    "play.music",
+    "order.buy",
+    "win",
+    "close.shut",
+    "support.help",
+)
 
 
 @cache

@@ -59,7 +59,7 @@ def _than(lang: str, np: NP) -> list[Token]:
 
 
 def _likeness(lang: str, np: NP) -> list[Token]:
-    """"like a dog": a comparison, not a liking."""
+    """ "like a dog": a comparison, not a liking."""
     form = {"en": "like", "de": "wie", "es": "como", "fr": "comme", "bg": "като", "el": "σαν"}[lang]
     words = at(lang, np, LIKENESS)
     if lang in ("bg", "el"):

@@ -27,7 +27,7 @@ OWNERS = ("his", "her", "their")
 
 
 class NP(NamedTuple):
-    """A noun phrase before any language: `sort` is noun, male, female, city or pronoun (key he, she, they).
+    """A noun phrase before any language: `sort` is noun, male, female, city, org or pronoun (key he, she, they).
 
     `det` is def, indef, this, some, 2 to 5, or the owner (his, her, their), which is always the clause's subject. `surname` is -1 for none.
     """
@@ -70,8 +70,8 @@ def gender(lang: str, np: NP) -> str:
         noun = lexicon.nouns()[np.key].lang[lang]
         assert isinstance(noun, Noun)
         return noun.gender
-    if np.sort == "city":
-        return "n"
+    if np.sort in ("city", "org"):
+        return "n" if np.sort == "city" else "f"
     return "f" if np.sort == "female" or np.key == "she" else "m"
 
 
@@ -330,7 +330,7 @@ _MAKERS = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "bg": _
 def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
     """A person or a city; Greek sets the article before both."""
     name = lexicon.names(np.sort)[int(np.key)][lang]
-    entity = "LOC" if np.sort == "city" else "PER"
+    entity = {"city": "LOC", "org": "ORG"}.get(np.sort, "PER")
     words: list[Token] = []
     if lang == "el":
         sort = {"male": "m", "female": "f"}.get(np.sort) or name.partition(" ")[0]
@@ -341,7 +341,10 @@ def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
     elif preposition:
         fitted = bulgarian_preposition(preposition, name) if lang == "bg" else preposition
         words = [("d'" if (lang, preposition) == ("fr", "de") and lexicon.starts_with_vowel(name) else fitted, (PREPOSITION,), "ADP", "")]
-    words.append((name, (NOUN,), "PROPN", entity))
+    first, _, rest = name.partition(" ")
+    words.append((first, (NOUN,), "PROPN", entity))
+    if rest:
+        words.append((rest, (SURNAME,), "PROPN", entity))
     if np.surname >= 0:
         words.append((lexicon.names("surname")[np.surname][lang], (SURNAME,), "PROPN", entity))
     return tuple(words)

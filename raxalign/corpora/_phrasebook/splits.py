@@ -6,25 +6,25 @@ from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar
 from zlib import crc32
 
-from raxalign.corpora._phrasebook.sentences import scrambled
 from raxalign.errors import DataError
 
 Split = Literal["train", "dev", "test"]
-Digits = Callable[[int], int]
+Draw = Callable[[int], int]
 Item = TypeVar("Item", bound=Hashable)
-# Examples of a stream are numbered below this; the digits of a scrambled number are the choices that make one.
-_RANGE = 1 << 48
+_MASK = (1 << 64) - 1
 _MISSES = 20_000
 
 
-def digits(number: int) -> Digits:
-    """A function that takes a choice among `count` from the number, time and again."""
-    state = number
+def choices(key: int) -> Draw:
+    """A function that chooses among `count`, time and again: splitmix64 (Steele et al. 2014) from a key."""
+    state = key & _MASK
 
     def draw(count: int) -> int:
         nonlocal state
-        state, digit = divmod(state, count)
-        return digit
+        state = (state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return ((mixed ^ (mixed >> 31)) >> 11) % count
 
     return draw
 
@@ -42,7 +42,7 @@ class Pool(Generic[Item]):
     families) is balanced in every prefix.
     """
 
-    def __init__(self, name: str, split: Split, seed: int, streams: int, make: Callable[[int, Digits], tuple[Item, str]]) -> None:
+    def __init__(self, name: str, split: Split, seed: int, streams: int, make: Callable[[int, Draw], tuple[Item, str]]) -> None:
         if split not in ("train", "dev", "test"):
             raise DataError("phrasebook", f"no split {split!r} of {name}", remedy="use train, dev or test")
         self._name, self._split, self._seed, self._make = name, split, seed, make
@@ -58,9 +58,10 @@ class Pool(Generic[Item]):
 
     def _next(self, stream: int) -> Item:
         for _ in range(_MISSES):
-            number = scrambled(self._cursors[stream], _RANGE, self._seed * 1009 + stream)
+            # Keys of different seeds and streams lie far apart in the generator's cycle.
+            key = (self._seed * 1009 + stream) * 0xD1342543DE82EF95 + self._cursors[stream] * 0x2545F4914F6CDD1D
             self._cursors[stream] += 1
-            item, signature = self._make(stream, digits(number))
+            item, signature = self._make(stream, choices(key))
             if part_of(signature) == self._split and item not in self._seen:
                 self._seen.add(item)
                 return item
