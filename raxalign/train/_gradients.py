@@ -9,10 +9,9 @@ import lazy_loader as lazy
 
 if TYPE_CHECKING:
     import torch
-    import torch.distributed as distributed
+    import torch.distributed
 else:
     torch = lazy.load("torch")
-    distributed = lazy.load("torch.distributed")
 
 
 def sum_over_workers(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
@@ -23,7 +22,7 @@ def sum_over_workers(parameters: Sequence[torch.nn.Parameter], loss: torch.Tenso
     flags = loss.new_tensor([float(parameter.grad is not None) for parameter in parameters])
     grads = [torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1) for p in parameters]
     flat = torch.cat([loss.detach().reshape(1).to(flags), flags, *(grad.to(flags.dtype) for grad in grads)])
-    distributed.all_reduce(flat)
+    torch.distributed.all_reduce(flat)
     used, place = flat[1 : len(parameters) + 1].tolist(), len(parameters) + 1
     for parameter, flag in zip(parameters, used, strict=True):
         part = flat[place : place + parameter.numel()].view_as(parameter)
@@ -36,11 +35,11 @@ def share_state(tensors: Iterable[torch.Tensor]) -> None:
     """Give every worker the first one's values, in place."""
     with torch.no_grad():
         for tensor in tensors:
-            distributed.broadcast(tensor, src=0)
+            torch.distributed.broadcast(tensor, src=0)
 
 
 def share_value(value: object) -> object:
     """The first worker's value (plain data), on every worker."""
     values = [value]
-    distributed.broadcast_object_list(values, src=0)
+    torch.distributed.broadcast_object_list(values, src=0)
     return values[0]

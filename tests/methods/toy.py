@@ -22,9 +22,9 @@ WORDS = {
     "alt": "old",
     "sieht": "sees",
     "malt": "paints",
-    "unbekannt": "unknown",
+    "rothaus": "redhouse",
 }
-_WHOLE = [word for pair in WORDS.items() for word in pair if word not in ("unbekannt", "unknown")]
+_WHOLE = [word for pair in WORDS.items() for word in pair if word not in ("rothaus", "redhouse")]
 
 
 def toy_encoder(folder: Path, **options: int) -> TransformerEncoder:

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from raxalign.methods._linked_rows import ranges, tokenise
+from raxalign.methods._packing import can_pack, flat_states, pack
+from tests.methods.toy import WORDS, toy_encoder
+
+
+def test_rows_hold_no_more_than_their_width_and_every_piece_once() -> None:
+    lengths = np.array([3, 7, 2, 5, 4, 9])
+    packed = pack(np.arange(100, 130), lengths, pad=0, width=9)
+    assert packed.ids_BT.shape == (4, 9)
+    assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
+    flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
+    for s, start in enumerate(packed.starts_S):
+        assert flat[start : start + lengths[s]].tolist() == list(range(100 + firsts[s], 100 + firsts[s] + lengths[s]))
+        assert packed.positions_BT.reshape(-1)[start : start + lengths[s]].tolist() == list(range(lengths[s]))
+
+
+def test_a_sentence_longer_than_the_width_has_its_row() -> None:
+    assert pack(np.arange(12), np.array([2, 10]), pad=0, width=4).ids_BT.shape == (2, 10)
+
+
+def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    encoder = toy_encoder(tmp_path)
+    assert can_pack(encoder)
+    words = list(WORDS)
+    sentences = [words[:3], words[3:9], words[1:2], words[::2]]
+    side = tokenise(encoder, pa.chunked_array([pa.array(sentences)]), 64)
+    lengths = np.diff(side.offsets)
+    for width in (0, 12, 40):
+        packed = pack(side.ids, lengths, pad=0, width=width)
+        states = flat_states(encoder, packed, (0, 1, 2))
+        for s, sentence in enumerate(sentences):
+            alone = encoder.hidden(encoder.collate(encoder.pieces([sentence], "de")))
+            for layer in range(3):
+                found = states[layer][packed.starts_S[s] : packed.starts_S[s] + lengths[s]]
+                assert torch.allclose(found, alone[layer][0], atol=1e-5)
+
+
+def test_ranges_are_the_entries_of_rows_in_their_order() -> None:
+    index, owners = ranges(np.array([0, 2, 2, 5]), np.array([2, 1, 0, 2]))
+    assert index.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+    assert owners.tolist() == [0, 0, 0, 2, 2, 3, 3, 3]
