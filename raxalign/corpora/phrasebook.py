@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from pydantic import Field
 
@@ -27,13 +28,15 @@ class Phrasebook(Corpus):
         size: int = Field(12_000, ge=1)
         seed: int = Field(0, ge=0)
 
-    params: Params
+    @property
+    def _options(self) -> Phrasebook.Params:
+        return cast(Phrasebook.Params, self.params)
 
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002 - the contract's signature
         """Nothing from outside."""
         return {}
 
-    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002 - the contract's signature
         """All pairs, with their words and gold links.
 
         Raises:
@@ -42,13 +45,14 @@ class Phrasebook(Corpus):
         for code in (lang, pivot):
             if code not in LANGS:
                 raise DataError("phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}")
-        if self.params.size > capacity():
-            raise DataError("phrasebook", f"has {capacity()} different sentences, not {self.params.size}", remedy="ask for a smaller size")
+        if self._options.size > capacity():
+            raise DataError("phrasebook", f"has {capacity()} different sentences, not {self._options.size}", remedy="ask for a smaller size")
         return self._pairs(lang, pivot)
 
     def _pairs(self, lang: str, pivot: str) -> Iterator[SentencePair]:
-        for number in range(self.params.size):
-            said = meaning(number, self.params.seed)
+        seed = self._options.seed
+        for number in range(self._options.size):
+            said = meaning(number, seed)
             source, source_senses = zip(*[token[:2] for token in tokens(lang, said)], strict=True)
             target, target_senses = zip(*[token[:2] for token in tokens(pivot, said)], strict=True)
             yield SentencePair(number, detokenized(source), detokenized(target), source, target, links(source_senses, target_senses))

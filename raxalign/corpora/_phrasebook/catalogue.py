@@ -26,7 +26,7 @@ from raxalign.corpora._phrasebook.frames import (
     things,
     unfronted,
 )
-from raxalign.corpora._phrasebook.phrases import NP
+from raxalign.corpora._phrasebook.terms import NP
 
 _PRONOUN_VERBS = ("see", "seek", "call", "invite", "support.help", "follow", "love")
 
@@ -193,7 +193,7 @@ def _motion() -> list[Frame]:
                     np
                     for k in of_class("animal", "vehicle", "thing", "furniture", "flower", "person", "tool")
                     for np in things(k)
-                    if np.det in "indef some 2 3 4 5".split()
+                    if np.det in ("indef", "some", "2", "3", "4", "5")
                 ],
                 places("place", "work", "nature", "city"),
             ),

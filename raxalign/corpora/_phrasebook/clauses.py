@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from raxalign.corpora._phrasebook import lexicon
 from raxalign.corpora._phrasebook.lexicon import Adjective, Noun, Verb
-from raxalign.corpora._phrasebook.phrases import NP, PREPOSITION, Token, bulgarian_preposition, gender, phrase
+from raxalign.corpora._phrasebook.phrases import bulgarian_preposition, gender, phrase
+from raxalign.corpora._phrasebook.terms import NP, PREPOSITION, Token
 
 # Where the offsets of a clause's members begin.
 SUBJECT, OBJECT, RECIPIENT, PLACE, VERB, NEGATION, MODAL, TIME, CONJUNCTION, PREDICATE, RELATIVE, LIKENESS, STRIDE = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from raxalign.corpora._phrasebook import lexicon
-from raxalign.corpora._phrasebook.clauses import CONJUNCTION, PLACE, RELATIVE, STRIDE, SUBJECT, VERB, Clause, at, moved, place, word
+from raxalign.corpora._phrasebook.clauses import CONJUNCTION, PLACE, STRIDE, SUBJECT, VERB, Clause, at, moved, place, word
 from raxalign.corpora._phrasebook.order import clause_words
-from raxalign.corpora._phrasebook.phrases import NP, Token, gender
+from raxalign.corpora._phrasebook.phrases import gender
+from raxalign.corpora._phrasebook.terms import NP, Token
 
 # Whole tens: an end mark or a comma is no part of another.
 STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 350, 360, 370, 290

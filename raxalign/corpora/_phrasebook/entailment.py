@@ -15,9 +15,9 @@ from raxalign.corpora._phrasebook import lexicon
 from raxalign.corpora._phrasebook.clauses import Clause
 from raxalign.corpora._phrasebook.compose import Meaning, tokens
 from raxalign.corpora._phrasebook.frames import fitting, named, of_class, simple_people, states
-from raxalign.corpora._phrasebook.phrases import NP
 from raxalign.corpora._phrasebook.sentences import realization
 from raxalign.corpora._phrasebook.splits import Draw, Pool, Split
+from raxalign.corpora._phrasebook.terms import NP
 
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = ("entailment", "neutral", "contradiction")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from raxalign.corpora._phrasebook import lexicon
 from raxalign.corpora._phrasebook.clauses import Clause, times
 from raxalign.corpora._phrasebook.compose import Meaning
-from raxalign.corpora._phrasebook.phrases import NP
+from raxalign.corpora._phrasebook.terms import NP
 
 OWNABLE = ("car", "bicycle", "book", "key", "suitcase", "coat", "hat", "shirt", "watch.clock", "picture", "phone", "dog", "horse", "knife")
 

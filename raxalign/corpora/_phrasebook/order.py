@@ -18,7 +18,8 @@ from raxalign.corpora._phrasebook.clauses import (
     word,
 )
 from raxalign.corpora._phrasebook.lexicon import Adjective, Verb
-from raxalign.corpora._phrasebook.phrases import ARTICLE, NP, PREPOSITION, Token, gender
+from raxalign.corpora._phrasebook.phrases import gender
+from raxalign.corpora._phrasebook.terms import ARTICLE, NP, PREPOSITION, Token
 
 _CLITICS = {
     "es": {"he": "lo", "she": "la"},
@@ -59,7 +60,7 @@ def _than(lang: str, np: NP) -> list[Token]:
 
 
 def _likeness(lang: str, np: NP) -> list[Token]:
-    """ "like a dog": a comparison, not a liking."""
+    """A comparison ("like a dog"), not a liking."""
     form = {"en": "like", "de": "wie", "es": "como", "fr": "comme", "bg": "като", "el": "σαν"}[lang]
     words = at(lang, np, LIKENESS)
     if lang in ("bg", "el"):

@@ -1,53 +1,13 @@
-"""Noun phrases in six languages: agreement, case, order and the words' links.
-
-A word is a tuple (form, offsets, part of speech, entity). Offsets name what the word expresses inside its phrase; two words of two languages
-are linked when they share one. A part (an offset that is no multiple of ten) falls back on its whole (the ten) where the other language has no such part:
-the article "the" on the Bulgarian noun that carries it as a suffix.
-"""
+"""Noun phrases in five languages (Greek has its own file): agreement, case, order and the words' links."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
-from typing import NamedTuple
 
 from raxalign.corpora._phrasebook import lexicon
+from raxalign.corpora._phrasebook.greek import greek_article, greek_nu, greek_phrase, greek_prepositional
 from raxalign.corpora._phrasebook.lexicon import Adjective, Noun
-
-NOUN, ARTICLE, PREPOSITION, ADJECTIVE, QUANTITY, OWNER, SURNAME = 0, 1, 5, 10, 20, 30, 40
-Token = tuple[str, tuple[int, ...], str, str]
-COUNTS = {
-    "en": {"2": "two", "3": "three", "4": "four", "5": "five"},
-    "de": {"2": "zwei", "3": "drei", "4": "vier", "5": "fünf"},
-    "es": {"2": "dos", "3": "tres", "4": "cuatro", "5": "cinco"},
-    "fr": {"2": "deux", "3": "trois", "4": "quatre", "5": "cinq"},
-    "bg": {"2": "две", "3": "три", "4": "четири", "5": "пет"},
-}
-OWNERS = ("his", "her", "their")
-
-
-class NP(NamedTuple):
-    """A noun phrase before any language: `sort` is noun, male, female, city, org or pronoun (key he, she, they).
-
-    `det` is def, indef, this, some, 2 to 5, or the owner (his, her, their), which is always the clause's subject. `surname` is -1 for none.
-    """
-
-    sort: str
-    key: str
-    det: str = "def"
-    plural: bool = False
-    adjective: str = ""
-    surname: int = -1
-
-    @property
-    def is_plural(self) -> bool:
-        """Whether verbs agree in the plural."""
-        return self.plural or self.key == "they"
-
-    @property
-    def is_animate(self) -> bool:
-        """Whether Spanish marks it as an object with "a"."""
-        return self.sort in ("male", "female") or (self.sort == "noun" and bool(lexicon.nouns()[self.key].classes & {"person", "kin"}))
+from raxalign.corpora._phrasebook.terms import ADJECTIVE, ARTICLE, COUNTS, NOUN, NP, OWNER, OWNERS, PREPOSITION, QUANTITY, SURNAME, Token, determined
 
 
 @cache
@@ -82,21 +42,12 @@ _PRONOUNS = {
 }
 
 
-def _determined(np: NP) -> tuple[tuple[int, ...], str]:
-    """What a determiner before the noun expresses, and its part of speech."""
-    if np.det in ("def", "indef"):
-        return (ARTICLE,), "DET"
-    if np.det in OWNERS:
-        return (OWNER,), "DET"
-    return (QUANTITY,), "NUM" if np.det.isdigit() else "DET"
-
-
 def _english(np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str) -> tuple[Token, ...]:
     head = noun.plural if np.plural else noun.nominative
     inner: list[Token] = [(adjective.forms[0], (ADJECTIVE,), "ADJ", "")] if adjective else []
     inner.append((head, (NOUN,), "NOUN", ""))
     det = {"def": "the", "indef": "an" if inner[0][0][0] in "aeiou" else "a", "this": "these" if np.plural else "this", "some": "some"}.get(np.det)
-    offsets, tag = _determined(np)
+    offsets, tag = determined(np)
     before: list[Token] = [(preposition, (PREPOSITION,), "ADP", "")] if preposition else []
     return (*before, (det or COUNTS["en"].get(np.det, np.det), offsets, tag, ""), *inner)
 
@@ -134,7 +85,7 @@ def _german_ending(np: NP, case: str, column: int) -> str:
 def _german(np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str) -> tuple[Token, ...]:
     column = 3 if np.plural else "mfn".index(noun.gender)
     head = (noun.plural_oblique if case == "dat" else noun.plural) if np.plural else (noun.nominative if case == "nom" else noun.oblique)
-    offsets, tag = _determined(np)
+    offsets, tag = determined(np)
     det: Token = (_german_determiner(np, case, column), offsets, tag, "")
     words: list[Token] = [det]
     if preposition:
@@ -154,7 +105,7 @@ def _spanish(np: NP, noun: Noun, adjective: Adjective | None, _case: str, prepos
         "some": ("", "", "algunos", "algunas"),
     }
     det = tables[np.det][index] if np.det in tables else "su" if np.det in OWNERS else COUNTS["es"][np.det]
-    offsets, tag = _determined(np)
+    offsets, tag = determined(np)
     words: list[Token] = [(det, offsets, tag, "")]
     if preposition and det == "el" and preposition in ("a", "de"):
         words = [("al" if preposition == "a" else "del", (PREPOSITION, ARTICLE), "ADP", "")]
@@ -191,7 +142,7 @@ def _french(np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposi
         inner.insert(0 if adjective.before else 1, (form, (ADJECTIVE,), "ADJ", ""))
     elided = head_elides if inner[0] is head else lexicon.starts_with_vowel(inner[0][0])
     det = _french_determiner(np, feminine, elided)
-    offsets, tag = _determined(np)
+    offsets, tag = determined(np)
     words: list[Token] = [(det, offsets, tag, "")]
     contracted = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}.get((preposition, det))
     if contracted:
@@ -253,78 +204,7 @@ def _bulgarian_count(np: NP, noun: Noun) -> str:
     return "два" if np.det == "2" and noun.gender == "m" else COUNTS["bg"][np.det]
 
 
-_NU = ("α", "ε", "η", "ι", "ο", "υ", "ω", "ά", "έ", "ή", "ί", "ό", "ύ", "ώ", "κ", "π", "τ", "ξ", "ψ", "μπ", "ντ", "γκ", "τσ", "τζ")
-_NUCLEI = re.compile("[αεου][ιί]|[αεηο][υύ]|[αάεέηήιίϊΐοόυύϋΰωώ]")
-
-
-def greek_nu(article: str, following: str) -> str:
-    """The feminine accusative article keeps its nu before vowels and stops only: την πόρτα, τη Μαρία."""
-    return article if not article.endswith("ην") or following.lower().startswith(_NU) else article[:-1]
-
-
-def _enclisis(word: str) -> str:
-    """A word stressed on the third syllable from the end takes a second accent before a clitic: το αυτοκίνητό του."""
-    nuclei = [match.group() for match in _NUCLEI.finditer(word)]
-    if len(nuclei) < 3 or not set(nuclei[-3]) & set("άέήίόύώ"):
-        return word
-    last = max(index for index, letter in enumerate(word) if letter in "αεηιουω")
-    return word[:last] + "άέήίόύώ"["αεηιουω".index(word[last])] + word[last + 1 :]
-
-
-def greek_article(noun_gender: str, plural: bool, case: str) -> str:
-    """The definite article in the nominative or accusative."""
-    if plural:
-        return {"m": ("οι", "τους"), "f": ("οι", "τις"), "n": ("τα", "τα")}[noun_gender][case != "nom"]
-    return {"m": ("ο", "τον"), "f": ("η", "την"), "n": ("το", "το")}[noun_gender][case != "nom"]
-
-
-def _greek_quantity(np: NP, noun_gender: str, case: str) -> str:
-    accusative = case != "nom"
-    if np.det == "indef":
-        return {"m": ("ένας", "έναν"), "f": ("μια", "μια"), "n": ("ένα", "ένα")}[noun_gender][accusative]
-    if np.det == "this":
-        singular = {"m": ("αυτός", "αυτόν"), "f": ("αυτή", "αυτή"), "n": ("αυτό", "αυτό")}
-        plural = {"m": ("αυτοί", "αυτούς"), "f": ("αυτές", "αυτές"), "n": ("αυτά", "αυτά")}
-        return (plural if np.plural else singular)[noun_gender][accusative]
-    if np.det == "some":
-        return {"m": ("μερικοί", "μερικούς"), "f": ("μερικές", "μερικές"), "n": ("μερικά", "μερικά")}[noun_gender][accusative]
-    neuter = noun_gender == "n"
-    return {"2": "δύο", "3": "τρία" if neuter else "τρεις", "4": "τέσσερα" if neuter else "τέσσερις", "5": "πέντε"}[np.det]
-
-
-def _greek(np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str) -> tuple[Token, ...]:
-    if np.plural:
-        head = noun.plural if case == "nom" else noun.plural_oblique
-    else:
-        head = noun.nominative if case == "nom" else noun.oblique
-    if np.det in OWNERS:
-        head = _enclisis(head)
-    inner: list[Token] = [(head, (NOUN,), "NOUN", "")]
-    if adjective:
-        index = {"m": 1 if case != "nom" else 0, "f": 2, "n": 3}[noun.gender] + (4 if np.plural else 0)
-        inner.insert(0, (adjective.forms[index], (ADJECTIVE,), "ADJ", ""))
-    words: list[Token] = []
-    offsets, tag = _determined(np)
-    if np.det not in ("def", *OWNERS):
-        words.append((_greek_quantity(np, noun.gender, case), offsets, tag, ""))
-    if np.det in ("def", "this", *OWNERS):
-        part = {"def": ARTICLE, "this": QUANTITY + 1}.get(np.det, OWNER + 1)
-        words.append((greek_nu(greek_article(noun.gender, np.plural, case), inner[0][0]), (part,), "DET", ""))
-    words = _greek_prepositional(words, preposition)
-    owner: list[Token] = [({"his": "του", "her": "της", "their": "τους"}[np.det], (OWNER,), "PRON", "")] if np.det in OWNERS else []
-    return (*words, *inner, *owner)
-
-
-def _greek_prepositional(words: list[Token], preposition: str) -> list[Token]:
-    if not preposition:
-        return words
-    if preposition == "σε" and words[0][0][0] == "τ" and words[0][2] == "DET" and words[0][0] not in COUNTS:
-        article = words[0]
-        return [("σ" + article[0], (PREPOSITION, *article[1]), "ADP", ""), *words[1:]]
-    return [(preposition, (PREPOSITION,), "ADP", ""), *words]
-
-
-_MAKERS = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "bg": _bulgarian, "el": _greek}
+_MAKERS = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "bg": _bulgarian, "el": greek_phrase}
 
 
 def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
@@ -337,7 +217,7 @@ def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
         name = name.partition(" ")[2] or name
         name = name[:-1] if sort == "m" and case != "nom" else name
         article = greek_nu(greek_article("f" if sort == "pl" else sort, sort == "pl", case), name)
-        words = _greek_prepositional([(article, (ARTICLE,), "DET", "")], preposition)
+        words = greek_prepositional([(article, (ARTICLE,), "DET", "")], preposition)
     elif preposition:
         fitted = bulgarian_preposition(preposition, name) if lang == "bg" else preposition
         words = [("d'" if (lang, preposition) == ("fr", "de") and lexicon.starts_with_vowel(name) else fitted, (PREPOSITION,), "ADP", "")]

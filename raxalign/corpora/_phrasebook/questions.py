@@ -8,9 +8,9 @@ from functools import cache
 from raxalign.corpora._phrasebook.clauses import OBJECT, PLACE, RECIPIENT, SUBJECT, Clause
 from raxalign.corpora._phrasebook.compose import Meaning, tokens
 from raxalign.corpora._phrasebook.frames import actions, named, of_class, places
-from raxalign.corpora._phrasebook.phrases import NP, Token
 from raxalign.corpora._phrasebook.sentences import detokenized
 from raxalign.corpora._phrasebook.splits import Draw, Pool, Split
+from raxalign.corpora._phrasebook.terms import NP, Token
 
 KINDS = ("who", "where", "what")
 _DEEDS = ("buy", "sell", "find", "lose", "see", "seek", "forget")

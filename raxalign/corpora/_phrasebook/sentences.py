@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 
 from raxalign.corpora._phrasebook.catalogue import frames
 from raxalign.corpora._phrasebook.compose import Meaning, tokens
-from raxalign.corpora._phrasebook.phrases import Token
+from raxalign.corpora._phrasebook.terms import Token
 from raxalign.errors import RaxalignError
 
 _MASK = (1 << 64) - 1
@@ -85,10 +85,12 @@ def realization(words: list[Token]) -> Realization:
     """The parallel tuples of a sentence's tokens."""
     forms, senses, tags, marks = zip(*words, strict=True)
     entities = []
-    previous = ""
-    for mark in marks:
-        entities.append(("I-" if mark == previous else "B-") + mark if mark else "O")
-        previous = mark
+    previous = ("", 0)
+    for mark, expressed in zip(marks, senses, strict=True):
+        # Two names side by side, as subject and object in German, are two entities.
+        here = (mark, expressed[0] // 50)
+        entities.append(("I-" if here == previous else "B-") + mark if mark else "O")
+        previous = here
     return Realization(forms, senses, tags, tuple(entities))
 
 
@@ -97,11 +99,11 @@ def links(source: tuple[tuple[int, ...], ...], target: tuple[tuple[int, ...], ..
     of_source, of_target = _places(source), _places(target)
     found = set()
     for sense, places in of_source.items():
-        for other in of_target.get(sense) or of_target.get(sense - sense % 10, ()):
+        for other in of_target.get(sense) or of_target.get(sense - sense % 10, []):
             found.update([(place, other) for place in places])
     for sense, places in of_target.items():
         if sense not in of_source:
-            for other in of_source.get(sense - sense % 10, ()):
+            for other in of_source.get(sense - sense % 10, []):
                 found.update([(other, place) for place in places])
     return tuple(sorted(found))
 

@@ -12,7 +12,7 @@ Split = Literal["train", "dev", "test"]
 Draw = Callable[[int], int]
 Item = TypeVar("Item", bound=Hashable)
 _MASK = (1 << 64) - 1
-_MISSES = 20_000
+_MISSES = 4_000
 
 
 def choices(key: int) -> Draw:
@@ -39,24 +39,33 @@ class Pool(Generic[Item]):
     """The examples of one split and seed in their order, made when asked for.
 
     `make(stream, draw)` gives an example and the signature that decides its split. Streams take turns, so that what they stand for (labels,
-    families) is balanced in every prefix.
+    families) is balanced in every prefix; where they need not be `even`, a stream that has no more is passed over.
     """
 
-    def __init__(self, name: str, split: Split, seed: int, streams: int, make: Callable[[int, Draw], tuple[Item, str]]) -> None:
+    def __init__(self, name: str, split: Split, seed: int, streams: int, make: Callable[[int, Draw], tuple[Item, str]], even: bool = True) -> None:
         if split not in ("train", "dev", "test"):
             raise DataError("phrasebook", f"no split {split!r} of {name}", remedy="use train, dev or test")
         self._name, self._split, self._seed, self._make = name, split, seed, make
+        self._even = even
         self._cursors = [0] * streams
+        self._turns = list(range(streams))
         self._seen: set[Item] = set()
         self._items: list[Item] = []
 
     def first(self, n: int) -> list[Item]:
         """The first n examples; raises `DataError` where there are not so many different ones."""
         while len(self._items) < n:
-            self._items.append(self._next(len(self._items) % len(self._cursors)))
+            stream = self._turns.pop(0) if self._turns else None
+            item = self._next(stream) if stream is not None else None
+            if stream is not None and item is not None:
+                self._turns.append(stream)
+                self._items.append(item)
+            elif self._even or stream is None:
+                known = f"has no more than {len(self._items)} different {self._split} examples of {self._name}"
+                raise DataError("phrasebook", known, remedy="ask for fewer")
         return self._items[:n]
 
-    def _next(self, stream: int) -> Item:
+    def _next(self, stream: int) -> Item | None:
         for _ in range(_MISSES):
             # Keys of different seeds and streams lie far apart in the generator's cycle.
             key = (self._seed * 1009 + stream) * 0xD1342543DE82EF95 + self._cursors[stream] * 0x2545F4914F6CDD1D
@@ -65,4 +74,4 @@ class Pool(Generic[Item]):
             if part_of(signature) == self._split and item not in self._seen:
                 self._seen.add(item)
                 return item
-        raise DataError("phrasebook", f"has no more than {len(self._items)} different {self._split} examples of {self._name}", remedy="ask for fewer")
+        return None

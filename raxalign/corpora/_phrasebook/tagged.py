@@ -10,9 +10,10 @@ from raxalign.corpora._phrasebook import lexicon
 from raxalign.corpora._phrasebook.clauses import Clause, times
 from raxalign.corpora._phrasebook.compose import Meaning, tokens
 from raxalign.corpora._phrasebook.frames import actions, moments, named, of_class, places
-from raxalign.corpora._phrasebook.phrases import NP, phrase
+from raxalign.corpora._phrasebook.phrases import phrase
 from raxalign.corpora._phrasebook.sentences import realization
 from raxalign.corpora._phrasebook.splits import Draw, Pool, Split
+from raxalign.corpora._phrasebook.terms import NP
 
 SLOTS = ("artist", "city", "cuisine", "date", "genre", "goal", "hour", "origin", "people", "person")
 ENTITIES = ("LOC", "ORG", "PER")
@@ -79,7 +80,7 @@ def _make_request(stream: int, draw: Draw) -> tuple[Request, str]:
 
 @cache
 def _request_pool(split: Split, seed: int) -> Pool[Request]:
-    return Pool("slots", split, seed, len(_requests()), _make_request)
+    return Pool("slots", split, seed, len(_requests()), _make_request, even=False)
 
 
 def slots(n: int, lang: str, split: Split, seed: int = 0) -> list[Tagged]:
