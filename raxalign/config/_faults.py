@@ -12,7 +12,7 @@ from raxalign.errors import Fault
 if TYPE_CHECKING:
     from raxalign.config._yaml import Node
 
-_NEAR = 0.55
+_NEAR = 0.62
 _MANY = 24
 
 

@@ -208,7 +208,7 @@ def _expected(detail: Any) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
-        return f"{words} {context[name]}"
+        return f"{words} {context[name]:g}"
     if kind in {"value_error", "assertion_error"}:
         return str(detail["msg"]).split(", ", 1)[-1]
     return _EXPECTED.get(kind) or str(detail["msg"]).lower()

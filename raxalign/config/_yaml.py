@@ -6,6 +6,7 @@ so that `no` is Norwegian and stays it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from raxalign.errors import Fault, GridError
 
 _TAG = "tag:yaml.org,2002:"
 _DEEPEST = 50
-_MOST_NODES = 200_000
+_MOST_NODES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ def read(path: Path, faults: Faults) -> tuple[Node, str]:
     """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or no mapping. Duplicate keys are faults."""
     text = _read_text(path)
     yaml = YAML(typ="rt", pure=True)
-    yaml.version = (1, 2)
+    directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
+    if directive is not None:  # under 1.1 `no` would be false
+        raise GridError(path, [Fault(1, "YAML", f"YAML {directive[1]} is asked for", "grid files are YAML 1.2; leave the directive out")])
     try:
         composed = yaml.compose(text)
         if composed is None:
@@ -82,8 +85,10 @@ def read(path: Path, faults: Faults) -> tuple[Node, str]:
         root = _Builder(faults).build(composed, 1, "", 0)
     except MarkedYAMLError as error:
         raise GridError(path, [_syntax_fault(error, text)]) from error
-    except (YAMLError, RecursionError, ValueError) as error:
-        raise GridError(path, [Fault(_line_of(error, text), "YAML", _first_line(error) or "nested too deeply")]) from error
+    except RecursionError as error:
+        raise GridError(path, [Fault(None, "YAML", "nested too deeply")]) from error
+    except (YAMLError, ValueError) as error:
+        raise GridError(path, [Fault(_line_of(error, text), "YAML", str(error).strip().split("\n", 1)[0])]) from error
     if not isinstance(root.value, dict):
         remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
         raise GridError(path, [*faults.found, Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)])
@@ -110,17 +115,16 @@ def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
         problem = "a second document begins; a grid file holds one"
     line = min(mark.line + 1, text.count("\n") + 1) if mark is not None else None
     context = f"{error.context.strip()}: " if error.context and error.context_mark and not isinstance(error, ComposerError) else ""
-    return Fault(line, "YAML", context + problem, "check indentation, brackets and quotes")
+    written = text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
+    holds_template = "{lang}" in written or "{pivot}" in written
+    remedy = "put texts that hold {lang} or {pivot} in quotes" if holds_template else "check indentation, brackets and quotes"
+    return Fault(line, "YAML", context + problem, remedy)
 
 
 def _line_of(error: Exception, text: str) -> int | None:
     """The line of an error that knows only the position of a character (control characters)."""
     position = getattr(error, "position", None)
     return text.count("\n", 0, position) + 1 if isinstance(position, int) else None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]
 
 
 @dataclass

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.run import RunConfig, effective
+from raxalign.errors import RaxalignError
+
+HERE = Path.cwd()
+
+
+def test_flags_come_before_the_environment_and_that_before_the_file() -> None:
+    run = RunConfig(storage="/file", workers=2, address="file:1")
+    environ = {"RAXALIGN_STORAGE": "/environment"}
+    assert effective(run, storage="/flag", workers=3, address="flag:1", environ=environ).storage == "/flag"
+    assert effective(run, environ=environ).storage == "/environment"
+    assert effective(run, environ={}).storage == "/file"
+    overridden = effective(run, workers=3, address="flag:1", environ={})
+    assert (overridden.workers, overridden.address) == (3, "flag:1")
+    assert (effective(run).workers, effective(run).address) == (2, "file:1")
+
+
+def test_the_default_storage_is_in_the_working_directory() -> None:
+    assert effective(RunConfig(), environ={}).storage == str(HERE / ".raxalign")
+
+
+def test_relative_storages_of_flag_and_environment_are_in_the_working_directory() -> None:
+    assert effective(RunConfig(), storage="a/../b/").storage == str(HERE / "b")
+    assert effective(RunConfig(), environ={"RAXALIGN_STORAGE": "c"}).storage == str(HERE / "c")
+
+
+def test_urls_are_kept_and_file_urls_are_paths() -> None:
+    assert effective(RunConfig(), storage="s3://bucket/raxalign/").storage == "s3://bucket/raxalign"
+    assert effective(RunConfig(), storage="file:///data/store").storage == "/data/store"
+
+
+def test_the_home_folder_is_expanded() -> None:
+    assert effective(RunConfig(), storage="~/store").storage == str(Path.home() / "store")
+
+
+def test_the_tracking_server_of_the_environment_comes_first() -> None:
+    run = RunConfig(tracking_uri="http://file:5000")
+    assert effective(run, environ={"MLFLOW_TRACKING_URI": "http://environment:5000"}).tracking_uri == "http://environment:5000"
+    assert effective(run, environ={"MLFLOW_TRACKING_URI": ""}).tracking_uri == "http://file:5000"
+
+
+def test_no_workers_are_refused() -> None:
+    with pytest.raises(RaxalignError, match="--workers 0"):
+        effective(RunConfig(), workers=0)
