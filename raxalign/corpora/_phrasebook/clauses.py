@@ -197,6 +197,8 @@ def _english(clause: Clause, verb: Verb, plural: bool) -> Group:
             return Group(
                 negation, [word("want", MODAL, "VERB") if no else modal("en", "want", plural)], [word("to", MODAL + 2, "PART"), base, *particle]
             )
+        if no and clause.tense == "can":
+            return Group([], [("cannot", (MODAL, NEGATION), "AUX", "")], [base, *particle])
         return Group([], [modal("en", clause.tense, plural)], [*no, base, *particle])
     if no:
         auxiliary = "did" if clause.tense == "past" else "do" if plural else "does"
