@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
-Int = TypeVar("Int", np.int64, np.int32)
-
 _BLOCK_CELLS = 1 << 17
 _CHUNK_CELLS = 1 << 22
 _MAPPED_CELLS = 1 << 26
@@ -60,19 +57,6 @@ class Cells:
     src_of: npt.NDArray[np.int32]
     tgt_of: npt.NDArray[np.int32]
 
-    def chunks(self) -> Iterator[list[Block]]:
-        """Runs of neighbouring blocks with some millions of cells together."""
-        chunk: list[Block] = []
-        size = 0
-        for block in self.blocks:
-            if chunk and size + block.n_cells > _CHUNK_CELLS:
-                yield chunk
-                chunk, size = [], 0
-            chunk.append(block)
-            size += block.n_cells
-        if chunk:
-            yield chunk
-
 
 def positions(side: Side, rows: Ints, length: int) -> Ints:
     """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n, length)."""
@@ -80,30 +64,53 @@ def positions(side: Side, rows: Ints, length: int) -> Ints:
 
 
 def make_cells(src: Side, tgt: Side, work: Path) -> Cells:
-    """Numbers the word-type pairs that stand together in a sentence pair, in order of first occurrence.
+    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of cells at a time.
 
     The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
     """
     blocks = _blocks(src.lengths, tgt.lengths)
     n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
-    codes = _array(n_cells, np.int64, work / "codes")
-    types = _array(n_cells, np.int32, work / "types")
-    for block in blocks:
-        s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
-        t = tgt.words[positions(tgt, block.rows, block.T)]
-        codes[block.cell : block.cell + block.n_cells] = (s[:, :, None] * tgt.size + t[:, None, :]).ravel()
-    chunks = [pa.array(codes[start : start + _CHUNK_CELLS]) for start in range(0, n_cells, _CHUNK_CELLS)]
-    encoded = pa.chunked_array(chunks, pa.int64()).dictionary_encode().unify_dictionaries()
-    for i, chunk in enumerate(encoded.chunks):
-        types[i * _CHUNK_CELLS : (i + 1) * _CHUNK_CELLS] = chunk.indices.to_numpy(zero_copy_only=False)
-    pairs = encoded.chunk(0).dictionary.to_numpy() if encoded.num_chunks else np.zeros(0, np.int64)
+    types = np.empty(n_cells, np.int32) if n_cells <= _MAPPED_CELLS else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+    found = []
+    for chunk in _chunks(blocks):
+        codes, numbers = np.unique(np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True)
+        types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
+        found.append(codes)
+    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    for chunk, codes in zip(_chunks(blocks), found, strict=True):
+        part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
+        types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
     return Cells(blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32))
 
 
-def _array(n: int, kind: type[Int], path: Path) -> npt.NDArray[Int]:
-    if n <= _MAPPED_CELLS:
-        return np.empty(n, kind)
-    return np.memmap(path, kind, "w+", shape=(n,))
+def _codes(block: Block, src: Side, tgt: Side) -> Ints:
+    """The pair of word types of each cell as one integer."""
+    s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
+    t = tgt.words[positions(tgt, block.rows, block.T)]
+    codes: Ints = (s[:, :, None] * tgt.size + t[:, None, :]).ravel()
+    return codes
+
+
+def _chunks(blocks: list[Block]) -> Iterator[list[Block]]:
+    """Runs of neighbouring blocks with some millions of cells together."""
+    chunk: list[Block] = []
+    size = 0
+    for block in blocks:
+        if chunk and size + block.n_cells > _CHUNK_CELLS:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(block)
+        size += block.n_cells
+    if chunk:
+        yield chunk
+
+
+def _count(counts: Floats, numbers: npt.NDArray[np.int32], weights: Floats) -> None:
+    """Adds each weight to the count of its number. `bincount` is the faster, but makes another array as long as `counts`."""
+    if len(counts) > len(numbers):
+        np.add.at(counts, numbers, weights)
+    else:
+        counts += np.bincount(numbers, weights, len(counts))
 
 
 def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
@@ -159,7 +166,7 @@ class Direction:
         """One pass: expected counts, then the lexicon and, but for the first pass, the tension that they suggest."""
         counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)
         feature = 0.0
-        for chunk in self.cells.chunks():
+        for chunk in _chunks(self.cells.blocks):
             start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
             posterior = np.empty(stop - start)
             null_words, null_weights = [], []
@@ -169,8 +176,8 @@ class Direction:
                 feature += float((p.sum(axis=0) * _closeness(block.S, block.T)).sum())
                 null_words.append(words.ravel())
                 null_weights.append(null.ravel())
-            counts += np.bincount(self.cells.types[start:stop], posterior, len(counts))
-            null_counts += np.bincount(np.concatenate(null_words), np.concatenate(null_weights), len(null_counts))
+            _count(counts, self.cells.types[start:stop], posterior)
+            _count(null_counts, np.concatenate(null_words), np.concatenate(null_weights))
         if optimize_tension:
             self._optimize_tension(feature)
         self._maximize(counts, null_counts)
