@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, final
 
-import lazy_loader as lazy
 from pydantic import Field, model_validator
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
@@ -13,33 +12,15 @@ from raxalign.encoders.base import Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._anchors import collect_anchors
 from raxalign.methods._pairs import Moments, linked_vectors, sentences_of
+from raxalign.methods._procrustes import nearest_rotation, procrustes
 from raxalign.methods.base import Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
-    import torch
-
     from raxalign.encoders._aligned import AlignedEncoder, Transform
     from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
-else:
-    torch = lazy.load("torch")
 
-
-def procrustes(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The orthogonal W (H, H) for which ``source @ W`` is nearest to `target` (rows, (N, H) each), in the dtype of `source`.
-
-    Schönemann (1966): W = U V^T of the singular value decomposition U S V^T of source^T target, computed in float64.
-    """
-    if source.shape != target.shape or source.ndim != 2:
-        raise ValueError(f"two matrices of one shape are wanted, not {tuple(source.shape)} and {tuple(target.shape)}")
-    return nearest_rotation(source.double().T @ target.double()).to(source.dtype)
-
-
-def nearest_rotation(cross_HH: torch.Tensor) -> torch.Tensor:
-    """The orthogonal W that maximises the trace of W^T cross, where cross is source^T target in float64."""
-    left_HH, _, right_HH = torch.linalg.svd(cross_HH)
-    rotation_HH: torch.Tensor = left_HH @ right_HH
-    return rotation_HH
+__all__ = ["Rotation", "procrustes"]
 
 
 @final
@@ -122,6 +103,8 @@ class Rotation(Method):
 
     def _add_dictionary(self, moments: Moments, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> dict[str, int]:
         """Adds the anchors of the entries whose words both occur."""
+        import torch
+
         from raxalign.corpora._dictionary import read_dictionary
 
         entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(inputs.files["dictionary"][lang])))

@@ -7,38 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from raxalign.errors import RaxalignError
 from raxalign.train.loop import Fitted, TrainingDiverged, TrainSettings, fit
-from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
+from tests.train.problems import Regression, weights
 
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=3, warmup=0.1)
-
-
-class Regression(Objective):
-    """Mean squared error of a small network with dropout on a fixed problem; `limit` is the micro-batch that fits into memory."""
-
-    def __init__(self, n: int = 22, dropout: float = 0.0, limit: int | None = None) -> None:
-        generator = torch.Generator().manual_seed(3)
-        self.x, self.y = torch.randn(n, 5, generator=generator), torch.randn(n, 1, generator=generator)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(11)
-            self.module = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
-        self.limit, self.seen, self.micros = limit, [], []
-
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        if self.limit is not None and len(positions) > self.limit:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
-        rows = torch.from_numpy(step.rows[positions])
-        self.seen.append((step.number, rows.tolist()))
-        self.micros.append(len(positions))
-        return (self.module(self.x[rows]) - self.y[rows]).pow(2).sum() / len(step.rows)
-
-
-def weights(objective: Objective) -> torch.Tensor:
-    return torch.cat([p.detach().flatten() for p in objective.module.parameters()])
 
 
 def trained(settings: TrainSettings = SETTINGS, runtime: Runtime | None = None, **options: float) -> tuple[Regression, Fitted]:

@@ -1,0 +1,58 @@
+"""Several workers, really started: slow, since each imports torch anew."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.runtime import Runtime
+from tests.train.problems import Regression, weights
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=3, weight_decay=0.1, clip=1.0)
+
+
+def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regression, list[float]]:
+    objective = Regression(n=21)  # the last batch of an epoch has one row: the second worker has none
+    return objective, fit(objective, 21, settings, runtime, select=lambda epoch: -abs(epoch - 2.0)).losses
+
+
+def work(rank: int, folder: str) -> None:
+    """One of two workers: trains to step 7 and stops, trains again from the checkpoint, which only the first one can see."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
+    runtime = Runtime(rank=rank, world_size=2, checkpoints=Path(folder) / f"checkpoints-{rank}", checkpoint_every=4)
+
+    class Stopped(Exception):
+        pass
+
+    class Stopping(Regression):
+        def end(self, step: object) -> None:
+            if step.number == 7:  # type: ignore[attr-defined]
+                raise Stopped
+
+    with pytest.raises(Stopped):
+        fit(Stopping(n=21), 21, SETTINGS, runtime, select=lambda epoch: -abs(epoch - 2.0))
+    objective, losses = train(runtime)
+    torch.distributed.destroy_process_group()
+    result = {"losses": losses, "weights": weights(objective).tolist(), "began": objective.seen[0][0]}
+    (Path(folder) / f"{rank}.json").write_text(json.dumps(result))
+
+
+def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    one, losses = train(Runtime())
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert found["began"] == 4 + rank  # step 4 has a single row, the first one's
+        assert found["losses"] == pytest.approx(losses, rel=1e-5)
+        assert found["weights"] == pytest.approx(weights(one).tolist(), abs=1e-5)
+    assert not list(tmp_path.glob("checkpoints-1/*"))
+    kept, _ = train(Runtime(), replace(SETTINGS, steps=10))
+    assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
