@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -56,6 +55,6 @@ class NliData:
         from raxalign.corpora._phrasebook import entailment
 
         n: int = getattr(self.params.phrasebook, split)
-        examples: Iterable[tuple[str, str, str]] = entailment(n, lang, split, _PHRASEBOOK_SEED)
-        rows = [Row(premise, hypothesis, LABELS.index(label), None, i) for i, (premise, hypothesis, label) in enumerate(examples, 1)]
+        examples = entailment(n, lang, split, _PHRASEBOOK_SEED)
+        rows = [Row(" ".join(e.premise), " ".join(e.hypothesis), LABELS.index(e.label), None, i) for i, e in enumerate(examples, 1)]
         return Rows(f"phrasebook/{lang}:{split}", rows)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.corpora._lines import read_lines
-from raxalign.errors import DataError
+from raxalign.errors import DataError, TransientError
 
 LABELS = ("entailment", "neutral", "contradiction")
 """Their numbers are those of the hub's data sets."""
@@ -162,6 +162,8 @@ def read_hub(name: str, lang: str, split: str, revision: str | None, cache: Path
     where = f"{name}/{lang}:{hub_split}"
     try:
         table = datasets.load_dataset(name, lang, split=hub_split, revision=revision, cache_dir=str(cache / "hub") if cache else None)
+    except ConnectionError as error:
+        raise TransientError(f"{where}: the hub does not answer ({error})") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise DataError(where, f"cannot be loaded ({error})", remedy="Check the network and the name, or give local files") from error
     columns = (table["premise"], table["hypothesis"], table["label"])

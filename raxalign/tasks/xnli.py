@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
@@ -16,6 +17,8 @@ from raxalign.tasks.base import Outcome, Task, TaskInputs
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class DataFiles(BaseParams):
@@ -55,7 +58,7 @@ class Xnli(Task):
         setting: Literal["zero-shot"] = "zero-shot"
         data: Literal["hub", "phrasebook"] | DataFiles = "hub"
         dataset: str = "facebook/xnli"
-        revision: str | None = None
+        revision: str = "main"
         phrasebook: PhrasebookSizes = PhrasebookSizes()
         selection: Selection = "pivot-dev"
         readout: Literal["keep"] = "keep"
@@ -88,11 +91,19 @@ class Xnli(Task):
         if isinstance(data, DataFiles):
             paths = {"train": data.train if lang == pivot else None, "dev": data.dev, "test": data.test}
             return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
-        return {"hub": RemoteData(f"hub:{self.params.dataset}/{lang}", self.params.revision)} if data == "hub" else {}
+        if data == "phrasebook":
+            return {}
+        revision = self.params.revision
+        return {"hub": RemoteData(f"hub:{self.params.dataset}/{lang}@{revision}", revision if _COMMIT.fullmatch(revision) else None)}
 
-    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:  # noqa: ARG002
-        """A training file a language, and selection by a development set that is not given."""
+    def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
+        """A training file a language, selection by a development set that is not given, a language that the phrasebook does not have."""
         data, faults = self.params.data, []
+        if data == "phrasebook":
+            from raxalign.corpora._phrasebook import LANGS
+
+            missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
+            faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
         if isinstance(data, DataFiles):
             if "{lang}" in data.train:
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")

@@ -14,6 +14,8 @@ from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks._nli_data import NliData
+from raxalign.tasks._nli_rows import refuse_overlap
 from raxalign.tasks._nli_training import Trained
 from raxalign.tasks._sentence_classifier import SentenceClassifier
 from raxalign.tasks.base import TaskInputs
@@ -250,6 +252,7 @@ def test_faults_that_only_the_params_show(files):
     assert "zero-shot" in task({**files, "train": "train-{lang}.tsv"}).check(("de",), "en")[0]
     assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
     assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
+    assert "phrasebook has no zh" in Xnli(Xnli.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
     for wrong in ({"data": {"dev": "x"}}, {"data": "web"}, {"readout": "refit"}, {"setting": "translate-train"}, {"epochs": 0}):
         with pytest.raises(ValidationError):
             Xnli.Params(**wrong)
@@ -262,8 +265,8 @@ def test_what_is_read_of_each_language(files):
     assert set(xnli.sources("de", "en")) == {"dev", "test"}
     assert isinstance(xnli.sources("de", "en")["dev"], LocalFile)
     assert xnli.sources("de", "en")["dev"].path.name == "dev-de.tsv"
-    hub = Xnli(Xnli.Params(revision="abc")).sources("de", "en")
-    assert hub == {"hub": RemoteData("hub:facebook/xnli/de", "abc")}
+    assert Xnli(Xnli.Params(revision="a" * 40)).sources("de", "en")["hub"].pin == "a" * 40
+    assert Xnli(Xnli.Params()).sources("de", "en") == {"hub": RemoteData("hub:facebook/xnli/de@main")}  # a branch is no pin
     assert Xnli(Xnli.Params(data="phrasebook")).sources("de", "en") == {}
 
 
@@ -274,3 +277,13 @@ def test_rules_that_keep_the_same_share_a_training(files):
     assert task(files).canonical() != task(files, selection="last").canonical()
     assert "phrasebook" not in task(files).canonical()
     assert all(str(path) not in json.dumps(task(files).canonical()) for path in files.values())
+
+
+def test_the_phrasebook_is_read_in_every_language_and_shares_nothing_between_splits():
+    data = NliData(Xnli.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}), TaskInputs("en"))
+    train = data.rows("train", "en")
+    for split in ("dev", "test"):
+        refuse_overlap(train.fingerprints(), data.rows(split, "en"))
+        labels = [[row.label for row in data.rows(split, lang).rows] for lang in ("en", "de", "el")]
+        assert labels[0] == labels[1] == labels[2]
+        assert len(labels[0]) == 12
