@@ -13,7 +13,7 @@ from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths, absolute
-from raxalign.config._specs import CorpusSpec, EncoderSpec, PairsSpec, Symmetrization, TextSpec
+from raxalign.config._specs import CorpusSpec, EncoderSpec, PairsSpec, SplitSpec, Symmetrization, TextSpec
 from raxalign.config._validate import key_names, validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
@@ -39,6 +39,11 @@ class CorpusSettings(BaseParams):
     shortage: Literal["refuse", "use-all"] = "refuse"
     max_words: int = Field(128, ge=1)
     segmentation: Literal["characters", "words"] = "characters"
+
+
+def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
+    """The settings under their names in `Grid`."""
+    return {**_values(settings), "split": SplitSpec(settings.split.test, settings.split.dev)}
 
 
 class PairsSettings(BaseParams):

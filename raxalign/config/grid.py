@@ -7,11 +7,11 @@ them nothing heavy.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from raxalign.config._data import CorpusSettings, check_language, read_corpora, read_encoders, read_languages, read_pairs, read_text
+from raxalign.config._data import CorpusSettings, check_language, corpus_fields, read_corpora, read_encoders, read_languages, read_pairs, read_text
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._methods import check_name, read_methods, read_tasks
@@ -78,6 +78,8 @@ class _Sections:
                 faults.add(Node(None, root.line, name), "is missing", remedy)
             elif entries[name].value in (None, {}, []):
                 faults.add(entries[name], "is empty", remedy)
+        if "seeds" in entries and entries["seeds"].value == []:
+            faults.add(entries["seeds"], "is empty", "one number or a list; leave it out for [0]")
         given = {name: node for name, node in entries.items() if name in KEYS and node.value not in (None, {}, [])}
         return cls(given, faults)
 
@@ -102,11 +104,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
     tasks = top.read("tasks", lambda node: read_tasks(node, languages, paths)) or ()
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
-    named = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
-    labels = top.read("encoder", lambda node: encoder_names(node, encoders)) or {}
-    declared = Declared(labels, languages, sentences, seeds, methods, named)
-    exclude = top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
-    top.read("search", lambda node: check_search(node, tuple(spec.name for spec in tasks), faults))
+    exclude = _referring(top, Declared({}, languages, sentences, seeds, methods, ()), encoders, tasks)
     published = top.read("published", lambda node: _published(node, faults)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
@@ -120,11 +118,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
         together=together,
         languages=languages,
         corpora=corpora,
-        split=SplitSpec(settings.split.test, settings.split.dev),
-        overlap=settings.overlap,
-        shortage=settings.shortage,
-        max_words=settings.max_words,
-        segmentation=settings.segmentation,
+        **corpus_fields(settings),
         text=text_spec,
         pairs=pairs,
         sentences=sentences,
@@ -135,6 +129,18 @@ def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
         published=published,
         run=run,
     )
+
+
+def _referring(
+    top: _Sections, declared: Declared, encoders: tuple[EncoderSpec, ...], tasks: tuple[TaskSpec, ...]
+) -> tuple[Mapping[str, object], ...]:
+    """The sections that refer to others: `exclude`, and the check of `search`."""
+    faults = top.faults
+    top.read("search", lambda node: check_search(node, [spec.name for spec in tasks], faults))
+    named = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
+    labels = top.read("encoder", lambda node: encoder_names(node, encoders)) or {}
+    whole = replace(declared, encoders=labels, names=named)
+    return top.read("exclude", lambda node: read_exclude(node, whole, faults)) or ()
 
 
 def _name(node: Node, faults: Faults) -> str:

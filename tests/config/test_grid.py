@@ -152,6 +152,7 @@ def test_a_fault_in_a_product_is_told_once(faults: Any) -> None:
         ("[1_000, 10_000]", "[1_000, 1000]", "line 8: sentences[1]: 1000 is given twice"),
         ("[1_000, 10_000]", "1.5", "line 8: sentences: 1.5 is not a whole number"),
         ("pivot: en", "seeds: [0, -1]", "line 2: seeds[1]: -1 is too small"),
+        ("pivot: en", "seeds: []", "line 2: seeds: is empty"),
         ("pivot: en", "seeds: [true]", "line 2: seeds[0]: true is not a whole number"),
         ("pivot: en", "pairs: {aligner: fastalign}", "did you mean fast_align?"),
         ("pivot: en", "pairs: {one_to_on: true}", "line 2: pairs.one_to_on: unknown key (did you mean one_to_one?)"),
