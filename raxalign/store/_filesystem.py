@@ -6,9 +6,22 @@ Two kinds of storage give that in different ways: `_posix.py` by one rename, `_o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+
+Problem = Callable[[Path], str | None]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a marker that was read tells about its folder: its name and bytes, the folder's version and files."""
+
+    marker: str
+    data: bytes
+    version: str
+    files: tuple[str, ...]
 
 
 class Storage(ABC):
@@ -52,12 +65,8 @@ class Storage(ABC):
         """
 
     @abstractmethod
-    def fetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
-        """A local folder with what was published (files that are missing are missing in it, too)."""
-
-    @abstractmethod
-    def refetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
-        """`fetch` past any local copy."""
+    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
+        """A local folder with what was published, and what is wrong with that as `problem(folder)` says; a bad local copy is replaced first."""
 
     @abstractmethod
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:

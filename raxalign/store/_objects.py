@@ -6,6 +6,7 @@ without a seed does) do not overwrite each other's, and the marker always tells 
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from typing import Any
 
 from raxalign.errors import DependencyError, StorageError
 from raxalign.store._faults import storage_error, told
-from raxalign.store._filesystem import Storage
+from raxalign.store._filesystem import Problem, Published, Storage
 from raxalign.store._posix import make_folders
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
 from raxalign.store.key import digest
@@ -107,23 +108,26 @@ class ObjectStorage(Storage):
                 self._files.pipe_file(f"{self._full(path)}/{marker}", (staged / marker).read_bytes(), mode="create")
             except FileExistsError:
                 return False
-        self._keep(staged, self._cache / path)
+        with told(str(self._cache), "write"):
+            self._keep(staged, self._cached(path, (staged / marker).read_bytes()), lambda folder: None)  # noqa: ARG005 this process made these bytes
         return True
 
-    def fetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
-        """The cached copy, if it is that of the published marker and has all files."""
-        cached = self._cache / path
-        data = self.read(f"{path}/{marker}")
-        try:
-            if (cached / marker).read_bytes() == data and all((cached / name).is_file() for name in files):
-                return cached
-        except OSError:
-            pass
-        return self._download(path, marker, data, version, files)
-
-    def refetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:
-        """Download again."""
-        return self._download(path, marker, self.read(f"{path}/{marker}"), version, files)
+    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
+        """The cached copy if that is whole, else a new one; only bytes that this process has just copied can tell that the original is damaged."""
+        cached = self._cached(path, published.data)
+        if cached.exists() and problem(cached) is None:
+            return cached, None
+        there = f"{self._full(path)}/{published.version[:_FOLDER_NAME]}"
+        with self.staging(path) as staged, told(self.place(path), f"copy into {self._cache}"):
+            for name in published.files:
+                (staged / name).parent.mkdir(parents=True, exist_ok=True)
+                with suppress(FileNotFoundError):
+                    self._files.get_file(f"{there}/{name}", str(staged / name))
+            (staged / published.marker).write_bytes(published.data)
+            found = problem(staged)
+            if found is None:
+                self._keep(staged, cached, problem)
+        return cached, found
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
         """One listing."""
@@ -195,30 +199,26 @@ class ObjectStorage(Storage):
         with suppress(OSError):
             self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
-    def _download(self, path: str, marker: str, data: bytes, version: str, files: Sequence[str]) -> Path:
-        there, cached = f"{self._full(path)}/{version[:_FOLDER_NAME]}", self._cache / path
-        with self.staging(path) as staged, told(self.place(path), f"copy into {self._cache}"):
-            for name in files:
-                (staged / name).parent.mkdir(parents=True, exist_ok=True)
-                with suppress(FileNotFoundError):
-                    self._files.get_file(f"{there}/{name}", str(staged / name))
-            (staged / marker).write_bytes(data)
-            self._keep(staged, cached)
-        return cached
+    def _cached(self, path: str, marker: bytes) -> Path:
+        """Where the copy lies: a folder made again has a marker of its own, and so never takes the place of one that is in use."""
+        return self._cache / path / hashlib.sha256(marker).hexdigest()[:_FOLDER_NAME]
 
-    def _keep(self, staged: Path, cached: Path) -> None:
-        """Make a staged folder the cached copy; an older copy goes, and what still reads it keeps its open files."""
+    def _keep(self, staged: Path, cached: Path, problem: Problem) -> None:
+        """Make a staged folder the cached copy, unless another process has put a whole one there."""
         with told(str(cached), "write"):
+            make_folders(cached.parent)
             while True:
-                old = cached.with_name(temporary_name(cached.name))
-                with suppress(FileNotFoundError):
-                    cached.rename(old)
-                discard(old)
                 try:
                     staged.rename(cached)
                 except OSError:
                     if not cached.exists():
                         raise
+                    if problem(cached) is None:
+                        return
+                    damaged = cached.with_name(temporary_name(cached.name))
+                    with suppress(FileNotFoundError):
+                        cached.rename(damaged)
+                    discard(damaged)
                     continue
                 return
 

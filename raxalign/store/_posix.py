@@ -12,7 +12,7 @@ from pathlib import Path
 
 from raxalign.errors import StorageError
 from raxalign.store._faults import storage_error, told
-from raxalign.store._filesystem import Storage
+from raxalign.store._filesystem import Problem, Published, Storage
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
@@ -104,11 +104,10 @@ class PosixStorage(Storage):
                 _sync(target.parent)
                 return True
 
-    def fetch(self, path: str, marker: str, version: str, files: Sequence[str]) -> Path:  # noqa: ARG002 nothing is copied
+    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:  # noqa: ARG002 nothing is copied
         """The published folder itself."""
-        return self._root / path
-
-    refetch = fetch
+        folder = self._root / path
+        return folder, problem(folder)
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
         """One stat a file."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
-from raxalign.store._filesystem import open_storage
+from raxalign.store._filesystem import Published, open_storage
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 
@@ -47,7 +47,7 @@ class ArtifactStore:
         A damaged one is set aside, and DamagedArtifact names the file and what is wrong with it; StorageError where there is none.
         """
         manifest, seen = self._manifest(kind, key)
-        folder, problem = self._look(_path(kind, key), manifest)
+        folder, problem = self._storage.fetch(_path(kind, key), _published(manifest, seen), lambda place: _verified.problem(place, manifest))
         if problem is not None:
             raise self._set_aside(kind, key, problem, seen)
         return folder
@@ -59,7 +59,7 @@ class ArtifactStore:
         """
         try:
             manifest, seen = self._manifest(kind, key)
-            problem = self._fresh_problem(_path(kind, key), manifest)
+            problem = self._fresh_problem(_path(kind, key), manifest, seen)
             if problem is not None:
                 raise self._set_aside(kind, key, problem, seen)
         except DamagedArtifact as error:
@@ -82,6 +82,9 @@ class ArtifactStore:
                 return self.open(kind, key)
             except DamagedArtifact as error:
                 warnings.warn(f"{error} It is made again.", stacklevel=2)
+            except StorageError:
+                if self.has(kind, key):
+                    raise  # else another process has set it aside in between
         path = _path(kind, key)
         with self._storage.staging(path) as staged:
             start = time.monotonic()
@@ -90,10 +93,9 @@ class ArtifactStore:
             with told(self._storage.place(path), "write"):
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
                 (staged / MANIFEST).write_bytes(manifest.to_bytes())
-            stamp = (staged / MANIFEST).stat().st_mtime_ns
+            _verified.trust(staged)
             if not self._storage.publish(staged, path, MANIFEST, manifest.content):
                 return self.make(kind, key, build)  # somebody was first: theirs, unless it is damaged
-        _verified.trust(self._storage.fetch(path, MANIFEST, manifest.content, list(manifest.files)), stamp)
         return self.open(kind, key)
 
     def keys(self) -> Iterator[tuple[str, str]]:
@@ -132,26 +134,19 @@ class ArtifactStore:
         except (ValueError, TypeError, KeyError) as error:
             raise self._set_aside(kind, key, f"{MANIFEST} {error}", data) from error
 
-    def _fresh_problem(self, path: str, manifest: Manifest) -> str | None:
+    def _fresh_problem(self, path: str, manifest: Manifest, seen: bytes) -> str | None:
         sizes = self._storage.sizes(path, manifest.content, list(manifest.files))
         for name, entry in manifest.files.items():
             if name not in sizes:
                 return f"{name} is missing"
             if sizes[name] != entry.size:
                 return f"{name} has {sizes[name]} bytes instead of {entry.size}"
-        return self._look(path, manifest, anew=True)[1]
 
-    def _look(self, path: str, manifest: Manifest, *, anew: bool = False) -> tuple[Path, str | None]:
-        """The local folder, and what is wrong with it. A damaged copy of an object store's artifact says nothing about that: it is copied again."""
-        problem = None
-        for fetch in (self._storage.fetch, self._storage.refetch):
-            folder = fetch(path, MANIFEST, manifest.content, list(manifest.files))
-            if anew or problem is not None:
-                _verified.forget(folder)
-            problem = _verified.problem(folder, manifest)
-            if problem is None:
-                break
-        return folder, problem
+        def problem(folder: Path) -> str | None:
+            _verified.forget(folder)
+            return _verified.problem(folder, manifest)
+
+        return self._storage.fetch(path, _published(manifest, seen), problem)[1]
 
     def _set_aside(self, kind: str, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         place = self.folder(kind, key)
@@ -161,6 +156,10 @@ class ArtifactStore:
         except StorageError as error:
             what = f"It could not be set aside: {error}."
         return DamagedArtifact(f"{place}: {problem}. {what}")
+
+
+def _published(manifest: Manifest, data: bytes) -> Published:
+    return Published(MANIFEST, data, manifest.content, tuple(manifest.files))
 
 
 def _path(kind: str, key: str) -> str:

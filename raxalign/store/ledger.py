@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told
-from raxalign.store._filesystem import open_storage
+from raxalign.store._filesystem import Published, open_storage
 from raxalign.store._sealed import seal, unseal
 from raxalign.store.key import digest
-from raxalign.store.manifest import FileEntry, file_entry
+from raxalign.store.manifest import FileEntry, compare, file_entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,17 +80,13 @@ class Ledger:
         _, entry, seen = self._read(key)
         if entry is None:
             raise StorageError(f"{self._place(key)}: has no predictions")
-        for fetch in (self._storage.fetch, self._storage.refetch):  # a local copy may be damaged where the original is not
-            folder = fetch(_path(key), EVALUATION, _version(entry), [PREDICTIONS])
-            try:
-                data = (folder / PREDICTIONS).read_bytes()
-            except FileNotFoundError:
-                problem = "is missing"
-                continue
-            if file_entry(data) == entry:
-                return _from_ipc(data)
-            problem = f"is damaged: {len(data)} bytes, not the {entry.size} that were written" if len(data) != entry.size else "was changed"
-        raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
+        folder, problem = self._storage.fetch(
+            _path(key), Published(EVALUATION, seen, _version(entry), (PREDICTIONS,)), lambda place: compare(place / PREDICTIONS, entry)
+        )
+        if problem is not None:
+            raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
+        with told(str(folder), "read"):
+            return _from_ipc((folder / PREDICTIONS).read_bytes())
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of what was there."""

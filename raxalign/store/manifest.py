@@ -87,40 +87,44 @@ class Verified:
     """Which folders this process has compared with their manifests, so that files of gigabytes are read for that once."""
 
     def __init__(self) -> None:
-        self._known: set[tuple[str, int]] = set()
+        self._known: set[tuple[int, ...]] = set()
 
     def problem(self, folder: Path, manifest: Manifest) -> str | None:
         """What is wrong with the files of a folder: the first one's name and what it is; None when all are as they were made.
 
-        Sizes are compared every time, bytes when the folder (as its manifest's time of change tells) is new to this process.
+        Sizes are compared every time, bytes when the folder is new to this process: known by its manifest's inode and time of change,
+        which a rename keeps.
         Files that the manifest does not list are no fault: libraries leave caches beside data.
         """
         mark = _mark(folder)
-        known = mark in self._known
+        known = bool(mark & self._known)
         for name, entry in manifest.files.items():
-            found = _compare(folder / name, entry, contents=not known)
+            found = compare(folder / name, entry, contents=not known)
             if found is not None:
                 return f"{name} {found}"
-        self._known.add(mark)
+        self._known |= mark
         return None
 
     def forget(self, folder: Path) -> None:
         """Compare bytes again next time."""
-        self._known.discard(_mark(folder))
+        self._known -= _mark(folder)
 
-    def trust(self, folder: Path, changed: int) -> None:
-        """A folder whose manifest this process has just made from its bytes, at that time of change (ns)."""
-        self._known.add((str(folder), changed))
+    def trust(self, folder: Path) -> None:
+        """A folder whose manifest this process has just made from its bytes."""
+        self._known |= _mark(folder)
 
 
-def _mark(folder: Path) -> tuple[str, int]:
+def _mark(folder: Path) -> set[tuple[int, ...]]:
+    """Empty where there is no manifest, so that nothing is ever known about such a folder."""
     try:
-        return str(folder), (folder / MANIFEST).stat().st_mtime_ns
+        status = (folder / MANIFEST).stat()
     except OSError:
-        return str(folder), 0
+        return set()
+    return {(status.st_dev, status.st_ino, status.st_mtime_ns)}
 
 
-def _compare(path: Path, entry: FileEntry, *, contents: bool) -> str | None:
+def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | None:
+    """What is wrong with a file; None where it is as it was."""
     try:
         size = path.stat().st_size
         if size != entry.size:

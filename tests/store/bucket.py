@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,20 @@ class Bucket(LocalFileSystem):
     mv_file = rename = move = mv
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: object) -> None:
-        with Path(self._strip_protocol(path)).open("xb" if mode == "create" else "wb") as file:
+        """Whole or not at all, as object stores write."""
+        target = Path(self._strip_protocol(path))
+        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
             file.write(value)
+        if mode == "create":
+            try:
+                os.link(file.name, target)
+            finally:
+                Path(file.name).unlink()
+        else:
+            Path(file.name).replace(target)
+
+    def put_file(self, lpath: str, rpath: str, callback: object = None, mode: str = "overwrite", **options: object) -> None:
+        self.pipe_file(rpath, Path(lpath).read_bytes(), mode)
 
 
 fsspec.register_implementation("bucket", Bucket, clobber=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from bucket import Bucket
 
 from raxalign.errors import StorageError
 from raxalign.store.artifacts import ArtifactStore
@@ -23,10 +24,10 @@ KEY = "ab" * 32
 
 def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     """Another process, with the tests' file systems."""
-    text = (
-        "import os, sys, time\nif sys.argv[1].startswith('bucket:'):\n    import bucket\nfrom pathlib import Path\nfrom raxalign.store.artifacts import ArtifactStore\n"
-        + textwrap.dedent(program)
-    )
+    imports = "import os, sys, time\nfrom pathlib import Path\nfrom raxalign.store.artifacts import ArtifactStore\n"
+    if str(arguments[0]).startswith("bucket:"):
+        imports += "import bucket\n"
+    text = imports + textwrap.dedent(program)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     return subprocess.Popen(
         [sys.executable, "-c", text, *map(str, arguments)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -111,6 +112,28 @@ def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
     assert store.manifest("pairs", KEY).notes["by"] in answers
     assert store.verify("pairs", KEY)
     assert temporaries(Path(shared.removeprefix("bucket://"))) == []
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_who_is_overtaken_while_uploading_uses_the_winners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    root, put, others = f"bucket://{tmp_path}/root", Bucket.put_file, [ArtifactStore(f"bucket://{tmp_path}/root")]
+
+    def put_file(self: Bucket, *arguments: Any, **options: Any) -> None:
+        if moment == "after":
+            put(self, *arguments, **options)
+        if others:
+            others.pop().make("pairs", KEY, build)
+        put(self, *arguments, **options)
+
+    def slow(folder: Path) -> Mapping[str, Any]:
+        (folder / "words.txt").write_text("other")
+        return {}
+
+    monkeypatch.setattr(Bucket, "put_file", put_file)
+    store = ArtifactStore(root)
+    assert (store.make("pairs", KEY, slow) / "words.txt").read_text() == "whole"
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
+    assert (ArtifactStore(root).open("pairs", KEY) / "words.txt").read_text() == "whole"
 
 
 def test_many_processes_at_once_all_get_one_artifact(shared: str) -> None:
