@@ -150,7 +150,7 @@ class ObjectStorage(Storage):
                 break
         self.write(f"{target}/{marker}", there)
         self.delete(f"{path}/{marker}")
-        discard(self._cache / path)
+        discard(self._cached(path, there))
         return self.place(target)
 
     def remove(self, path: str, marker: str) -> None:
