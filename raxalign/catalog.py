@@ -7,7 +7,6 @@ public class that it defines below the folder's base class. Nothing is registere
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -62,11 +61,9 @@ class Catalog(Mapping[str, Any]):
 def _load(package: str, kind: str) -> Any:
     """The one public class that the file defines; an error names a file with none or several."""
     module = importlib.import_module(f"{package}.{kind}")
-    found = [
-        c
-        for name, c in inspect.getmembers(module, inspect.isclass)
-        if c.__module__ == module.__name__ and not name.startswith("_") and hasattr(c, "VERSION")
-    ]
+    # type(c), not isinstance: asking a lazily loaded module for its class would load it
+    classes = [(name, c) for name, c in vars(module).items() if issubclass(type(c), type)]
+    found = [c for name, c in classes if c.__module__ == module.__name__ and not name.startswith("_") and hasattr(c, "VERSION")]
     if len(found) != 1:
         raise TypeError(f"{module.__file__}: a plug-in file has one public class with a VERSION, this one has {len(found)}")
     return found[0]
