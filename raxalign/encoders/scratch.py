@@ -29,7 +29,7 @@ class Scratch(EncoderKind):
     class Params(EncoderKind.Params):
         """`batch_size` windows of `window` pieces a step (counted in pieces); `max_sentences` a language; `warmup` is a share of `steps`."""
 
-        layers: int = Field(4, ge=1)
+        layers: int = Field(3, ge=1)
         hidden_size: int = Field(128, ge=8)
         heads: int = Field(4, ge=1)
         intermediate: int = Field(512, ge=8)
@@ -38,7 +38,7 @@ class Scratch(EncoderKind):
         lowercase: bool = False
         max_sentences: int = Field(20_000, ge=1)
         window: int = Field(64, ge=8)
-        batch_size: int = Field(32, ge=1)
+        batch_size: int = Field(16, ge=1)
         steps: int = Field(1_200, ge=1)
         learning_rate: float = Field(1e-3, gt=0)
         warmup: float = Field(0.1, ge=0, le=1)
