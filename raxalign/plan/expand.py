@@ -212,12 +212,13 @@ def _merged(expansion: _Expansion) -> Iterator[str]:
         if expansion.excluded[name]:
             yield f"{name}: {expansion.excluded[name]} of {points} points excluded"
         if trials[name] and trials[name] < left:
-            why = _why_merged([trial for trial in expansion.trials.values() if trial.method == name])
+            why = _why_merged(expansion.grid, [trial for trial in expansion.trials.values() if trial.method == name])
             yield f"{name}: {left} points are {trials[name]} trials{why}"
     for reason, count in expansion.refused.items():
         yield f"{reason}: {count} points dropped"
 
 
-def _why_merged(trials: list[Trial]) -> str:
-    reasons = [name for name in ("sentences", "seed") if any(getattr(trial, name) is None for trial in trials)]
+def _why_merged(grid: Grid, trials: list[Trial]) -> str:
+    axes = {"sentences": grid.sentences, "seed": grid.seeds}
+    reasons = [name for name, values in axes.items() if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)]
     return f" ({' and '.join(reasons)} cannot change the result)" if reasons else " (some params are idle)"

@@ -65,9 +65,9 @@ def test_inputs_come_before_what_reads_them(tmp_path):
 
 
 def test_idle_params_fall_together(tmp_path):
-    dictionary = tmp_path / "de-en.txt"
-    dictionary.write_text("haus house\n")
-    methods = ('rotation: {supervision: parallel, dictionary: ["de-en.txt", "./de-en.txt"]}',)
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("haus house\n")
+    methods = ("rotation: {supervision: parallel, dictionary: [one.txt, two.txt]}",)
     assert len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials) == 1
 
 
@@ -131,7 +131,7 @@ def test_excluded_points_are_counted_and_gone(tmp_path):
 
 
 def test_a_missing_file_is_named_with_all_others(tmp_path):
-    methods = ("rotation: {supervision: dictionary, dictionary: absent.{lang}.txt}",)
+    methods = ("rotation: {supervision: dictionary, dictionary: 'absent.{lang}.txt'}",)
     with pytest.raises(RaxalignError) as told:
         plan_of(tmp_path, methods=methods)
     assert "absent.de.txt" in str(told.value)
