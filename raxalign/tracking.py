@@ -1,39 +1,43 @@
 """MLflow: one experiment a grid, a parent run, a child run a trial, and cell runs. The only file that imports mlflow.
 
-Trials write curves to a spool in the storage; the ledger holds their results. One thread in the driver brings both to MLflow; what it could
-not bring (a server that is down) `sync` brings later. Everything is keyed by tags, so bringing twice changes nothing.
+Trials write curves to a spool in the storage; the ledger holds their results. The driver brings both to MLflow while a grid runs; what it
+could not bring (a server that is down) `sync` brings later. Everything is keyed by tags, so bringing twice changes nothing.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
-import queue
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.analysis.cells import Cell, cells
+from raxalign.analysis.cells import cells
 from raxalign.errors import RaxalignError
+from raxalign.plan import runs
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import metric_name, rows, trial_rows
+from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
-from raxalign.provenance import commit
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
+SILENCE = 300.0  # a driver on another machine that has not been heard of for so many seconds is dead
+_SQLITE = "sqlite:///"
+_DRIVER = "raxalign.driver"
 
 
 class TrackingError(RaxalignError):
-    """The tracking server does not answer; results are safe in the ledger, and `raxalign sync` brings them later."""
+    """The tracking store does not answer; results are safe in the ledger, and `raxalign sync` brings them later."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Target:
 def default_uri(root: str, local: Path) -> str:
     """The database in the storage, or in the machine's own folder where the storage is an object store."""
     folder = Path(root) if "://" not in root else local
-    return f"sqlite:///{folder.absolute()}/mlflow.db"
+    return f"{_SQLITE}{folder.absolute()}/mlflow.db"
 
 
 class Recorder:
@@ -57,132 +61,132 @@ class Recorder:
     def __init__(self, plan: Plan, target: Target) -> None:
         self._plan, self._target = plan, target
         self._ledger = Ledger(target.root)
-        self._client = _client(target.uri)
+        self._client = connect(target.uri)
         self._experiment = self._find_experiment()
-        self._known = {run.data.tags.get("raxalign.key", ""): run for run in self._runs("tags.`raxalign.key` LIKE '%'")}
-        self.parent = self._run("grid:" + plan.name, "grid", plan.name, {"mlflow.source.name": "raxalign"}, None)
+        self._known: dict[str, Any] = {}
+        for run in self._search("tags.`raxalign.key` LIKE '%'"):
+            self._keep_first(run)
+        self._mine: dict[str, Trial] = {}
+        self.parent = self._run(runs.grid_run(plan))
 
     def open(self) -> None:
         """Mark the parent as running by this process, keep the grid and the plan with it, and end the runs that a dead driver left running."""
-        if not self._held_by_another():
+        if not held_by_another(self._client.get_run(self.parent)):
             for key, run in self._known.items():
                 if run.info.status == "RUNNING" and key.startswith("trial:"):
                     self._client.set_terminated(run.info.run_id, "KILLED")
+            self._client.set_tag(self.parent, _DRIVER, _this_driver())
         self._client.update_run(self.parent, status="RUNNING")
-        self.beat()
         self._client.log_text(self.parent, self._target.grid_text, "grid.yaml")
         self._client.log_text(self.parent, self._plan.to_json(), "plan.json")
 
     def beat(self) -> None:
-        """Say that the driver lives."""
-        self._client.set_tag(self.parent, "raxalign.driver", json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()}))
-
-    def _held_by_another(self) -> bool:
-        """Whether another living driver runs this grid."""
-        driver = json.loads(self._client.get_run(self.parent).data.tags.get("raxalign.driver", "null"))
-        if not driver or (driver["host"], driver["pid"]) == (socket.gethostname(), os.getpid()):
-            return False
-        if driver["host"] != socket.gethostname():
-            return bool(time.time() - driver["at"] < 300)
-        return Path(f"/proc/{driver['pid']}").exists() if Path("/proc").exists() else False
+        """Say that the driver lives, and bring the curves of the trials that run."""
+        self._client.set_tag(self.parent, _DRIVER, _this_driver())
+        for run_id, trial in self._mine.items():
+            self._bring_curves(trial, self._client.get_run(run_id))
 
     def abandon(self) -> None:
-        """End what is running, since its driver ends."""
-        for run in self._runs("attributes.status = 'RUNNING'"):
-            self._client.set_terminated(run.info.run_id, "KILLED")
+        """End what this process has running, since it ends."""
+        for run_id in self._mine:
+            self._client.set_terminated(run_id, "KILLED")
+        if not held_by_another(self._client.get_run(self.parent)):
+            self._client.set_terminated(self.parent, "KILLED")
 
     def start(self, trial: Trial) -> None:
-        """A run for a trial that begins."""
-        self._client.update_run(self._trial_run(trial), status="RUNNING")
+        """A run for a trial that begins, again where its worker was lost."""
+        run_id = self._run(runs.trial_run(self._plan, trial))
+        attempt = int(self._client.get_run(run_id).data.tags.get("raxalign.attempt", 0)) + 1
+        self._client.set_tag(run_id, "raxalign.attempt", str(attempt))
+        self._client.update_run(run_id, status="RUNNING")
+        self._mine[run_id] = trial
 
     def finish(self, trial: Trial, error: str | None) -> None:
         """The results and curves of a trial that ended, each brought once."""
-        run_id = self._trial_run(trial)
+        run_id = self._run(runs.trial_run(self._plan, trial))
         run = self._client.get_run(run_id)
         records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)])
         self._bring_results(trial, run, records)
         self._bring_curves(trial, run)
         if error:
             self._client.set_tag(run_id, "raxalign.error", error[:5000])
+        elif "raxalign.error" in run.data.tags:
+            self._client.delete_tag(run_id, "raxalign.error")
         status = "FAILED" if error else ("FINISHED" if len(records) == len(set(trial.evaluations.values())) else "KILLED")
-        self._client.set_terminated(run_id, status)
-
-    def _bring_results(self, trial: Trial, run: Any, records: Mapping[str, Mapping[str, Any]]) -> None:
-        mark = digest(sorted(records))
-        if not records or run.data.tags.get("raxalign.results") == mark:
-            return
-        from mlflow.entities import Metric, RunTag
-
-        now = int(time.time() * 1000)
-        found = {metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"] for row in trial_rows(trial, records)}
-        fresh = {name: value for name, value in found.items() if run.data.metrics.get(name) != value}
-        metrics = [Metric(name, value, now, 0) for name, value in fresh.items()]
-        tags = {"raxalign.results": mark, **_provenance(records.values())}
-        for first in range(0, max(len(metrics), 1), BATCH):
-            last = first + BATCH >= len(metrics)
-            self._client.log_batch(
-                run.info.run_id, metrics=metrics[first : first + BATCH], tags=[RunTag(*pair) for pair in tags.items()] if last else []
-            )
-
-    def _bring_curves(self, trial: Trial, run: Any) -> None:
-        points = Spool(self._target.root, trial.key).read()
-        done = int(run.data.tags.get("raxalign.curve_points", 0))
-        if len(points) <= done:
-            return
-        from mlflow.entities import Metric, RunTag
-
-        for first in range(done, len(points), BATCH):
-            part = points[first : first + BATCH]
-            metrics = [Metric(f"train/{name}", value, moment, step) for name, value, step, moment in part]
-            self._client.log_batch(run.info.run_id, metrics=metrics, tags=[RunTag("raxalign.curve_points", str(first + len(part)))])
+        self._mine.pop(run_id, None)
+        if run.info.status != status:
+            self._client.set_terminated(run_id, status)
 
     def close(self, failed: int) -> None:
         """The cells, and the end of the parent run."""
         for cell in cells(rows(self._plan, self._ledger), self._plan.pivot):
-            self._bring_cell(cell)
-        self._client.set_terminated(self.parent, "FAILED" if failed else "FINISHED")
+            run_id = self._run(runs.cell_run(self._plan, cell))
+            known = self._client.get_run(run_id)
+            self._log(run_id, _fresh(runs.cell_metrics(cell), known))
+            if known.info.status != "FINISHED":
+                self._client.set_terminated(run_id, "FINISHED")
+        for run in self._search("tags.`raxalign.key` LIKE '%'"):  # two drivers that began at once may both have made one
+            self._keep_first(run)
+        if not held_by_another(self._client.get_run(self.parent)):
+            self._client.set_terminated(self.parent, "FAILED" if failed else "FINISHED")
 
-    def _bring_cell(self, cell: Cell) -> None:
+    def _bring_results(self, trial: Trial, run: Any, records: Mapping[str, Mapping[str, Any]]) -> None:
+        mark = digest(sorted(records))
+        if records and run.data.tags.get("raxalign.results") != mark:
+            tags = {"raxalign.results": mark, **runs.provenance_tags(records.values())}
+            self._log(run.info.run_id, _fresh(runs.trial_metrics(trial, records), run), tags)
+
+    def _bring_curves(self, trial: Trial, run: Any) -> None:
+        """The points beyond the last step that was brought of each curve: a stretch that a resumed training repeats is brought once."""
         from mlflow.entities import Metric
 
-        params = _shown_params(self._plan, cell.method, cell.params, cell.encoder)
-        if cell.sentences is not None:
-            params["sentences"] = str(cell.sentences)
-        name = " ".join([cell.method, *(f"{key}={value}" for key, value in params.items() if key != "method")])
-        run_id = self._run("cell:" + digest([cell.method, cell.params, cell.encoder, cell.sentences]), "cell", name, {}, params)
-        known = self._client.get_run(run_id).data.metrics
-        metrics = {}
-        for (task, lang, metric, split), value in cell.values.items():
-            metrics[metric_name(task, lang, metric, split)] = value.mean
-            if value.half_width is not None:
-                metrics[metric_name(task, lang, metric, split) + "_ci95"] = value.half_width
-        fresh = [Metric(key, value, int(time.time() * 1000), 0) for key, value in metrics.items() if known.get(key) != value]
-        for first in range(0, len(fresh), BATCH):
-            self._client.log_batch(run_id, metrics=fresh[first : first + BATCH])
-        self._client.set_terminated(run_id, "FINISHED")
+        brought: dict[str, int] = json.loads(run.data.tags.get("raxalign.curves", "{}"))
+        points = [point for point in Spool(self._target.root, trial.key).read() if point[2] > brought.get(point[0], -1)]
+        if points:
+            last = brought | {name: step for name, _, step, _ in points}
+            metrics = [Metric(f"train/{name}", value, moment, step) for name, value, step, moment in points]
+            self._log(run.info.run_id, metrics, {"raxalign.curves": json.dumps(last)})
 
-    def _trial_run(self, trial: Trial) -> str:
-        params = _shown_params(self._plan, trial.method, trial.params, trial.encoder)
-        params["languages"] = " ".join(trial.languages)
-        params |= {name: str(value) for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None}
-        name = " ".join([trial.method, *(f"{key}={value}" for key, value in params.items() if key != "method")])
-        return self._run("trial:" + trial.key, "trial", name, {"raxalign.trial_key": trial.key, **_code()}, params)
+    def _log(self, run_id: str, metrics: list[Any], tags: Mapping[str, str] | None = None) -> None:
+        """Metrics in batches; the tags with the last, so that they say that all is there."""
+        from mlflow.entities import RunTag
 
-    def _run(self, key: str, kind: str, name: str, tags: Mapping[str, str], params: Mapping[str, str] | None) -> str:
+        batches = [metrics[first : first + BATCH] for first in range(0, len(metrics), BATCH)] or [[]]
+        for batch in batches:
+            marks = [RunTag(*pair) for pair in (tags or {}).items()] if batch is batches[-1] else []
+            if batch or marks:
+                self._client.log_batch(run_id, metrics=batch, tags=marks)
+
+    def _run(self, wanted: runs.Run) -> str:
         """The run of a key, made where there is none."""
-        if key not in self._known:
+        if wanted.key not in self._known:
+            for run in self._search(f"tags.`raxalign.key` = '{wanted.key}'"):  # another driver may have made it meanwhile
+                self._keep_first(run)
+        if wanted.key not in self._known:
             from mlflow.entities import Param
 
-            parent = {} if kind == "grid" else {"mlflow.parentRunId": self.parent}
-            every = {"raxalign.key": key, "raxalign.kind": kind, "mlflow.user": os.environ.get("USER", "unknown"), **parent, **tags}
-            run = self._client.create_run(self._experiment, run_name=name[:250], tags=every)
-            if params:
-                self._client.log_batch(run.info.run_id, params=[Param(key, value) for key, value in params.items()])
-            self._known[key] = run
-        run_id: str = self._known[key].info.run_id
+            parent = {} if wanted.kind == "grid" else {"mlflow.parentRunId": self.parent}
+            user = os.environ.get("USER", "unknown")
+            tags = {"raxalign.key": wanted.key, "raxalign.kind": wanted.kind, "mlflow.user": user, **parent, **wanted.tags}
+            run = self._client.create_run(self._experiment, run_name=wanted.name, tags=tags)
+            if wanted.params:
+                self._client.log_batch(run.info.run_id, params=[Param(name, value) for name, value in wanted.params.items()])
+            self._known[wanted.key] = run
+        run_id: str = self._known[wanted.key].info.run_id
         return run_id
 
-    def _runs(self, condition: str) -> Iterable[Any]:
+    def _keep_first(self, run: Any) -> None:
+        """Remember a run; where two have one key, the earlier one stays and the other is deleted, by whichever driver sees both."""
+        key = run.data.tags["raxalign.key"]
+        other = self._known.get(key, run)
+        first, second = sorted((other, run), key=lambda entry: (entry.info.start_time, entry.info.run_id))
+        self._known[key] = first
+        if first.info.run_id != second.info.run_id:
+            if second.info.status == "RUNNING":
+                self._client.set_terminated(second.info.run_id, "KILLED")
+            self._client.delete_run(second.info.run_id)
+
+    def _search(self, condition: str) -> Iterator[Any]:
         token = None
         while True:
             page = self._client.search_runs([self._experiment], condition, max_results=1000, page_token=token)
@@ -192,169 +196,132 @@ class Recorder:
                 return
 
     def _find_experiment(self) -> str:
-        found = self._client.get_experiment_by_name(self._plan.name)
-        if found is not None:
-            return str(found.experiment_id)
-        uri = self._target.uri
-        place = f"{Path(uri.removeprefix('sqlite:///')).parent}/mlartifacts" if uri.startswith("sqlite:///") else None
-        return str(self._client.create_experiment(self._plan.name, artifact_location=place))
+        uri, name = self._target.uri, self._plan.name
+        place = f"{Path(uri.removeprefix(_SQLITE)).parent}/mlartifacts" if uri.startswith(_SQLITE) else None
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(self._client.create_experiment(name, artifact_location=place))
+            except Exception:
+                found = self._client.get_experiment_by_name(name)  # another driver may have made it meanwhile
+                if found is None:
+                    raise
+        return str(found.experiment_id)
 
 
-def _client(uri: str) -> Any:
+def _fresh(metrics: Mapping[str, float], run: Any) -> list[Any]:
+    """The metrics that a run does not have yet."""
+    from mlflow.entities import Metric
+
+    now = int(time.time() * 1000)
+    return [Metric(name, value, now, 0) for name, value in metrics.items() if run.data.metrics.get(name) != value]
+
+
+def _this_driver() -> str:
+    return json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
+
+
+def held_by_another(parent: Any) -> bool:
+    """Whether another living driver runs this grid."""
+    driver = json.loads(parent.data.tags.get(_DRIVER, "null"))
+    if not driver or parent.info.status != "RUNNING" or (driver["host"], driver["pid"]) == (socket.gethostname(), os.getpid()):
+        return False
+    if driver["host"] != socket.gethostname():
+        return bool(time.time() - driver["at"] < SILENCE)
+    try:
+        os.kill(driver["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def connect(uri: str) -> Any:
     """A client that gives up soon: results are in the ledger, so a server that is down is not worth waiting for."""
-    for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
+    for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10"), ("MLFLOW_DISABLE_TELEMETRY", "true")):
         os.environ.setdefault(name, value)
-    if uri.startswith("sqlite:///"):
-        Path(uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     from mlflow import MlflowClient
 
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # it tells of every try that a server does not answer
+    if uri.startswith(_SQLITE):
+        _make_database(Path(uri.removeprefix(_SQLITE)))
     return MlflowClient(tracking_uri=uri)
 
 
-def _shown_params(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
-    """The axes of the grid, flat: what is no axis of it would only crowd the comparison."""
-    axes = plan.axes.get(method, ())
-    shown = {"method": method, "encoder": encoder}
-    return shown | {name: str(params[name]) for name in axes if name in params}
+def _make_database(path: Path) -> None:
+    """Make the database by one process, and under another name first: half-made tables would be taken for an old version for ever."""
+    if path.exists():
+        return
+    from mlflow import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(path.with_name(f".{path.name}.lock")):
+        if path.exists():
+            return
+        partial = path.with_name(f".{path.name}.new")
+        partial.unlink(missing_ok=True)
+        MlflowClient(tracking_uri=f"{_SQLITE}{partial}").search_experiments()
+        partial.rename(path)
 
 
-def _code() -> dict[str, str]:
-    return {f"raxalign.{name}": value for name, value in commit().items()}
-
-
-def _provenance(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Tags that say where results came from."""
-    tags: dict[str, str] = {}
-    for record in records:
-        tags["raxalign.device"] = str(record["device"])
-        tags["raxalign.versions"] = json.dumps(record["versions"], sort_keys=True)
-        tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[:5000]
-    return tags
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock; it is freed when the process dies."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def sync(plan: Plan, target: Target) -> int:
-    """Bring everything that the ledger has; returns how many trials have results. Raises `TrackingError` where the server is down."""
+    """Bring everything that the ledger has; returns how many trials have results. Raises `TrackingError` where the store does not answer."""
     ledger = Ledger(target.root)
     there = ledger.keys()
-    brought = 0
+    brought, failed = 0, 0
     try:
         recorder = Recorder(plan, target)
         recorder.open()
         for trial in plan.trials:
-            failure = ledger.failure(trial.key)
+            failure = None if there.issuperset(trial.evaluations.values()) else ledger.failure(trial.key)
             if there.intersection(trial.evaluations.values()) or failure:
                 recorder.finish(trial, failure["message"] if failure else None)
-                brought += 1
-        recorder.close(0)
+                brought, failed = brought + 1, failed + bool(failure)
+        recorder.close(failed)
     except Exception as error:
-        raise _down(target.uri, error) from error
+        raise TrackingError(unanswered(target.uri, error)) from error
     return brought
 
 
-def _down(uri: str, error: Exception) -> TrackingError:
-    return TrackingError(
-        f"the tracking server at {uri} does not answer ({type(error).__name__}); results are in the ledger: run `raxalign sync` later"
-    )
+def unanswered(uri: str, error: Exception | None) -> str:
+    """What to tell when a tracking store takes nothing."""
+    lines = str(error or "").strip().splitlines()
+    why = f" ({type(error).__name__}: {lines[0][:200] if lines else ''})" if error else ""
+    return f"the tracking store at {uri} does not answer{why}; every result is in the ledger: run `raxalign sync` when it does"
 
 
-class Tracker:
-    """The driver's one logger: a thread that brings what happens to MLflow, and lets a server that is down stop nothing.
-
-    After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed meanwhile is brought at the end.
-    """
-
-    def __init__(self, plan: Plan, target: Target) -> None:
-        self._plan, self._target = plan, target
-        self._events: queue.Queue[tuple[str, Trial | None, str | None]] = queue.Queue()
-        self._recorder: Recorder | None = None
-        self._retry_at, self._pause, self.missed = 0.0, 10.0, 0
-        self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
-        self._thread.start()
-
-    def start(self, trial: Trial) -> None:
-        """A trial began."""
-        self._events.put(("start", trial, None))
-
-    def finish(self, trial: Trial, error: str | None) -> None:
-        """A trial ended."""
-        self._events.put(("finish", trial, error))
-
-    def close(self, failed: int, *, wait: float = 120.0) -> str | None:
-        """Bring the rest and end; returns a message where something stays behind for `raxalign sync`."""
-        self._events.put(("close", None, str(failed)))
-        self._thread.join(wait)
-        if self._thread.is_alive() or self.missed:
-            return f"the tracking server at {self._target.uri} does not answer: run `raxalign sync` when it does"
-        return None
-
-    def abandon(self) -> None:
-        """End at once after an interruption: what still runs is marked as killed."""
-        self._events.put(("abandon", None, None))
-        self._thread.join(15.0)
-
-    def _work(self) -> None:
-        self._try(None, None, None)
-        beaten = time.monotonic()
-        while True:
-            try:
-                event, trial, text = self._events.get(timeout=60.0)
-            except queue.Empty:
-                event, trial, text = "beat", None, None
-            if event == "close":
-                self._finish_up(int(text or 0))
-                return
-            if event == "abandon":
-                self._try(event, None, None)
-                return
-            self._try(event, trial, text)
-            if time.monotonic() - beaten > 60.0:
-                self._try("beat", None, None)
-                beaten = time.monotonic()
-
-    def _try(self, event: str | None, trial: Trial | None, text: str | None) -> None:
-        if time.monotonic() < self._retry_at:
-            self.missed += event in {"start", "finish"}
-            return
-        try:
-            recorder = self._open()
-            if event == "start" and trial:
-                recorder.start(trial)
-            elif event == "finish" and trial:
-                recorder.finish(trial, text)
-            elif event == "beat":
-                recorder.beat()
-            elif event == "abandon":
-                recorder.abandon()
-            self._pause = 10.0
-        except Exception:  # noqa: BLE001 whatever the client raises, tracking must not stop a grid; the end of the grid tries again and tells
-            self.missed += event in {"start", "finish"}
-            self._retry_at = time.monotonic() + self._pause
-            self._pause = min(self._pause * 2, 300.0)
-
-    def _open(self) -> Recorder:
-        if self._recorder is None:
-            recorder = Recorder(self._plan, self._target)
-            recorder.open()
-            self._recorder = recorder
-        return self._recorder
-
-    def _finish_up(self, failed: int) -> None:
-        try:
-            if self.missed or self._recorder is None:
-                sync(self._plan, self._target)
-                self._open().close(failed)
-            else:
-                self._recorder.close(failed)
-            self.missed = 0
-        except Exception:  # noqa: BLE001 the message of `close` tells the user what to do
-            self.missed += 1
+def end_dead_runs(uri: str) -> int:
+    """End the runs of drivers that died, in all experiments; returns how many there were."""
+    client, ended = connect(uri), 0
+    for experiment in client.search_experiments():
+        found: Iterable[Any] = client.search_runs([experiment.experiment_id], "attributes.status = 'RUNNING'", max_results=1000)
+        running = [run for run in found if "raxalign.kind" in run.data.tags]
+        parents = [client.get_run(run.data.tags.get("mlflow.parentRunId", run.info.run_id)) for run in running]
+        for run, parent in zip(running, parents, strict=True):
+            if not held_by_another(parent):
+                client.set_terminated(run.info.run_id, "KILLED")
+                ended += 1
+    return ended
 
 
 def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
     """Run the MLflow UI on a storage's runs until it is ended; returns its exit code."""
     uri = uri or default_uri(root, Path(root))
-    if uri.startswith("sqlite:///") and not Path(uri.removeprefix("sqlite:///")).exists():
-        raise RaxalignError(f"{uri.removeprefix('sqlite:///')}: no runs are there yet: run a grid first, or name its storage with --storage")
+    if uri.startswith(_SQLITE):
+        if not Path(uri.removeprefix(_SQLITE)).exists():
+            raise RaxalignError(f"{uri.removeprefix(_SQLITE)}: no runs are there yet: run a grid first, or name its storage with --storage")
+        end_dead_runs(uri)
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri, "--host", host, "--port", str(port)]
     sys.stderr.write(f"MLflow UI: http://{host}:{port} (Ctrl-C ends it)\n")
     try:

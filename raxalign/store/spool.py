@@ -29,15 +29,18 @@ class Spool:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is kept as one file of its own (object stores cannot append)."""
+        """Write what is kept as one file of its own (object stores cannot append). Where that fails it is kept: curves stop no training."""
         self._flushed = time.monotonic()
         if not self._points:
             return
         filesystem, folder = fsspec.url_to_fs(self._folder)
-        filesystem.makedirs(folder, exist_ok=True)
         name = f"{folder}/{time.time_ns()}-{os.getpid()}"
-        filesystem.pipe_file(f"{name}.part", json.dumps({"node": socket.gethostname(), "points": self._points}).encode())
-        filesystem.mv(f"{name}.part", f"{name}.json")
+        try:
+            filesystem.makedirs(folder, exist_ok=True)
+            filesystem.pipe_file(f"{name}.part", json.dumps({"node": socket.gethostname(), "points": self._points}).encode())
+            filesystem.mv(f"{name}.part", f"{name}.json")
+        except Exception:  # noqa: BLE001 a full disk stops the training where its results are written, with a message; object stores raise anything
+            return
         self._points = []
 
     def read(self) -> list[tuple[str, float, int, int]]:

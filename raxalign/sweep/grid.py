@@ -15,28 +15,13 @@ from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.observer import Observer, Several
+from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
-from raxalign.tracking import Target, Tracker, TrackingError, default_uri, sync
+from raxalign.sweep.tracker import Tracker
+from raxalign.tracking import Target, TrackingError, default_uri, sync
 
 if TYPE_CHECKING:
-    from raxalign.plan.trial import Trial
     from raxalign.sweep.tuner import Summary
-
-
-class _Tracked(Observer):
-    """Tells the tracker what Tune does."""
-
-    def __init__(self, tracker: Tracker) -> None:
-        self._tracker = tracker
-
-    def trial_started(self, trial: Trial) -> None:
-        """A run begins."""
-        self._tracker.start(trial)
-
-    def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """A run ends."""
-        self._tracker.finish(trial, error)
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
@@ -47,12 +32,12 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     settings, root = opened.run, opened.root
     ArtifactStore(root).check_writable()
     gpus = settings.gpus_per_worker
-    job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures)
+    job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
     _interrupt_twice()
     try:
-        summary = run_grid(plan, job, Several([progress, _Tracked(tracker)]), address=settings.address)
+        summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
     except BaseException:
         progress.stop()
         tracker.abandon()
@@ -97,17 +82,19 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
 
 
 def _interrupt_twice() -> None:
-    """The first Ctrl-C ends the grid cleanly; a second one ends the process at once."""
+    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once."""
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         os._exit(130)
 
     def first(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        signal.signal(signal.SIGINT, again)
+        for known in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(known, again)
         sys.stderr.write("\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n")
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, first)
+    for known in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(known, first)
 
 
 def local_folder(root: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fsspec
 
+from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages import Workshop
@@ -22,7 +23,8 @@ from raxalign.train.runtime import Runtime
 @dataclass(frozen=True)
 class Job:
     """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's share, `workers` those of a training trial;
-    `max_failures` is how often a lost worker is replaced.
+    `max_failures` is how often a lost worker is replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
+    `at_once` is the most trials that run at a time (None: as many as fit).
     """
 
     root: str
@@ -31,6 +33,8 @@ class Job:
     threads: int = 1
     gpus: float = 0.0
     max_failures: int = 2
+    scratch: str = ""
+    at_once: int | None = None
 
     @property
     def local(self) -> Path:
@@ -45,10 +49,15 @@ def write_plan(plan: Plan, root: str) -> str:
     text = plan.to_json()
     place = f"{root}/plans/{digest(text)[:32]}.json"
     filesystem, path = fsspec.url_to_fs(place)
-    filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
     partial = f"{path}.{os.getpid()}"
-    filesystem.pipe_file(partial, text.encode())
-    filesystem.mv(partial, path)
+    try:
+        filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        filesystem.pipe_file(partial, text.encode())
+        filesystem.mv(partial, path)
+    except OSError as error:
+        raise StorageError(
+            f"{place}: cannot write the plan: {error.strerror or error}. Free some space, or give another storage (--storage)"
+        ) from error
     return place
 
 
@@ -59,10 +68,12 @@ def read_plan(place: str) -> Plan:
         return Plan.from_json(file.read().decode())
 
 
-def set_threads(threads: int) -> None:
-    """Hold this process to its share of the cores: several processes with a full set of threads each slow one another tenfold."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TOKENIZERS_PARALLELISM"):
-        os.environ[name] = "false" if name.startswith("TOKENIZERS") else str(threads)
+def thread_limits(threads: int) -> dict[str, str]:
+    """The environment that holds a worker to its share of the cores: several processes with a full set of threads each slow one another
+    tenfold. The numeric libraries read it when they are loaded, so a worker must begin with it.
+    """
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
+    return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
 def open_workshop(
@@ -75,7 +86,7 @@ def open_workshop(
     world_size: int = 1,
 ) -> Workshop:
     """The workshop of this process; `trains` is False for work without torch."""
-    set_threads(job.threads)
+    os.environ.update(thread_limits(job.threads))
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:
         import torch

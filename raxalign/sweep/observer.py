@@ -19,6 +19,9 @@ class Observer:
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """A shared stage was made, or failed."""
 
+    def noticed(self, message: str) -> None:
+        """Something was found that a person should know, and mended."""
+
     def trial_started(self, trial: Trial) -> None:
         """A trial runs on some worker."""
 
@@ -44,6 +47,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.stage_finished(stage, seconds, error)
+
+    def noticed(self, message: str) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.noticed(message)
 
     def trial_started(self, trial: Trial) -> None:
         """Pass it on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class Made:
     trace: str = ""
 
 
-def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore) -> list[str]:
+def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer) -> list[str]:
     """The keys of shared stages that pending evaluations need and the storage lacks, inputs first.
 
     All data and encoders count as shared; an aligned encoder or a task's training does where several trials need it. Data that is there
@@ -40,7 +41,11 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore) -> list
         stage = plan.stages[key]
         if stage.inline or stage.kind == "evaluation" or (stage.kind in TRAINED and users.get(key, 0) < 2):
             continue
-        present = store.has(stage.kind, key) and (stage.kind in TRAINED or store.verify(stage.kind, key))
+        with warnings.catch_warnings(record=True) as damages:
+            warnings.simplefilter("always")
+            present = store.has(stage.kind, key) and (stage.kind in TRAINED or store.verify(stage.kind, key))
+        for damage in damages:
+            observer.noticed(f"{damage.message} It is made again.")
         if not present:
             wanted.append(key)
     return wanted

@@ -55,6 +55,10 @@ class Progress(Observer):
         outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
         self._say(f"[{self._stages_done}/{self._stages}] {what}: {outcome}")
 
+    def noticed(self, message: str) -> None:
+        """A line that stays."""
+        self._say(f"note: {message}")
+
     def trial_started(self, trial: Trial) -> None:
         """Count a trial as running."""
         self._trials_from = self._trials_from or time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import ray.train
@@ -10,7 +11,7 @@ import ray.train.torch
 from ray import tune
 from ray.tune.integration.ray_train import TuneReportCallback
 
-from raxalign.errors import RaxalignError, TransientError
+from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
@@ -29,13 +30,19 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         raise
     except Exception as error:
         message = str(error) if isinstance(error, RaxalignError) else f"{type(error).__name__}: {error}"
-        ledger.fail(key, {"message": message, "trace": traceback.format_exc()})
+        keep_failure(ledger, key, message, traceback.format_exc())
         if world_size > 1:
             raise
         return message
     finally:
         spool.flush()
     return None
+
+
+def keep_failure(ledger: Ledger, key: str, message: str, trace: str) -> None:
+    """Keep why a trial failed; where the storage takes nothing any more, the driver alone tells."""
+    with suppress(StorageError):
+        ledger.fail(key, {"message": message, "trace": trace})
 
 
 def run_inline(config: dict[str, Any], job: Job) -> None:
@@ -57,7 +64,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
         if error is None or failure is not None:
             break
     if error is not None and ledger.failure(key) is None:
-        ledger.fail(key, {"message": error, "trace": ""})
+        keep_failure(ledger, key, error, "")
     tune.report({"trial": key, "error": error or ""})
 
 
@@ -70,7 +77,7 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
         scaling_config=ray.train.ScalingConfig(num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=resources),
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",
-            storage_path=f"{job.root}/ray",
+            storage_path=job.scratch,
             callbacks=[TuneReportCallback()],
             failure_config=ray.train.FailureConfig(max_failures=0, controller_failure_limit=3),
         ),

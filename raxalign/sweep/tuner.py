@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 from ray import tune
 
 from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
@@ -19,7 +20,8 @@ from raxalign.sweep.cluster import DRIVER, check_fits, concurrency, connect, nod
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.prepare import failed_inputs, missing_stages, prepare
-from raxalign.sweep.trial import run_group, run_inline
+from raxalign.sweep.scratch import remove_scratch, scratch_folder
+from raxalign.sweep.trial import keep_failure, run_group, run_inline
 
 SHARD = 500  # trials in one Tuner: its bookkeeping grows with their number
 
@@ -46,12 +48,13 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     cached = len(plan.trials) - len(pending)
     store.sweep_temporaries()
     grouped = [trial for trial in pending if job.workers > 1 and _trains(plan, trial)]
-    connect(address, dashboard=bool(grouped))
+    job = replace(job, scratch=scratch_folder(job.root, address))
+    connect(address, job, dashboard=bool(grouped))
     try:
-        nodes = node_resources()
+        nodes = node_resources(address)
         check_fits(job, nodes, training=bool(grouped))
         wanted = [key for trial in pending for key in trial.evaluations.values()]
-        stages = missing_stages(plan, wanted, store)
+        stages = missing_stages(plan, wanted, store, observer)
         observer.grid_started(plan, len(pending), cached, len(stages))
         broken = prepare(plan, stages, job, observer)
         failed: dict[str, str] = {}
@@ -63,7 +66,7 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
                 runnable.append(trial)
                 continue
             failed[trial.key] = reason.error or ""
-            ledger.fail(trial.key, {"message": reason.error, "trace": reason.trace})
+            keep_failure(ledger, trial.key, reason.error or "", reason.trace)
             observer.trial_finished(trial, reason.error)
         in_group = {trial.key for trial in grouped}
         inline = [trial for trial in runnable if trial.key not in in_group]
@@ -71,6 +74,7 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
         failed |= _sweep(plan, [t for t in runnable if t.key in in_group], job, observer, run_group, concurrency(job, nodes, training=True))
     finally:
         ray.shutdown()
+        remove_scratch(job.scratch)
     observer.grid_finished(len(failed))
     return Summary(done=len(pending) - len(failed), cached=cached, failed=failed)
 
@@ -98,7 +102,7 @@ def _tune(
 ) -> dict[str, str]:
     grouped = function is run_group
     resources = {DRIVER: 1} if grouped else {"cpu": job.threads, **({"gpu": job.gpus} if job.gpus else {})}
-    watch = _Watch(plan, observer, Ledger(job.root))
+    watch = _Watch(plan, observer, job)
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(function, job=job), resources),
         param_space={"trial": tune.grid_search([trial.key for trial in trials])},
@@ -110,7 +114,7 @@ def _tune(
         ),
         run_config=tune.RunConfig(
             name=f"{plan.name}-{time.time_ns()}",
-            storage_path=f"{job.root}/ray",
+            storage_path=job.scratch,
             failure_config=tune.FailureConfig(max_failures=job.max_failures),
             callbacks=[watch],
             verbose=0,
@@ -123,8 +127,8 @@ def _tune(
 class _Watch(tune.Callback):  # type: ignore[misc]
     """Hears from Tune and tells the observer."""
 
-    def __init__(self, plan: Plan, observer: Observer, ledger: Ledger) -> None:
-        self._plan, self._observer, self._ledger = plan, observer, ledger
+    def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
+        self._plan, self._observer, self._ledger, self._max_failures = plan, observer, Ledger(job.root), job.max_failures
         self.failed: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -139,11 +143,19 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         key = trial.config["trial"]
-        message = f"the worker was lost, also after retries ({trial.status})"
-        self._ledger.fail(key, {"message": message, "trace": str(trial.get_error() or "")})
+        cause = trial.get_error()
+        known = getattr(cause, "cause", cause)
+        times = f"{self._max_failures + 1} times" if self._max_failures else "once"
+        message = f"{known} (tried {times})" if isinstance(known, RaxalignError) else f"its worker was lost {times} ({_first_line(cause)})"
+        keep_failure(self._ledger, key, message, str(cause or ""))
         self._finish(key, message)
 
     def _finish(self, key: str, error: str | None) -> None:
         if error is not None:
             self.failed[key] = error
         self._observer.trial_finished(self._plan.by_key[key], error)
+
+
+def _first_line(error: object) -> str:
+    lines = str(error or "no reason was given").strip().splitlines()
+    return lines[-1 if "Traceback" in lines[0] else 0][:300]

@@ -1,0 +1,88 @@
+"""What a tracking store is told about a trial or a cell: names, params, metrics and tags, as plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from raxalign.analysis.cells import Cell
+from raxalign.plan.plan import Plan
+from raxalign.plan.results import metric_name, trial_rows
+from raxalign.plan.trial import Trial
+from raxalign.provenance import commit
+from raxalign.store.key import digest
+
+_LONGEST_TAG = 5000  # MLflow takes 8,000 characters
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to be: `key` is what it is found by, `kind` one of grid, trial and cell; params are the axes of the grid alone, flat."""
+
+    key: str
+    kind: str
+    name: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def grid_run(plan: Plan) -> Run:
+    """The parent of all runs of a grid."""
+    return Run("grid:" + plan.name, "grid", plan.name, tags={"mlflow.source.name": "raxalign"})
+
+
+def trial_run(plan: Plan, trial: Trial) -> Run:
+    """The run of a trial."""
+    params = _axes(plan, trial.method, trial.params, trial.encoder)
+    params["languages"] = " ".join(trial.languages)
+    params |= {name: str(value) for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None}
+    tags = {"raxalign.trial_key": trial.key, **{f"raxalign.{name}": value for name, value in commit().items()}}
+    return Run("trial:" + trial.key, "trial", _name(params), params, tags)
+
+
+def cell_run(plan: Plan, cell: Cell) -> Run:
+    """The run of a cell: all seeds (and, in an `each` grid, all languages) of one point."""
+    params = _axes(plan, cell.method, cell.params, cell.encoder)
+    if cell.sentences is not None:
+        params["sentences"] = str(cell.sentences)
+    key = "cell:" + digest([cell.method, cell.params, cell.encoder, cell.sentences])
+    return Run(key, "cell", _name(params), params)
+
+
+def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Metric name -> value, of the evaluations that are there."""
+    return {metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"] for row in trial_rows(trial, records)}
+
+
+def cell_metrics(cell: Cell) -> dict[str, float]:
+    """Metric name -> mean, and with ``_ci95`` behind the name half the width of its interval."""
+    metrics = {}
+    for (task, lang, metric, split), value in cell.values.items():
+        name = metric_name(task, lang, metric, split)
+        metrics[name] = value.mean
+        if value.half_width is not None:
+            metrics[f"{name}_ci95"] = value.half_width
+    return metrics
+
+
+def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Tags that say where results came from."""
+    tags: dict[str, str] = {}
+    for record in records:
+        tags["raxalign.device"] = str(record["device"])
+        tags["raxalign.versions"] = json.dumps(record["versions"], sort_keys=True)[:_LONGEST_TAG]
+        tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[:_LONGEST_TAG]
+    return tags
+
+
+def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
+    """The axes of the grid: what is no axis of it would only crowd the comparison."""
+    shown = {"method": method, "encoder": encoder}
+    return shown | {name: str(params[name]) for name in plan.axes.get(method, ()) if name in params}
+
+
+def _name(params: Mapping[str, str]) -> str:
+    rest = (f"{name}={value}" for name, value in params.items() if name != "method")
+    return " ".join([params["method"], *rest])[:250]

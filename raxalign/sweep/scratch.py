@@ -1,0 +1,42 @@
+"""Where Ray keeps its own files while a grid runs; nothing in there is a result, and nothing is read by another run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import fsspec
+
+_PREFIX = "raxalign-ray-"
+
+
+def scratch_folder(root: str, address: str | None) -> str:
+    """A folder of this machine where Ray runs on it alone; on a cluster one in the storage, which every node sees."""
+    if address:
+        return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if pid.isdigit() and not _lives(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+
+
+def remove_scratch(place: str) -> None:
+    """Remove what `scratch_folder` gave."""
+    with suppress(OSError):
+        filesystem, path = fsspec.url_to_fs(place)
+        if filesystem.exists(path):
+            filesystem.rm(path, recursive=True)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,107 @@
+"""The driver's one logger: a thread that brings what happens to the tracking store, and lets a store that is down stop nothing."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.sweep.observer import Observer
+from raxalign.tracking import Recorder, Target, sync, unanswered
+
+BEAT = 60.0  # seconds between two signs of life
+
+
+class Tracker(Observer):
+    """After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed meanwhile is brought at the end."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        self._plan, self._target = plan, target
+        self._events: queue.Queue[tuple[str, Trial | None, str | None]] = queue.Queue()
+        self._recorder: Recorder | None = None
+        self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
+        self._thread.start()
+
+    def trial_started(self, trial: Trial) -> None:
+        """A run begins."""
+        self._events.put(("start", trial, None))
+
+    def trial_finished(self, trial: Trial, error: str | None) -> None:
+        """A run ends."""
+        self._events.put(("finish", trial, error))
+
+    def close(self, failed: int, *, wait: float = 120.0) -> str | None:
+        """Bring the rest and end; returns a message where something stays behind for `raxalign sync`."""
+        self._events.put(("close", None, str(failed)))
+        self._thread.join(wait)
+        return unanswered(self._target.uri, self._error) if self._thread.is_alive() or self._missed else None
+
+    def abandon(self) -> None:
+        """End at once after an interruption: what still runs is marked as killed."""
+        self._events.put(("abandon", None, None))
+        self._thread.join(15.0)
+
+    def _work(self) -> None:
+        self._try("open", None, None)
+        beaten = time.monotonic()
+        while True:
+            try:
+                event, trial, text = self._events.get(timeout=BEAT)
+            except queue.Empty:
+                event, trial, text = "beat", None, None
+            if event == "close":
+                self._finish_up(int(text or 0))
+                return
+            self._try(event, trial, text)
+            if event == "abandon":
+                return
+            if time.monotonic() - beaten > BEAT:
+                self._try("beat", None, None)
+                beaten = time.monotonic()
+
+    def _try(self, event: str, trial: Trial | None, text: str | None) -> None:
+        counts = event in {"start", "finish"}
+        if time.monotonic() < self._retry_at:
+            self._missed += counts
+            return
+        try:
+            self._bring(event, trial, text)
+            self._pause = 10.0
+        except Exception as error:  # noqa: BLE001 whatever the client raises, tracking must not stop a grid; the end of the grid tries again and tells
+            self._missed += counts
+            self._error = error
+            self._retry_at = time.monotonic() + self._pause
+            self._pause = min(self._pause * 2, 300.0)
+
+    def _bring(self, event: str, trial: Trial | None, text: str | None) -> None:
+        recorder = self._open()
+        if event == "start" and trial:
+            recorder.start(trial)
+        elif event == "finish" and trial:
+            recorder.finish(trial, text)
+        elif event == "beat":
+            recorder.beat()
+        elif event == "abandon":
+            recorder.abandon()
+
+    def _open(self) -> Recorder:
+        if self._recorder is None:
+            recorder = Recorder(self._plan, self._target)
+            recorder.open()
+            self._recorder = recorder
+        return self._recorder
+
+    def _finish_up(self, failed: int) -> None:
+        try:
+            if self._missed or self._recorder is None:
+                sync(self._plan, self._target)
+            else:
+                self._recorder.close(failed)
+            self._missed = 0
+        except Exception as error:  # noqa: BLE001 the message of `close` tells the user what to do
+            self._missed += 1
+            self._error = error

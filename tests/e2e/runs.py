@@ -1,0 +1,149 @@
+"""Grids as a user runs them: other processes, real signals, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from raxalign.plan.load import open_grid
+from raxalign.plan.plan import Plan
+from raxalign.store.ledger import Ledger
+
+LIMIT = 240.0  # seconds after which a run that should have ended is a failure of the test
+
+
+@dataclass(frozen=True)
+class Site:
+    """A grid file and its storage."""
+
+    grid: Path
+    storage: Path
+
+    @property
+    def plan(self) -> Plan:
+        return open_grid(self.grid, storage=str(self.storage)).plan
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(str(self.storage))
+
+    def run(self, *arguments: str, command: str = "grid", **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command, to its end."""
+        return subprocess.run(
+            self.command(command, *arguments), env=self.environment(environment), capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+
+    @contextmanager
+    def running(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+        """`grid` in a process group of its own; what is left of it in the end is killed."""
+        process = subprocess.Popen(
+            self.command("grid", *arguments),
+            env=self.environment(environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            signal_group(process, signal.SIGKILL)
+            process.communicate()
+
+    def command(self, command: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "raxalign", command, str(self.grid), *arguments]
+
+    def environment(self, more: dict[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
+        return {**kept, "RAXALIGN_STORAGE": str(self.storage), **more}
+
+    def results(self) -> list[dict[str, object]]:
+        done = self.run("--format", "json", command="results")
+        assert done.returncode == 0, done.stderr
+        rows: list[dict[str, object]] = json.loads(done.stdout)
+        return rows
+
+    def entries(self) -> dict[str, int]:
+        """Key -> when its entry was written."""
+        return {path.parent.name: path.stat().st_mtime_ns for path in self.storage.glob("ledger/*/evaluation.json")}
+
+    def copy(self, folder: Path) -> Site:
+        """The same grid on a copy of the storage, with tracking of its own."""
+        shutil.copytree(self.storage, folder / "storage", ignore=shutil.ignore_patterns("mlflow.db*", "mlartifacts", "tracked"))
+        return Site(self.grid, folder / "storage")
+
+    def forget(self, method: str) -> list[str]:
+        """Remove the results and aligned encoders of a method; returns the evaluations that have to be made again."""
+        plan = self.plan
+        gone = [(trial.aligned, key) for trial in plan.trials if trial.method == method for key in trial.evaluations.values()]
+        for aligned, key in gone:
+            shutil.rmtree(self.storage / "ledger" / key)
+            shutil.rmtree(self.storage / "artifacts" / "aligned" / aligned[:2] / aligned, ignore_errors=True)
+        return [key for _, key in gone]
+
+
+def signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """A signal to a process and all that it started."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def read_until(stream: IO[str], wanted: str) -> str:
+    """What a process says up to and with the line that holds a text."""
+    said = ""
+    for line in stream:
+        said += line
+        if wanted in line:
+            return said
+    raise AssertionError(f"{wanted!r} was never said:\n{said}")
+
+
+def wait_for(found: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    """Until something holds; the process must live so long."""
+    end = time.monotonic() + LIMIT
+    while not found():
+        assert process.poll() is None, f"ended with {process.returncode}: {process.stderr.read() if process.stderr else ''}"
+        assert time.monotonic() < end, "never came"
+        time.sleep(0.02)
+
+
+def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
+    """The Ray workers that a process's cluster runs, by what they show as their title."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().decode(errors="replace")
+            session = os.getsid(int(entry.name))
+        except OSError:
+            continue
+        if command.startswith("ray::") and title in command and session == process.pid:
+            found.append(int(entry.name))
+    return found
+
+
+def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
+    """The runs of an experiment: tags, metrics, params, status."""
+    program = """
+import json, sys
+from mlflow import MlflowClient
+client = MlflowClient(sys.argv[1])
+runs = client.search_runs([client.get_experiment_by_name(sys.argv[2]).experiment_id], max_results=1000)
+print(json.dumps([{"id": r.info.run_id, "status": r.info.status, "tags": r.data.tags, "metrics": r.data.metrics, "params": r.data.params} for r in runs]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, uri, experiment], capture_output=True, text=True, check=True)
+    runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return runs
