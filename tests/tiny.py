@@ -20,7 +20,15 @@ def tiny_vocabulary(words: Iterable[str]) -> list[str]:
 
 
 def tiny_bert(
-    folder: Path | str, words: Iterable[str], *, layers: int = 2, hidden: int = 32, heads: int = 2, positions: int = 64, seed: int = 0, spread: float = 0.2
+    folder: Path | str,
+    words: Iterable[str],
+    *,
+    layers: int = 2,
+    hidden: int = 32,
+    heads: int = 2,
+    positions: int = 64,
+    seed: int = 0,
+    spread: float = 0.2,
 ) -> Path:
     """A folder with a random masked-LM BERT (safetensors, tied embeddings) and a cased WordPiece tokenizer; returns `folder`.
 
