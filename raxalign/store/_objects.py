@@ -138,7 +138,11 @@ class ObjectStorage(Storage):
         return {name: sizes[name] for name in files if name in sizes}
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
-        """Move the marker; the files stay and are written over when the folder is made again."""
+        """Move the marker; the files stay and are written over when the folder is made again.
+
+        Between looking and deleting another process may have made the folder again (no object store of fsspec's deletes on a condition):
+        its marker is then lost and the folder made once more.
+        """
         there = None
         with suppress(FileNotFoundError):
             there = self.read(f"{path}/{marker}")

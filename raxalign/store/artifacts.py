@@ -92,11 +92,13 @@ class ArtifactStore:
                 notes = build(staged)
             with told(self._storage.place(path), "write"):
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
-                (staged / MANIFEST).write_bytes(manifest.to_bytes())
+                data = manifest.to_bytes()
+                (staged / MANIFEST).write_bytes(data)
             _verified.trust(staged)
             if not self._storage.publish(staged, path, MANIFEST, manifest.content):
                 return self.make(kind, key, build)  # somebody was first: theirs, unless it is damaged
-        return self.open(kind, key)
+        # not `open`: who repairs the same damage at the same time may have taken the marker away again, and this is whole
+        return self._storage.fetch(path, _published(manifest, data), lambda place: _verified.problem(place, manifest))[0]
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """(kind, key) of every artifact."""
