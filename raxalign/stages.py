@@ -96,7 +96,7 @@ class Workshop:
         """The encoder of a stage, fresh and on the device of this process."""
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
-        inputs = EncoderInputs(locations=_without_params(stage.locations), folder=folder)
+        inputs = EncoderInputs(locations=_without_params(stage.locations), folder=folder, revisions=stage.digests)
         encoder: Encoder = _plugin("encoders", stage).load(inputs, self.runtime.device)
         return encoder
 
@@ -198,6 +198,7 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
         heldout=workshop.inputs(stage, "heldout"),
         seen=workshop.inputs(stage, "seen"),
         files=_files(stage),
+        digests=stage.digests,
         downloads=workshop.local / "downloads",
     )
 
@@ -258,7 +259,7 @@ def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 
 def _make_encoder(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     text = {lang: path / "data" for lang, path in workshop.inputs(stage, "text").items()}
-    inputs = EncoderInputs(text=text, locations=_without_params(stage.locations))
+    inputs = EncoderInputs(text=text, locations=_without_params(stage.locations), revisions=stage.digests)
     notes: Mapping[str, Any] = _plugin("encoders", stage).build(inputs, workshop.runtime_for(stage), folder)
     return notes
 

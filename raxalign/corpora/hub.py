@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.corpora._hub import dataset_revision, first_line, hub_error
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
-from raxalign.errors import DataError, TransientError
+from raxalign.errors import DataError
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -63,7 +64,7 @@ class Hub(Corpus):
         source = self.sources(lang, pivot).get("dataset")
         if not isinstance(source, RemoteData):
             return {}
-        return {source.name: source.pin or _resolve(_filled(str(self.params.dataset), lang, pivot), self.params.revision)}
+        return {source.name: source.pin or dataset_revision(_filled(str(self.params.dataset), lang, pivot), self.params.revision)}
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """The sentence pairs in the order of the rows; a field that is missing or no text is an error with its row."""
@@ -132,7 +133,7 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
         except DataError:
             raise
         except Exception as error:
-            raise DataError(file, f"cannot be read ({_first_line(error)})") from error
+            raise DataError(file, f"cannot be read ({first_line(error)})") from error
 
 
 def _hub_rows(name: str, config: str | None, split: str, revision: str) -> Iterator[dict[str, Any]]:
@@ -141,35 +142,5 @@ def _hub_rows(name: str, config: str | None, split: str, revision: str) -> Itera
     try:
         rows: Iterator[dict[str, Any]] = iter(load_dataset(name, config, split=split, revision=revision))
     except Exception as error:
-        raise _hub_error(name, error) from error
+        raise hub_error(name, error) from error
     return rows
-
-
-def _resolve(name: str, revision: str) -> str:
-    """The commit that a branch or tag of a dataset is at."""
-    from huggingface_hub import HfApi
-
-    try:
-        return str(HfApi().dataset_info(name, revision=revision).sha)
-    except Exception as error:
-        raise _hub_error(name, error) from error
-
-
-def _hub_error(name: str, error: Exception) -> DataError | TransientError:
-    """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
-    from huggingface_hub import errors
-
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
-        chain.append(cause)
-    offline = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    status = next((getattr(link.response, "status_code", 0) for link in chain if isinstance(link, errors.HfHubHTTPError)), 0)
-    unreachable = any(isinstance(link, offline) or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"} for link in chain)
-    if unreachable or status == 429 or status >= 500:
-        return TransientError(f"hub:{name}: the Hugging Face Hub cannot be reached ({_first_line(error)})")
-    remedy = "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth login)"
-    return DataError(f"hub:{name}", f"cannot be loaded ({_first_line(error)})", remedy=remedy)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

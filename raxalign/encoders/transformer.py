@@ -48,7 +48,7 @@ class Transformer(EncoderKind):
         """The commit that the hub name stands for now; empty for folders and where a revision is given."""
         if looks_like_path(self.params.name) or self.params.revision:
             return {}
-        return {_HUB: hub_revision(self.params.name)}
+        return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
     def label(self) -> str:
         """The folder's own name, or the hub name without its owner."""

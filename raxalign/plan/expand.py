@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.config.params import path_fields
+from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import RaxalignError
 from raxalign.plan.data import SharedStages, require_parallel_text
 from raxalign.plan.identity import Identity
@@ -102,7 +102,8 @@ def _languages(grid: Grid) -> Iterator[tuple[str, ...]]:
 def _shown(point: Any, canonical: Mapping[str, Any]) -> dict[str, Any]:
     """The params as tables show them: the canonical ones, and the names of files where their sources are read."""
     shown = dict(canonical)
-    for name in sorted(path_fields(type(point))):
+    model: type[BaseParams] = type(point)
+    for name in sorted(path_fields(model)):
         value = getattr(point, name)
         if value is not None and point.model_fields_set & {name}:
             shown[name] = value.rsplit("/", 1)[-1]
@@ -152,7 +153,9 @@ def _aligned(
 ) -> Stage:
     """The stage of an aligned encoder: everything that `align` reads, and nothing else."""
     shared, needs = expansion.shared, method.needs()
-    inputs, digests, locations = {"encoder": start.key}, {}, {}
+    inputs = {"encoder": start.key}
+    digests: dict[str, str] = {}
+    locations: dict[str, str] = {}
     for lang in languages:
         if needs.links:
             inputs[f"pairs/{lang}"] = shared.training_pairs(lang, sentences).key
@@ -163,7 +166,7 @@ def _aligned(
         locations |= {f"{name}/{lang}": value for name, value in places.items()}
     if needs.text:
         inputs |= {f"text/{lang}": shared.text(lang, sentences).key for lang in (*languages, expansion.grid.pivot)}
-    params = {"method": dict(canonical), "languages": list(languages), "pivot": expansion.grid.pivot}
+    params: dict[str, Any] = {"method": dict(canonical), "languages": list(languages), "pivot": expansion.grid.pivot}
     if method.has_chance():
         params["seed"] = seed
     locations["params"] = method.params.model_dump_json(by_alias=True)

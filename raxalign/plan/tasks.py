@@ -80,7 +80,7 @@ class TaskStages:
         read = task.training_languages(languages, pivot)
         untouched = not (effect.weights or effect.inside or effect.pivot) and read == (pivot,)
         digests, locations = self._sources(task, read)
-        params = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed}
+        params: dict[str, Any] = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed}
         if effect.pivot:
             params["toward"] = list(languages)
         locations["params"] = task.params.model_dump_json(by_alias=True)
@@ -88,7 +88,8 @@ class TaskStages:
         return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
 
     def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
-        digests, locations = {}, {}
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for lang in languages:
             found, places = self.shared.identity.of(task.sources(lang, self.grid.pivot))
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
@@ -97,7 +98,8 @@ class TaskStages:
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Seen word types, with every dictionary that a method of the grid uses for the language."""
-        digests, locations = {}, {}
+        digests: dict[str, str] = {}
+        locations: dict[str, str] = {}
         for spec in self.grid.methods:
             for point in spec.points:
                 found, places = self.shared.identity.of(catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot))

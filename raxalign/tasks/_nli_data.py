@@ -44,7 +44,8 @@ class NliData:
     def _read(self, split: Split, lang: str) -> Rows:
         data, pivot = self.params.data, self.inputs.pivot
         if data == "hub":
-            return read_hub(self.params.dataset, lang, split, self.params.revision, self.inputs.downloads)
+            revision = self.inputs.digests.get(f"hub/{lang}", self.params.revision)
+            return read_hub(self.params.dataset, lang, split, revision, self.inputs.downloads)
         if data == "phrasebook":
             return self._phrasebook(split, lang)
         template: str = getattr(data, split)

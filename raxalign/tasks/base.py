@@ -33,13 +33,14 @@ class TaskNeeds:
 class TaskInputs:
     """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset)
     and the folder of seen word types (``types.arrow``, columns src and tgt); `files`, name -> language -> path, the pivot's under
-    its own code; `downloads`, a folder for fetched data.
+    its own code; `digests`, ``name/language`` -> digest or revision; `downloads`, a folder for fetched data.
     """
 
     pivot: str
     heldout: Mapping[str, Path] = field(default_factory=dict)
     seen: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
     downloads: Path | None = None
 
 

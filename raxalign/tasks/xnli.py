@@ -11,6 +11,7 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 
@@ -95,6 +96,13 @@ class Xnli(Task):
             return {}
         revision = self.params.revision
         return {"hub": RemoteData(f"hub:{self.params.dataset}/{lang}@{revision}", revision if _COMMIT.fullmatch(revision) else None)}
+
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """The commit that the hub's data set is at; the rows are fetched when they are read."""
+        source = self.sources(lang, pivot).get("hub")
+        if not isinstance(source, RemoteData):
+            return {}
+        return {source.name: source.pin or dataset_revision(self.params.dataset, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A training file a language, selection by a development set that is not given, a language that the phrasebook does not have."""

@@ -1,0 +1,35 @@
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, and what its refusals mean."""
+
+from __future__ import annotations
+
+from raxalign.errors import DataError, TransientError
+
+
+def dataset_revision(name: str, revision: str) -> str:
+    """The commit that a branch or tag of a dataset is at; raises `DataError` or `TransientError`."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().dataset_info(name, revision=revision).sha)
+    except Exception as error:
+        raise hub_error(name, error) from error
+
+
+def hub_error(name: str, error: Exception) -> DataError | TransientError:
+    """Refusals of the hub are about the data; that it cannot be reached is worth another try."""
+    from huggingface_hub import errors
+
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    offline = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError)
+    status = next((getattr(link.response, "status_code", 0) for link in chain if isinstance(link, errors.HfHubHTTPError)), 0)
+    unreachable = any(isinstance(link, offline) or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"} for link in chain)
+    if unreachable or status == 429 or status >= 500:
+        return TransientError(f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)})")
+    remedy = "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth login)"
+    return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
