@@ -44,7 +44,7 @@ class Rotation(Method):
 
         center: bool = False
         layers: str = "last"
-        pooling: Pooling = "mean"
+        pooling: Pooling = "last"
         direction: Literal["to-pivot", "to-other"] = "to-pivot"
         supervision: Literal["parallel", "dictionary"] = "parallel"
         dictionary: DataPath | None = None
