@@ -52,7 +52,8 @@ def build_seen(
     dictionaries: Iterable[Sequence[tuple[str, str]]],
     folder: Path,
 ) -> dict[str, Json]:
-    """Writes `<folder>/types.arrow`: the word types linked in runs of the word aligner, in word-pair datasets, or standing in dictionaries.
+    """Writes `<folder>/types.arrow`, the word types linked in runs of the word aligner or in word-pair datasets, as they are written, and
+    `<folder>/dictionary.arrow`, the entries of dictionaries in lower case, since a dictionary stands for a word in any case.
 
     `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset folders, `dictionaries` entries (source, target).
     Rows are sorted by source, then target.
@@ -61,13 +62,20 @@ def build_seen(
     for pairs in pairs_folders:
         table = read_pairs(pairs)
         tables.append(linked_types(Words(table.column("src")), Words(table.column("tgt")), links_of(table)))
-    tables += [_entries(dictionary) for dictionary in dictionaries]
+    entries = [_entries(dictionary) for dictionary in dictionaries]
+    return {
+        "types": write_types(_distinct(tables), folder / "types.arrow"),
+        "dictionary_entries": write_types(_distinct(entries), folder / "dictionary.arrow"),
+    }
+
+
+def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
+    """Each pair of types once, sorted."""
     types = pa.concat_tables(tables) if tables else TYPES_SCHEMA.empty_table()
     types = types.group_by(["src", "tgt"]).aggregate([]).select(["src", "tgt"])
-    types = types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))
-    return {"types": write_types(types, folder / "types.arrow")}
+    return types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))
 
 
 def _entries(dictionary: Sequence[tuple[str, str]]) -> pa.Table:
-    columns = [pa.array([entry[side] for entry in dictionary], pa.string()) for side in (0, 1)]
+    columns = [pa.array([entry[side].lower() for entry in dictionary], pa.string()) for side in (0, 1)]
     return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)

@@ -91,6 +91,18 @@ def read_linked_words(folder: Path) -> LinkedWords:
     return LinkedWords(np.asarray(table["id"], dtype=np.int64), src, tgt, row, words[0], words[1])
 
 
+class SeenTypes:
+    """Which pairs of word types count as seen: those linked in training, as they are written, and dictionary entries in any case."""
+
+    def __init__(self, folder: Path) -> None:
+        self._linked = read_types(folder / "types.arrow")
+        dictionary = folder / "dictionary.arrow"
+        self._dictionary = read_types(dictionary) if dictionary.exists() else set()
+
+    def __contains__(self, pair: tuple[str, str]) -> bool:
+        return pair in self._linked or (pair[0].lower(), pair[1].lower()) in self._dictionary
+
+
 def read_types(file: Path) -> set[tuple[str, str]]:
     """Pairs of surface forms of an Arrow file with columns src and tgt. Raises `DataError` where it cannot be read."""
     try:

@@ -15,7 +15,7 @@ from pydantic import Field
 from raxalign.encoders.base import Pooling
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks._accuracy import accuracy, mean_accuracy
-from raxalign.tasks._linked_words import Bools, Ints, LinkedWords, Words, read_linked_words, read_types
+from raxalign.tasks._linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
 from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Retrieval(Task):
         tables: list[pa.Table] = []
         notes: dict[str, dict[str, object]] = {}
         for lang in languages:
-            label, seen = f"{lang}-{inputs.pivot}", read_types(inputs.seen[lang] / "types.arrow")
+            label, seen = f"{lang}-{inputs.pivot}", SeenTypes(inputs.seen[lang])
             for split, folder in (("dev", inputs.heldout[lang] / "dev"), ("test", inputs.heldout[lang] / "data")):
                 if not folder.is_dir():
                     continue
@@ -91,9 +91,7 @@ class Retrieval(Task):
         scores += _averages(scores) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
-    def _answer(
-        self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: set[tuple[str, str]]
-    ) -> tuple[_Answers, dict[str, object]]:
+    def _answer(self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes) -> tuple[_Answers, dict[str, object]]:
         """Asks for the nearest neighbours of all words, and keeps the answers for linked ones."""
         src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
         tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)

@@ -140,12 +140,14 @@ def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionar
     dictionary = [("Katze", "cat"), ("Buch", "book")]
     notes = build_seen([tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"], [dictionary], tmp_path / "seen")
     types = [(t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "types.arrow").to_pylist()]
-    assert types == [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house"), ("Katze", "cat")]
-    assert notes == {"types": 5}
+    assert types == [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house")]
+    entries = [(t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "dictionary.arrow").to_pylist()]
+    assert entries == [("buch", "book"), ("katze", "cat")]
+    assert notes == {"types": 4, "dictionary_entries": 2}
 
 
 def test_nothing_seen_is_an_empty_table(tmp_path):
-    assert build_seen([], [], [[]], tmp_path) == {"types": 0}
+    assert build_seen([], [], [[]], tmp_path) == {"types": 0, "dictionary_entries": 0}
     assert read_types(tmp_path / "types.arrow").num_rows == 0
 
 
