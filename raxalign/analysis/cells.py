@@ -60,9 +60,10 @@ def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
 
 def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
     first = group[0]
-    by_seed: dict[tuple[str, str, str, str], dict[Any, float]] = defaultdict(dict)
+    found: dict[tuple[str, str, str, str], dict[Any, tuple[str, float]]] = defaultdict(dict)
     for row in group:
-        by_seed[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]] = row["value"]
+        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]] = (row["evaluation"], row["value"])
+    by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     _average(by_seed, pivot)
     return Cell(
         method=first["method"],
@@ -72,6 +73,13 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
         values={name: interval(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
     )
+
+
+def _apart(seeds: Mapping[Any, tuple[str, float]]) -> dict[Any, float]:
+    """Seed -> value; an evaluation without chance, which all seeds share, counts once."""
+    if len({evaluation for evaluation, _ in seeds.values()}) == 1:
+        return {None: value for _, value in seeds.values()}
+    return {seed: value for seed, (_, value) in seeds.items()}
 
 
 def _average(by_seed: dict[tuple[str, str, str, str], dict[Any, float]], pivot: str) -> None:

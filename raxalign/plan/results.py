@@ -41,6 +41,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
                 "metric": score["metric"],
                 "split": score["split"],
                 "value": score["value"],
+                "evaluation": key,
             }
 
 

@@ -5,10 +5,10 @@ import pytest
 from raxalign.analysis.cells import cells, interval
 
 
-def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None):
+def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None, evaluation=None):
     return {
         "trial": trial, "method": method, "params": {}, "encoder": "e", "languages": [lang], "sentences": sentences, "seed": seed,
-        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value,
+        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value, "evaluation": evaluation or f"{trial}/{seed}",
     }  # fmt: skip
 
 
@@ -40,3 +40,9 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
 def test_counts_have_no_mean_over_languages():
     (cell,) = cells([row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)], "en")
     assert not any(lang == "avg" for _, lang, _, _ in cell.values)
+
+
+def test_an_evaluation_that_all_seeds_share_counts_once():
+    (cell,) = cells([row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)], "en")
+    assert cell.values["xnli", "de", "accuracy", "test"].n == 1
+    assert cell.values["xnli", "de", "accuracy", "test"].half_width is None
