@@ -61,7 +61,8 @@ def as_tables(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fa
         langs = [lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)]
         plain = sorted((lang for lang in langs if not lang.startswith("avg")), key=lambda lang: (lang != plan.pivot, lang))
         langs = [*plain, *(lang for lang in langs if lang.startswith("avg"))]
-        table = Table(title=f"{task}: {metric} ({split})", title_justify="left")
+        caption = over(lines, task, metric, split, plain)
+        table = Table(title=f"{task}: {metric} ({split})", title_justify="left", caption=caption, caption_justify="left")
         table.add_column("method")
         table.add_column("sentences", justify="right")
         for lang in langs:
@@ -72,6 +73,17 @@ def as_tables(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fa
                 table.add_row(label(cell, plan), f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values))
         tables.append(table)
     return tables
+
+
+def over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> str | None:
+    """How many pairs a metric is taken over in each language, where the task tells: an accuracy over a handful says little."""
+    counts = []
+    for lang in langs:
+        found = [cell.values[name].mean for cell in lines if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
+        if found:
+            low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
+            counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
+    return f"pairs: {', '.join(counts)}" if counts else None
 
 
 def label(cell: Cell, plan: Plan) -> str:
