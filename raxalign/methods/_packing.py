@@ -6,6 +6,7 @@ has alone. Architectures whose positions cannot be given are run padded.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,11 @@ def can_pack(encoder: TransformerEncoder) -> bool:
 
 
 def pack(ids: np.ndarray, lengths_S: np.ndarray, pad: int, width: int = _WIDTH) -> Packed:
-    """Put sentences, laid end to end in `ids`, into rows of at most `width` pieces (more where one is longer); width 0: a row each.
+    """Put sentences, laid end to end in `ids`, into as few rows as hold them at about `width` pieces each; width 0: a row each.
 
-    The longest come first, each into the first row with room, so that hardly any padding is left.
+    The longest come first, each into the emptiest row, so that rows are filled evenly and hardly any padding is left.
     """
-    rows_S, columns_S, n_rows, used = _first_fit(lengths_S, max(width, int(lengths_S.max(initial=0)))) if width else _a_row_each(lengths_S)
+    rows_S, columns_S, n_rows, used = _spread(lengths_S, -(-int(lengths_S.sum()) // width)) if width else _a_row_each(lengths_S)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
@@ -58,18 +59,15 @@ def pack(ids: np.ndarray, lengths_S: np.ndarray, pad: int, width: int = _WIDTH) 
     return Packed(ids_F.reshape(n_rows, used), positions_F.reshape(n_rows, used), sentences_F.reshape(n_rows, used), starts_S)
 
 
-def _first_fit(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+def _spread(lengths_S: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """(row, column) of each sentence, the number of rows, and the width of the fullest."""
     rows_S, columns_S = np.zeros(len(lengths_S), np.int64), np.zeros(len(lengths_S), np.int64)
-    filled: list[int] = []
+    filled = [(0, row) for row in range(n_rows)]
     for s in np.argsort(-lengths_S, kind="stable").tolist():
-        length = int(lengths_S[s])
-        row = next((r for r, used in enumerate(filled) if used + length <= width), len(filled))
-        if row == len(filled):
-            filled.append(0)
-        rows_S[s], columns_S[s] = row, filled[row]
-        filled[row] += length
-    return rows_S, columns_S, len(filled), max(filled, default=0)
+        used, row = filled[0]
+        rows_S[s], columns_S[s] = row, used
+        heapq.heapreplace(filled, (used + int(lengths_S[s]), row))
+    return rows_S, columns_S, n_rows, max(used for used, _ in filled)
 
 
 def _a_row_each(lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:

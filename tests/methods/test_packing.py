@@ -10,10 +10,10 @@ from raxalign.methods._packing import can_pack, flat_states, pack
 from tests.methods.toy import WORDS, toy_encoder
 
 
-def test_rows_hold_no_more_than_their_width_and_every_piece_once() -> None:
+def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     lengths = np.array([3, 7, 2, 5, 4, 9])
-    packed = pack(np.arange(100, 130), lengths, pad=0, width=9)
-    assert packed.ids_BT.shape == (4, 9)
+    packed = pack(np.arange(100, 130), lengths, pad=0, width=10)
+    assert packed.ids_BT.shape == (3, 11)
     assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
     flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
     for s, start in enumerate(packed.starts_S):
@@ -21,8 +21,8 @@ def test_rows_hold_no_more_than_their_width_and_every_piece_once() -> None:
         assert packed.positions_BT.reshape(-1)[start : start + lengths[s]].tolist() == list(range(lengths[s]))
 
 
-def test_a_sentence_longer_than_the_width_has_its_row() -> None:
-    assert pack(np.arange(12), np.array([2, 10]), pad=0, width=4).ids_BT.shape == (2, 10)
+def test_a_sentence_longer_than_the_width_has_room() -> None:
+    assert pack(np.arange(12), np.array([2, 10]), pad=0, width=4).ids_BT.shape == (3, 10)
 
 
 def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
