@@ -24,7 +24,7 @@ LAYERS = [
     ("methods", "tasks", "analysis"),
     ("plan",),
     ("tracking", "stages"),
-    ("sweep", "report"),
+    ("sweep", "report", "single"),
     ("cli",),
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+import inspect
+import types
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from raxalign.catalog import catalog
+from raxalign.catalog import Catalog, catalog
 from raxalign.config.params import path_fields
 from raxalign.errors import RaxalignError
 
@@ -13,18 +17,77 @@ FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
 
 def describe(folder: str) -> str:
     """Every plug-in with its first sentence and its options with their defaults."""
+    return "\n\n".join(_describe(kind, plugin) for kind, plugin in _plugins(folder).items())
+
+
+def as_markdown(folder: str) -> str:
+    """A page of docs/: every plug-in with what it is, and a table of its options."""
+    found = _plugins(folder)
+    title = "Word aligners" if folder == "aligners" else folder.capitalize()
+    note = f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the two."
+    return "\n\n".join([f"# {title}", note, *(part for kind, plugin in found.items() for part in _section(kind, plugin))]) + "\n"
+
+
+def _plugins(folder: str) -> Catalog:
     if folder not in FOLDERS:
-        raise RaxalignError(f"list {folder}: there are {', '.join(FOLDERS)}")
-    return "\n\n".join(_describe(kind, plugin) for kind, plugin in catalog(folder).items())
+        near = get_close_matches(folder, FOLDERS, n=1)
+        raise RaxalignError(f"list {folder}: " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(FOLDERS)}"))
+    return catalog(folder)
 
 
 def _describe(kind: str, plugin: Any) -> str:
-    summary = (plugin.__doc__ or "").strip().split("\n\n")[0].replace("\n", " ")
-    lines = [f"{kind}: {' '.join(summary.split())}"]
+    summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
+    lines = [f"{kind}: {summary}"]
+    lines += [f"    {name}: {default}" + (f" ({values})" if values else "") for name, values, default in _options(plugin)]
+    return "\n".join(lines)
+
+
+def _section(kind: str, plugin: Any) -> Iterator[str]:
+    yield f"## {kind}"
+    yield inspect.cleandoc(plugin.__doc__ or "")
+    yield from (f"{name}: {value}" for name, value in _facts(plugin))
+    options = [tuple(text.replace("|", "\\|") for text in option) for option in _options(plugin)]
+    if options:
+        own = plugin.Params.__doc__
+        yield inspect.cleandoc(own) if own else "Options:"
+        yield "\n".join(
+            ["| option | values | default |", "|---|---|---|", *(f"| `{name}` | {values} | {default} |" for name, values, default in options)]
+        )
+    else:
+        yield "No options."
+
+
+def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
+    for name in ("reference", "licence"):
+        value = getattr(plugin, name, None)
+        if isinstance(value, str):
+            yield name.capitalize(), value
+
+
+def _options(plugin: Any) -> Iterator[tuple[str, str, str]]:
+    """(name in YAML, values, default) of every option."""
     paths = path_fields(plugin.Params)
     for name, field in plugin.Params.model_fields.items():
-        default = "required" if field.is_required() else f"default {field.get_default(call_default_factory=True)!r}"
-        values = [str(value) for value in get_args(field.annotation) if isinstance(value, str)]
-        choice = f" ({' | '.join(values)})" if values else (" (a path)" if name in paths else "")
-        lines.append(f"    {field.alias or name}: {default}{choice}")
-    return "\n".join(lines)
+        default = "required" if field.is_required() else f"default {_shown(field.get_default(call_default_factory=True))}"
+        yield field.alias or name, "a path" if name in paths else _values(field.annotation), default
+
+
+def _shown(value: Any) -> str:
+    """A default as YAML writes it."""
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
+
+
+def _values(annotation: Any) -> str:
+    """The values that an option takes, in words."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _values(get_args(annotation)[0])
+    if origin is Literal:
+        return " | ".join(str(value) for value in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(_values(part) for part in get_args(annotation) if part is not type(None)))
+    return {bool: "true | false", int: "whole number", float: "number", str: "text"}.get(
+        annotation, "mapping" if isinstance(annotation, type) else "list"
+    )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of trials and evaluations, and the failures: (trial in words, message)."""
+    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly` counts trials with some of their results."""
 
     trials: int
     done: int
@@ -25,6 +25,15 @@ class Status:
     def missing(self) -> int:
         """Trials that have neither all results nor a failure."""
         return self.trials - self.done - len(self.failed)
+
+    def text(self, name: str) -> str:
+        """The state of a grid in a line, and a line a failed trial."""
+        begun = f" ({self.partly} begun)" if self.partly else ""
+        lines = [
+            f"{name}: {self.done} of {self.trials} trials done, {len(self.failed)} failed, {self.missing} to run{begun}; "
+            f"{self.evaluations_done} of {self.evaluations} evaluations"
+        ]
+        return "\n".join([*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)])
 
 
 def status(plan: Plan, ledger: Ledger) -> Status:

@@ -6,13 +6,12 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import Cell, Value, cells
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from raxalign.plan.plan import Plan
 
 FIELDS = ("trial", "method", "params", "encoder", "languages", "sentences", "seed", "task", "task_params", "lang", "metric", "split", "value")
@@ -29,7 +28,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.writer(text)
     writer.writerow(FIELDS)
     for row in rows:
-        writer.writerow([json.dumps(row[name]) if isinstance(row[name], dict | list) else row[name] for name in FIELDS])
+        writer.writerow([json.dumps(row[name], ensure_ascii=False) if isinstance(row[name], dict | list) else row[name] for name in FIELDS])
     return text.getvalue()
 
 
@@ -50,40 +49,53 @@ def _is_main(metric: str) -> bool:
     return not metric.endswith(("_pairs", "_stderr", "_pivot"))
 
 
-def as_tables(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Table]:
-    """One table a task and metric: a line a cell, a column a language, mean and 95 % interval over seeds in per cent or as they are."""
-    from rich.table import Table
+@dataclass(frozen=True)
+class Block:
+    """One table: of a task, metric and split, with its columns of values and its lines (method, sentences, a text a column)."""
 
+    title: str
+    langs: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+
+
+def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
+    """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and 95 % interval over seeds."""
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
-    tables = []
+    several = len({cell.encoder for cell in lines}) > 1
+    found = []
     for task, metric, split in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
-        langs = [lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)]
-        plain = sorted((lang for lang in langs if not lang.startswith("avg")), key=lambda lang: (lang != plan.pivot, lang))
-        langs = [*plain, *(lang for lang in langs if lang.startswith("avg"))]
-        caption = over(lines, task, metric, split, plain)
-        table = Table(title=f"{task}: {metric} ({split})", title_justify="left", caption=caption, caption_justify="left")
-        table.add_column("method")
-        table.add_column("sentences", justify="right")
-        for lang in langs:
-            table.add_column(lang, justify="right")
+        langs = sorted(
+            (lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)),
+            key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
+        )
+        shown = []
         for cell in lines:
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
             if any(values):
-                table.add_row(label(cell, plan), f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values))
-        tables.append(table)
-    return tables
+                method = f"{label(cell, plan)} [{cell.encoder}]" if several else label(cell, plan)
+                shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values)))
+        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown)))
+    return found
 
 
-def over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> str | None:
-    """How many pairs a metric is taken over in each language, where the task tells: an accuracy over a handful says little."""
-    counts = []
-    for lang in langs:
-        found = [cell.values[name].mean for cell in lines if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
-        if found:
-            low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
-            counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
-    return f"pairs: {', '.join(counts)}" if counts else None
+def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None) -> str:
+    """The tables for a terminal; `width` None takes that of the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=io.StringIO(), width=width or Console().width)
+    for block in blocks(rows, plan, every=every):
+        table = Table(title=Text(block.title), title_justify="left")
+        table.add_column("method")
+        for name in ("sentences", *block.langs):
+            table.add_column(name, justify="right")
+        for line in block.lines:
+            table.add_row(*map(Text, line))
+        console.print(table)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
 
 
 def label(cell: Cell, plan: Plan) -> str:

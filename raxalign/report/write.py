@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import cells
-from raxalign.report.tables import as_csv, as_json, headings, label, show
+from raxalign.report.tables import as_csv, as_json, blocks
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -24,17 +23,12 @@ def write_report(rows: Sequence[Mapping[str, Any]], plan: Plan, folder: Path) ->
 
 def as_markdown(rows: Sequence[Mapping[str, Any]], plan: Plan) -> str:
     """A table a task and metric, a line a cell, a column a language; ± is half the 95 % t interval over seeds."""
-    lines = cells(rows, plan.pivot)
-    columns = headings(lines)
-    parts = [f"# {plan.name}", f"{plan.points} points, {len(plan.trials)} trials."]
-    for task, metric, split in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
-        langs = [lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)]
-        parts.append(f"## {task}: {metric} ({split})")
-        table = ["| method | sentences | " + " | ".join(langs) + " |", "|---|---:|" + "---:|" * len(langs)]
-        for cell in lines:
-            values = [cell.values.get((task, lang, metric, split)) for lang in langs]
-            if any(values):
-                sentences = f"{cell.sentences:,}" if cell.sentences is not None else ""
-                table.append(f"| {label(cell, plan)} | {sentences} | " + " | ".join(map(show, values)) + " |")
-        parts.append("\n".join(table))
+    parts = [f"# {plan.name}", f"{plan.points} points, {len(plan.trials)} trials. ± is half the 95 % interval over seeds."]
+    for block in blocks(rows, plan):
+        table = [("method", "sentences", *block.langs), ("---", *["---:"] * (len(block.langs) + 1)), *block.lines]
+        parts += [f"## {block.title}", "\n".join(_line(line) for line in table)]
     return "\n\n".join(parts) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

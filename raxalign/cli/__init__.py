@@ -1,0 +1,62 @@
+"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that each starts no more than it needs."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from raxalign.cli import _care, _grids, _single
+from raxalign.cli._terminal import print_out, tell
+from raxalign.errors import RaxalignError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from raxalign import __version__
+
+        print_out(f"raxalign {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everywhere(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+) -> None:
+    """Grids of cross-lingual alignment experiments on multilingual encoders."""
+
+
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    *(_grids.grid, _grids.plan, _grids.status, _grids.results, _grids.report),
+    *(_single.pairs, _single.align, _single.evaluate, _single.export),
+    *(_care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
+)
+for _command in _COMMANDS:
+    app.command(name=_command.__name__.rstrip("_"))(_command)
+
+
+def main() -> None:
+    """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2 wrong usage or input, 130 interrupted)."""
+    arguments, debug = [argument for argument in sys.argv[1:] if argument != "--debug"], "--debug" in sys.argv
+    warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
+    try:
+        app(arguments, prog_name="raxalign")
+    except KeyboardInterrupt:
+        tell("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        if isinstance(error, RaxalignError):
+            tell(f"error: {error}")
+            sys.exit(error.exit_code)
+        tell(f"error: {type(error).__name__}: {error} (a fault of raxalign; --debug shows the traceback)")
+        sys.exit(2)

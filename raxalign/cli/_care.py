@@ -1,0 +1,66 @@
+"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from raxalign.cli._terminal import GridFile, ListFormat, Storage, print_out, tell
+
+
+def list_(
+    what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
+    format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
+) -> None:
+    """List the plug-ins of a kind, with their options."""
+    from raxalign.report import catalogue
+
+    print_out(catalogue.as_markdown(what) if format is ListFormat.markdown else catalogue.describe(what))
+
+
+def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:
+    """Tell what is installed, which devices there are, whether the storage can be written; with a grid, whether its data is there."""
+    from raxalign.report.doctor import examine
+
+    lines, healthy = examine(file, storage)
+    print_out("\n".join(lines))
+    if not healthy:
+        raise typer.Exit(2)
+
+
+def gc(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The grids whose artifacts are kept.")],
+    storage: Storage = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only say what would be.")] = False,
+) -> None:
+    """Remove artifacts that no given grid needs. Results in the ledger are never removed."""
+    from raxalign.report.garbage import collect
+
+    print_out(collect(files, storage, delete=delete))
+
+
+def sync(file: GridFile, storage: Storage = None) -> None:
+    """Bring to MLflow what could not be brought while a grid ran."""
+    from raxalign.plan.load import open_grid
+    from raxalign.sweep.grid import local_folder, target_of
+    from raxalign.tracking import sync as bring
+
+    opened = open_grid(file, storage=storage)
+    target = target_of(opened, local_folder(opened.root))
+    count = bring(opened.plan, target)
+    tell(f"{count} trials of {opened.plan.name} are in {target.uri}")
+
+
+def ui(
+    storage: Storage = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 5000,
+) -> None:
+    """Open the MLflow UI on the storage's runs."""
+    from raxalign.single.place import storage_of
+    from raxalign.tracking import serve
+
+    raise typer.Exit(serve(storage_of(storage), host, port, os.environ.get("MLFLOW_TRACKING_URI")))

@@ -1,0 +1,123 @@
+"""The commands on a grid file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from raxalign.cli._terminal import Format, GridFile, PlanFormat, Storage, print_out, print_rows, tell
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+
+def grid(
+    file: GridFile,
+    storage: Storage = None,
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster (`auto` on its head).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Workers of one training trial.")] = None,
+    only: Annotated[str | None, typer.Option(help="Run a part: name=value, for example method=finetune (several: comma-separated).")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Run at most so many trials.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+) -> None:
+    """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
+    from raxalign.plan.load import open_grid, resolve, select
+    from raxalign.store.ledger import Ledger
+    from raxalign.sweep.grid import finish_tracking, local_folder, run
+
+    opened = open_grid(file, storage=storage, address=address, workers=workers)
+    if dry_run:
+        _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
+        return
+    local = local_folder(opened.root)
+    opened = resolve(opened, local / "downloads")
+    plan = select(opened.plan, only=only, limit=limit)
+    for warning in plan.warnings:
+        tell(f"note: {warning}")
+    there = Ledger(opened.root).keys()
+    if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
+        for message in finish_tracking(opened, plan, local):
+            tell(f"warning: {message}")
+        tell(f"{plan.name}: all {len(plan.trials)} trials are done; see `raxalign results {file}`")
+        return
+    summary, messages = run(opened, plan)
+    for message in messages:
+        tell(f"warning: {message}")
+    by_key = plan.by_key
+    for key, message in summary.failed.items():
+        trial = by_key[key]
+        tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
+    tell(f"results: raxalign results {file}; runs: raxalign ui")
+    if summary.failed:
+        raise typer.Exit(1)
+
+
+def plan(
+    file: GridFile,
+    storage: Storage = None,
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+) -> None:
+    """Show what a grid will run, what is there already, and what it may cost."""
+    from raxalign.plan.load import open_grid
+
+    opened = open_grid(file, storage=storage)
+    if format is PlanFormat.json:
+        from raxalign.report.plans import as_json
+
+        print_out(as_json(opened.plan, opened.root))
+    else:
+        _print_plan(opened.root, opened.plan)
+
+
+def _print_plan(root: str, plan_: Plan) -> None:
+    from raxalign.report.plans import as_text
+
+    print_out(as_text(plan_, root))
+
+
+def status(file: GridFile, storage: Storage = None) -> None:
+    """How far a grid is: reads the ledger alone, works while it runs and after a crash."""
+    from raxalign.plan.load import open_grid
+    from raxalign.report.status import status as read_status
+    from raxalign.store.ledger import Ledger
+
+    opened = open_grid(file, storage=storage)
+    print_out(read_status(opened.plan, Ledger(opened.root)).text(opened.plan.name))
+
+
+def results(
+    file: GridFile,
+    storage: Storage = None,
+    format: Annotated[Format, typer.Option(help="table, json (a row a value) or csv.")] = Format.table,  # noqa: A002
+    every: Annotated[bool, typer.Option("--all", help="In tables, also counts, standard errors and the two directions.")] = False,
+) -> None:
+    """Print the results that the ledger has."""
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.results import rows
+    from raxalign.store.ledger import Ledger
+
+    opened = open_grid(file, storage=storage)
+    found = rows(opened.plan, Ledger(opened.root))
+    if found or format is not Format.table:
+        print_rows(found, opened.plan, format, every=every)
+    else:
+        tell(f"no results yet: raxalign grid {file}")
+
+
+def report(
+    file: GridFile,
+    storage: Storage = None,
+    out: Annotated[Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")] = None,
+) -> None:
+    """Write the results as files: CSV, JSON and Markdown tables."""
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.results import rows
+    from raxalign.report.write import write_report
+    from raxalign.store.ledger import Ledger
+
+    opened = open_grid(file, storage=storage)
+    folder = out or file.parent / f"{opened.plan.name}-report"
+    for path in write_report(rows(opened.plan, Ledger(opened.root)), opened.plan, folder):
+        print_out(str(path))

@@ -1,0 +1,94 @@
+"""The commands that need no grid, or one encoder only: word pairs, one alignment, one evaluation, one export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from raxalign.cli._terminal import Device, Format, GridFile, Options, Out, Pivot, Storage, Symmetrization, Threads, print_out, print_rows, tell
+
+
+def pairs(
+    out: Out,
+    source: Annotated[str, typer.Option(help="The corpus: a kind of `raxalign list corpora`.")],
+    lang: Annotated[str, typer.Option(help="The other language.")],
+    option: Options = None,
+    pivot: Pivot = "en",
+    sentences: Annotated[int | None, typer.Option(min=1, help="Sentence pairs, from the end of the corpus (default: all).")] = None,
+    heldout: Annotated[int, typer.Option(min=0, help="Leave the last lines out.")] = 0,
+    aligner: Annotated[str, typer.Option(help="The word aligner: a kind of `raxalign list aligners`.")] = "eflomal",
+    aligner_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")] = None,
+    symmetrization: Annotated[Symmetrization, typer.Option(help="What becomes of the two directions.")] = Symmetrization.intersection,
+    one_to_one: Annotated[bool, typer.Option(help="Keep links of words that have no other.")] = True,
+    export_links: Annotated[Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")] = None,
+    storage: Storage = None,
+    threads: Threads = None,
+) -> None:
+    """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus."""
+    from raxalign.single.pairs import PairsRequest, make_pairs
+    from raxalign.single.place import storage_of
+
+    request = PairsRequest(
+        source, tuple(option or ()), lang, pivot, sentences, heldout, aligner, tuple(aligner_option or ()), symmetrization.value, one_to_one
+    )
+    notes = make_pairs(request, out, root=storage_of(storage), export_links=export_links, threads=threads or 1, tell=tell)
+    tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")
+    print_out(str(out))
+
+
+def align(
+    method: Annotated[str, typer.Argument(help="A kind of `raxalign list methods`.")],
+    encoder: Annotated[str, typer.Option(help="Encoder folder or hub name.")],
+    pairs: Annotated[list[str], typer.Option(metavar="LANG=FOLDER", help="Word pairs of a language, from `raxalign pairs`; once a language.")],
+    out: Out,
+    option: Options = None,
+    pivot: Pivot = "en",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything random.")] = 0,
+    device: Device = None,
+    threads: Threads = None,
+    storage: Storage = None,
+) -> None:
+    """Align an encoder by one method, and write it as a Hugging Face folder with a model card."""
+    from raxalign.single.align import AlignRequest, make_aligned
+    from raxalign.single.pairs import parse_named
+    from raxalign.single.place import storage_of
+
+    request = AlignRequest(method, tuple(option or ()), encoder, parse_named(pairs, "--pairs"), pivot, seed, device, threads)
+    make_aligned(request, out, root=storage_of(storage))
+    print_out(str(out))
+
+
+def evaluate(
+    file: GridFile,
+    encoder: Annotated[str, typer.Option(help="Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub name.")],
+    task: Annotated[list[str] | None, typer.Option(help="A task of the grid, by its name there (default: all).")] = None,
+    language: Annotated[list[str] | None, typer.Option(help="A language of the grid (default: all).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
+    format: Annotated[Format, typer.Option(help="table, json (a row a value) or csv.")] = Format.table,  # noqa: A002
+    every: Annotated[bool, typer.Option("--all", help="In tables, also counts, standard errors and the two directions.")] = False,
+    device: Device = None,
+    threads: Threads = None,
+    storage: Storage = None,
+) -> None:
+    """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and data."""
+    from raxalign.plan.load import open_grid
+    from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+
+    request = EvaluateRequest(encoder, tuple(task or ()), tuple(language or ()), seed, device, threads)
+    found, plan_ = evaluate_encoder(open_grid(file, storage=storage), request, tell=tell)
+    print_rows(found, plan_, format, every=every)
+
+
+def export(
+    key: Annotated[str, typer.Argument(help="Key of a trial (`results --format json`) or aligned encoder, or a unique beginning.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")],
+    storage: Storage = None,
+) -> None:
+    """Write the aligned encoder of a trial as a Hugging Face folder with a model card."""
+    from raxalign.single.export import export_trial
+    from raxalign.single.place import storage_of
+
+    export_trial(key, folder, root=storage_of(storage))
+    print_out(str(folder))

@@ -1,0 +1,84 @@
+"""What the commands share: their common options, and where they print."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
+Storage = Annotated[str | None, typer.Option(help="Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then .raxalign).")]
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+class Symmetrization(StrEnum):
+    """The heuristics of `pairs` (those of `config.grid.Symmetrization`, which is slow to import; a test compares the two)."""
+
+    intersection = "intersection"
+    union = "union"
+    grow_diag = "grow-diag"
+    grow_diag_final_and = "grow-diag-final-and"
+    forward = "forward"
+    reverse = "reverse"
+
+
+class PlanFormat(StrEnum):
+    """How a plan is printed."""
+
+    table = "table"
+    json = "json"
+
+
+class ListFormat(StrEnum):
+    """How the catalogue is printed."""
+
+    text = "text"
+    markdown = "markdown"
+
+
+Out = Annotated[Path, typer.Option("--out", help="The folder to write; nothing is overwritten.")]
+Options = Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option, as in a grid file (`raxalign list`).")]
+Pivot = Annotated[str, typer.Option(help="The language that all others share.")]
+Device = Annotated[str | None, typer.Option(help="A torch device (default: the GPU where there is one).")]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
+
+
+def print_out(text: str) -> None:
+    """Results go to stdout, and at once: whoever reads them may have gone (`| head`), which is no error."""
+    try:
+        sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
+def tell(text: str) -> None:
+    """Everything else goes to stderr."""
+    sys.stderr.write(text.rstrip("\n") + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], plan_: Plan, format: Format, *, every: bool = False) -> None:  # noqa: A002
+    from raxalign.report import tables
+
+    if format is Format.json:
+        print_out(tables.as_json(rows))
+    elif format is Format.csv:
+        print_out(tables.as_csv(rows))
+    else:
+        print_out(tables.as_text(rows, plan_, every=every, width=None if sys.stdout.isatty() else 200))

@@ -1,0 +1,74 @@
+"""The model card of an exported encoder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from raxalign.provenance import versions
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a card tells: how the encoder was made, from what, and (task, language, metric, value) results on test sets."""
+
+    method: str
+    params: Mapping[str, Any]
+    encoder: str
+    languages: Sequence[str]
+    pivot: str
+    seed: int | None
+    sentences: int | None = None
+    key: str | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    results: Sequence[tuple[str, str, str, float]] = ()
+
+    def write(self, folder: Path, *, has_transforms: bool) -> None:
+        """Write ``README.md``."""
+        (folder / "README.md").write_text(self.text(has_transforms=has_transforms), encoding="utf-8")
+
+    def text(self, *, has_transforms: bool) -> str:
+        """The card as Markdown with the front matter that the Hugging Face Hub reads."""
+        codes = [*self.languages, self.pivot]
+        front = ["---", "library_name: transformers", "pipeline_tag: fill-mask", "language:", *(f"- '{code}'" for code in codes)]
+        front += ["tags:", "- raxalign", "- cross-lingual-alignment", "---"]
+        parts = [
+            "\n".join(front),
+            f"# {self.encoder} aligned by {self.method}",
+            f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with {self.pivot} by the method `{self.method}`.",
+            "\n".join(self._facts()),
+            _USE if not has_transforms else _USE_TRANSFORMS,
+        ]
+        if self.results:
+            rows = [f"| {task} | {lang} | {metric} | {value:.4f} |" for task, lang, metric, value in self.results]
+            parts += ["## Results (test)", "\n".join(["| task | language | metric | value |", "|---|---|---|---:|", *rows])]
+        parts.append("The licence of the weights is that of the encoder they were made from.")
+        return "\n\n".join(parts) + "\n"
+
+    def _facts(self) -> list[str]:
+        facts = {
+            "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
+            "sentence pairs a language": f"{self.sentences:,}" if self.sentences is not None else None,
+            "seed": self.seed,
+            "key": self.key,
+            **{f"word pairs {lang}-{self.pivot}": value for lang, value in self.data.items()},
+            "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
+        }
+        return [f"* {name}: `{value}`" for name, value in facts.items() if value is not None]
+
+
+_USE = """```python
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+```"""
+_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`: `AutoModel` opens the encoder *without* it. With it:
+
+```python
+from raxalign.encoders._aligned import AlignedEncoder
+
+vectors = AlignedEncoder.from_export(folder).words([["ein", "Haus"]], "de").vectors_NLH
+```"""

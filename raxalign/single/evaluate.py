@@ -1,0 +1,141 @@
+"""Any encoder folder on the tasks of a grid: the same held-out word pairs and data, so that the values compare with the grid's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.config.grid import EncoderSpec
+from raxalign.config.lock import Lock
+from raxalign.config.options import read_options
+from raxalign.config.sources import LocalFile
+from raxalign.errors import RaxalignError
+from raxalign.methods.base import Effect
+from raxalign.plan.data import SharedStages
+from raxalign.plan.identity import Identity
+from raxalign.plan.load import Opened, resolve
+from raxalign.plan.plan import Plan
+from raxalign.plan.results import rows
+from raxalign.plan.stage import Stage
+from raxalign.plan.tasks import TaskStages
+from raxalign.plan.trial import Trial
+from raxalign.single.place import TENSORS, TRANSFORMS, local_folder, open_workshop, runtime, silent, transforms_of
+from raxalign.stages import Workshop, run_trial
+from raxalign.store.digests import FileDigests
+
+if TYPE_CHECKING:
+    from raxalign.methods.base import Method
+
+GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """Which evaluations: of `encoder` (a folder or hub name), on all tasks and languages of the grid unless some are named."""
+
+    encoder: str
+    tasks: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    seed: int | None = None
+    device: str | None = None
+    threads: int | None = None
+
+
+class _Given:
+    """Stands for the method of an encoder that is aligned already: only what its transforms change is known of it."""
+
+    def __init__(self, records: list[dict[str, Any]], pivot: str) -> None:
+        self._effect = Effect(
+            inside=any(record["sort"] == "inside" for record in records),
+            pivot=any(record["lang"] == pivot for record in records),
+        )
+
+    def effect(self) -> Effect:
+        """What the transforms change; the weights are the encoder's own."""
+        return self._effect
+
+
+def evaluate_encoder(opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent) -> tuple[list[dict[str, Any]], Plan]:
+    """(result rows, the plan that they are of). What is in the ledger is not computed again."""
+    tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
+    languages = _known("--language", request.languages, opened.grid.languages)
+    opened = resolve(opened, local_folder(opened.root) / "downloads")
+    plan, aligned = _plan(opened, request, tasks, languages)
+    workshop = open_workshop(plan, opened.root, runtime(request.device, threads=request.threads or opened.run.threads))
+    workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
+    _store_transforms(workshop, aligned, request.encoder)
+    for trial in plan.trials:
+        run_trial(workshop, trial.key)
+    return rows(plan, workshop.ledger), plan
+
+
+def _known(flag: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Those that were asked for, in the grid's order; all where none was."""
+    wanted, known = list(wanted), list(known)
+    for name in wanted:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise RaxalignError(
+                f"{flag} {name}: the grid has none of that name; " + (f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}")
+            )
+    return tuple(name for name in known if name in wanted or not wanted)
+
+
+def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], languages: tuple[str, ...]) -> tuple[Plan, Stage]:
+    """The evaluations as a plan of their own: one trial for each group of languages, and each seed where a task has chance."""
+    grid = opened.grid
+    params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
+    kind = catalog("encoders")["transformer"](params)
+    found, lock = kind.fetch(), Lock.load(grid.path)
+    identity = Identity(FileDigests(opened.root).of, lambda name: found.get(name) or lock.get(name))
+    shared = SharedStages(grid, identity)
+    start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
+    records = transforms_of(Path(request.encoder))
+    places = {name: LocalFile(Path(request.encoder).absolute() / name) for name in (TRANSFORMS, TENSORS)} if records else {}
+    digests, locations = identity.of(places)
+    aligned = shared.add(Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations))
+    stages, method = TaskStages(grid, shared), _Given(records, grid.pivot)
+    trials = [
+        trial
+        for group in ([languages] if grid.together else [(lang,) for lang in languages])
+        for seed in (grid.seeds if request.seed is None else (request.seed,))
+        if (trial := _trial(stages, method, start, aligned, kind, group, seed, tasks)).evaluations
+    ]
+    identity.refuse_missing()
+    if not trials:
+        raise RaxalignError(f"{grid.path}: no task of the grid takes {kind.family} encoders in these languages")
+    unique = {trial.key: trial for trial in trials}
+    plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
+    return plan.only(iter(plan.trials)), aligned
+
+
+def _trial(
+    stages: TaskStages, method: Any, start: Stage, aligned: Stage, kind: Any, languages: tuple[str, ...], seed: int, tasks: tuple[str, ...]
+) -> Trial:
+    given: Method = method
+    evaluations = stages.evaluations(given, start, aligned, kind.family, languages, seed)
+    chosen: Mapping[str, str] = {name: key for name, key in evaluations.items() if name in tasks}
+    chance = any("seed" in stages.shared.stages[key].params for key in chosen.values())
+    return Trial(GIVEN, GIVEN, {}, kind.label(), languages, None, seed if chance else None, aligned.key, chosen)
+
+
+def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
+    """The artifact of the aligned encoder: its transforms, beside weights that stay where they lie."""
+    from raxalign.encoders._aligned import AlignedEncoder
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        if aligned.locations:
+            shutil.copyfile(aligned.locations[TENSORS], folder / TENSORS)
+            record = json.loads(Path(aligned.locations[TRANSFORMS]).read_text(encoding="utf-8"))
+            (folder / TRANSFORMS).write_text(json.dumps({**record, "weights_changed": False}), encoding="utf-8")
+        else:
+            AlignedEncoder(workshop.encoder(aligned.inputs["encoder"])).save(folder)
+        return {"from": encoder}
+
+    workshop.store.make("aligned", aligned.key, build)

@@ -1,0 +1,130 @@
+"""Word pairs of any corpus as a dataset folder: the same stages that a grid would make, so that neither makes them again."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpec
+from raxalign.config.options import read_options
+from raxalign.errors import RaxalignError
+from raxalign.languages import language
+from raxalign.pairing.build import export_pharaoh
+from raxalign.plan.data import SharedStages
+from raxalign.plan.identity import Identity
+from raxalign.plan.plan import Plan
+from raxalign.single.place import appearing, local_folder, open_workshop, refuse_existing, silent
+from raxalign.store.digests import FileDigests
+from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.plan.stage import Stage
+
+_ALL = 1_000_000_000  # sentence pairs: more than any corpus has
+
+
+@dataclass(frozen=True)
+class PairsRequest:
+    """Which word pairs: `sentences` None takes all that there are; the last `heldout` lines of the corpus are left out."""
+
+    source: str
+    options: tuple[str, ...]
+    lang: str
+    pivot: str
+    sentences: int | None
+    heldout: int
+    aligner: str
+    aligner_options: tuple[str, ...]
+    symmetrization: str
+    one_to_one: bool
+
+
+def make_pairs(
+    request: PairsRequest,
+    out: Path,
+    *,
+    root: str,
+    export_links: Path | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = silent,
+) -> dict[str, Any]:
+    """Write the dataset (and the links as a Pharaoh file); returns the notes of its manifest. Raises before any work where `out` is taken."""
+    refuse_existing(out)
+    if export_links is not None and not export_links.absolute().parent.is_dir():
+        raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
+    stages, stage = _plan(request, root)
+    plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
+    workshop = open_workshop(plan, root, Runtime(threads=threads))
+    workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
+    folder = workshop.ensure(stage.key)
+    with appearing(out) as partial:
+        shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
+    if export_links is not None:
+        export_pharaoh(out, export_links)
+    return dict(workshop.store.manifest("pairs", stage.key).notes)
+
+
+def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
+    """The stages, with remote data looked up."""
+    grid = _grid(request)
+    corpus = catalog("corpora")[request.source](grid.corpus_for(request.lang).params)
+    digests = FileDigests(root)
+    identity = Identity(digests.of)
+    sources = {
+        **corpus.sources(request.lang, request.pivot),
+        **catalog("aligners")[request.aligner](grid.pairs.params).sources(request.lang, request.pivot),
+    }
+    identity.of(sources)
+    identity.refuse_missing()
+    found = corpus.fetch(request.lang, request.pivot, local_folder(root) / "downloads") if identity.unresolved else {}
+    shared = SharedStages(grid, Identity(digests.of, found.get))
+    return shared, shared.training_pairs(request.lang, grid.sentences[0])
+
+
+def _grid(request: PairsRequest) -> Grid:
+    """A grid of data alone."""
+    here = Path.cwd()
+    for code in (request.lang, request.pivot):
+        language(code)
+    if request.lang == request.pivot:
+        raise RaxalignError(f"--lang {request.lang}: is the pivot; name the other language")
+    source = read_options("corpora", request.source, request.options, here)
+    aligner = read_options("aligners", request.aligner, request.aligner_options, here)
+    return Grid(
+        path=here / "pairs",
+        text_of_file="",
+        name="pairs",
+        pivot=request.pivot,
+        encoders=(),
+        together=False,
+        languages=(request.lang,),
+        corpora={request.lang: CorpusSpec(request.source, source)},
+        split=SplitSpec(request.heldout, 0),
+        overlap="drop",
+        shortage="refuse" if request.sentences is not None else "use-all",
+        max_words=128,
+        segmentation="characters",
+        text=TextSpec(),
+        pairs=PairsSpec(request.aligner, aligner, request.symmetrization, request.one_to_one),  # type: ignore[arg-type]  # the command checks it
+        sentences=(request.sentences or _ALL,),
+        seeds=(0,),
+        methods=(),
+        tasks=(),
+    )
+
+
+def parse_named(options: Sequence[str], flag: str) -> dict[str, Path]:
+    """``de=FOLDER`` texts -> language -> absolute path. Raises `RaxalignError` for what is none, or a language given twice."""
+    found: dict[str, Path] = {}
+    for option in options:
+        lang, equals, place = option.partition("=")
+        if not equals or not lang or not place:
+            raise RaxalignError(f"{flag} {option}: write LANGUAGE=FOLDER, for example {flag} de=pairs/de-en")
+        if language(lang).code in found:
+            raise RaxalignError(f"{flag} {option}: {lang} is given twice")
+        found[lang] = Path(place).expanduser().absolute()
+    return found

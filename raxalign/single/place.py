@@ -1,0 +1,96 @@
+"""Where a single run works and what it leaves: the storage, the device, and a folder that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from raxalign.config.run import RunConfig, effective
+from raxalign.errors import DataError, RaxalignError, StorageError
+from raxalign.plan.plan import Plan
+from raxalign.stages import Workshop
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.key import digest
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+
+TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
+
+
+def silent(text: str) -> None:
+    """Tells nobody."""
+
+
+def storage_of(storage: str | None) -> str:
+    """The storage root: the flag, else the environment, else the default, as for a grid without a `run` section."""
+    return effective(RunConfig(), storage=storage, environ=os.environ).storage
+
+
+def local_folder(root: str) -> Path:
+    """A folder of this machine for downloads and checkpoints: the storage where that is a file system, else in the user's cache."""
+    if "://" not in root:
+        return Path(root)
+    return Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(root)[:16]
+
+
+def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
+    """The workshop of this process."""
+    return Workshop(plan, ArtifactStore(root), Ledger(root), runtime, local_folder(root))
+
+
+def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = None) -> Runtime:
+    """On the device that was asked for, else on the GPU where there is one. Raises `RaxalignError` for a device that is not there."""
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError) as error:
+        raise RaxalignError(f"--device {chosen}: cannot be used ({str(error).splitlines()[0]}); `raxalign doctor` says what there is") from error
+    return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads())
+
+
+def refuse_existing(out: Path) -> None:
+    """Raise where `out` holds something: nothing is overwritten."""
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise RaxalignError(f"{out}: is there already; name another folder, or remove it first")
+
+
+@contextmanager
+def appearing(out: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `out` by a rename when the block ends well and is removed when it does not."""
+    refuse_existing(out)
+    out = out.absolute()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
+    try:
+        yield partial
+        partial.chmod(0o755)
+        if out.is_dir():
+            out.rmdir()
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def transforms_of(folder: Path) -> list[dict[str, Any]]:
+    """The records of the transforms beside an exported encoder's weights; none for a plain folder or a hub name."""
+    path = folder / TRANSFORMS
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return list(record["transforms"])
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(path, f"is no aligned encoder's record ({error})") from error
