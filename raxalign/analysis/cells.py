@@ -78,7 +78,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
 def _apart(seeds: Mapping[Any, tuple[str, float]]) -> dict[Any, float]:
     """Seed -> value; an evaluation without chance, which all seeds share, counts once."""
     if len(seeds) > 1 and len({evaluation for evaluation, _ in seeds.values()}) == 1:
-        return {None: value for _, value in seeds.values()}
+        return {None: next(iter(seeds.values()))[1]}
     return {seed: value for seed, (_, value) in seeds.items()}
 
 
