@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import lazy_loader as lazy
 
-distributed = lazy.load("torch.distributed")
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
 
 
 def agree(value: bool) -> bool:
     """The first worker's value, on every worker."""
     values: list[bool] = [value]
-    distributed.broadcast_object_list(values, src=0)
+    torch.distributed.broadcast_object_list(values, src=0)
     return values[0]
 
 
 def barrier() -> None:
     """Wait until every worker is here."""
-    distributed.barrier()
+    torch.distributed.barrier()
