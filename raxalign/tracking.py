@@ -10,7 +10,6 @@ import fcntl
 import json
 import logging
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -31,7 +30,6 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
-SILENCE = 300.0  # a driver on another machine that has not been heard of for so many seconds is dead
 _SQLITE = "sqlite:///"
 _DRIVER = "raxalign.driver"
 
@@ -67,6 +65,7 @@ class Recorder:
         for run in self._search("tags.`raxalign.key` LIKE '%'"):
             self._keep_first(run)
         self._mine: dict[str, Trial] = {}
+        self._brought: set[str] = set()
         self.parent = self._run(runs.grid_run(plan))
 
     def open(self) -> None:
@@ -75,14 +74,14 @@ class Recorder:
             for key, run in self._known.items():
                 if run.info.status == "RUNNING" and key.startswith("trial:"):
                     self._client.set_terminated(run.info.run_id, "KILLED")
-            self._client.set_tag(self.parent, _DRIVER, _this_driver())
+            self._client.set_tag(self.parent, _DRIVER, runs.driver_sign())
         self._client.update_run(self.parent, status="RUNNING")
         self._client.log_text(self.parent, self._target.grid_text, "grid.yaml")
         self._client.log_text(self.parent, self._plan.to_json(), "plan.json")
 
     def beat(self) -> None:
         """Say that the driver lives, and bring the curves of the trials that run."""
-        self._client.set_tag(self.parent, _DRIVER, _this_driver())
+        self._client.set_tag(self.parent, _DRIVER, runs.driver_sign())
         for run_id, trial in self._mine.items():
             self._bring_curves(trial, self._client.get_run(run_id))
 
@@ -114,11 +113,26 @@ class Recorder:
             self._client.delete_tag(run_id, "raxalign.error")
         status = "FAILED" if error else ("FINISHED" if len(records) == len(set(trial.evaluations.values())) else "KILLED")
         self._mine.pop(run_id, None)
+        self._brought.add(trial.key)
         if run.info.status != status:
             self._client.set_terminated(run_id, status)
 
-    def close(self, failed: int) -> None:
-        """The cells, and the end of the parent run."""
+    def catch_up(self) -> tuple[int, int]:
+        """Bring what the ledger has and no driver has brought; returns how many trials have results, and how many of all have failed."""
+        there, counts = self._ledger.keys(), [0, 0]
+        for trial in self._plan.trials:
+            keys = set(trial.evaluations.values())
+            failure = None if there.issuperset(keys) else self._ledger.failure(trial.key)
+            counts[0], counts[1] = counts[0] + bool(there & keys), counts[1] + bool(failure)
+            known = self._known.get("trial:" + trial.key)
+            whole = known is not None and known.info.status == "FINISHED" and known.data.tags.get("raxalign.results") == digest(sorted(keys))
+            if (there & keys or failure) and trial.key not in self._brought and not (whole and there.issuperset(keys)):
+                self.finish(trial, failure["message"] if failure else None)
+        return counts[0], counts[1]
+
+    def close(self) -> int:
+        """The rest, the cells, and the end of the parent run; returns how many trials have results."""
+        brought, failed = self.catch_up()
         for cell in cells(rows(self._plan, self._ledger), self._plan.pivot):
             run_id = self._run(runs.cell_run(self._plan, cell))
             known = self._client.get_run(run_id)
@@ -129,6 +143,7 @@ class Recorder:
             self._keep_first(run)
         if not held_by_another(self._client.get_run(self.parent)):
             self._client.set_terminated(self.parent, "FAILED" if failed else "FINISHED")
+        return brought
 
     def _bring_results(self, trial: Trial, run: Any, records: Mapping[str, Mapping[str, Any]]) -> None:
         mark = digest(sorted(records))
@@ -217,24 +232,9 @@ def _fresh(metrics: Mapping[str, float], run: Any) -> list[Any]:
     return [Metric(name, value, now, 0) for name, value in metrics.items() if run.data.metrics.get(name) != value]
 
 
-def _this_driver() -> str:
-    return json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
-
-
 def held_by_another(parent: Any) -> bool:
     """Whether another living driver runs this grid."""
-    driver = json.loads(parent.data.tags.get(_DRIVER, "null"))
-    if not driver or parent.info.status != "RUNNING" or (driver["host"], driver["pid"]) == (socket.gethostname(), os.getpid()):
-        return False
-    if driver["host"] != socket.gethostname():
-        return bool(time.time() - driver["at"] < SILENCE)
-    try:
-        os.kill(driver["pid"], 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return parent.info.status == "RUNNING" and runs.another_driver_lives(parent.data.tags.get(_DRIVER))
 
 
 def connect(uri: str) -> Any:
@@ -243,9 +243,8 @@ def connect(uri: str) -> Any:
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
 
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("urllib3").setLevel(logging.ERROR)  # it tells of every try that a server does not answer
+    for name in ("mlflow", "alembic", "urllib3"):  # what goes wrong is raised, and told once
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     if uri.startswith(_SQLITE):
         _make_database(Path(uri.removeprefix(_SQLITE)))
     return MlflowClient(tracking_uri=uri)
@@ -277,21 +276,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 def sync(plan: Plan, target: Target) -> int:
     """Bring everything that the ledger has; returns how many trials have results. Raises `TrackingError` where the store does not answer."""
-    ledger = Ledger(target.root)
-    there = ledger.keys()
-    brought, failed = 0, 0
     try:
         recorder = Recorder(plan, target)
         recorder.open()
-        for trial in plan.trials:
-            failure = None if there.issuperset(trial.evaluations.values()) else ledger.failure(trial.key)
-            if there.intersection(trial.evaluations.values()) or failure:
-                recorder.finish(trial, failure["message"] if failure else None)
-                brought, failed = brought + 1, failed + bool(failure)
-        recorder.close(failed)
+        return recorder.close()
     except Exception as error:
         raise TrackingError(unanswered(target.uri, error)) from error
-    return brought
 
 
 def unanswered(uri: str, error: Exception | None) -> str:

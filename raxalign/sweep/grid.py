@@ -42,7 +42,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         progress.stop()
         tracker.abandon()
         raise
-    message = tracker.close(len(summary.failed))
+    message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []

@@ -80,7 +80,7 @@ def _result(call: Any, key: str) -> Made:
     return made
 
 
-@ray.remote
+@ray.remote  # type: ignore[untyped-decorator,unused-ignore]
 def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
     """Make one stage on a worker. Errors that the user can mend come back as messages; only lost workers are retried by Ray."""
     broken = next((made for made in before if made.error is not None), None)

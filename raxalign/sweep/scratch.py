@@ -10,6 +10,8 @@ from pathlib import Path
 
 import fsspec
 
+from raxalign.plan.runs import process_lives
+
 _PREFIX = "raxalign-ray-"
 
 
@@ -19,7 +21,7 @@ def scratch_folder(root: str, address: str | None) -> str:
         return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         pid = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdigit() and not _lives(int(pid)):
+        if pid.isdigit() and not process_lives(int(pid)):
             shutil.rmtree(left, ignore_errors=True)
     return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
 
@@ -30,13 +32,3 @@ def remove_scratch(place: str) -> None:
         filesystem, path = fsspec.url_to_fs(place)
         if filesystem.exists(path):
             filesystem.rm(path, recursive=True)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -34,9 +34,9 @@ class Tracker(Observer):
         """A run ends."""
         self._events.put(("finish", trial, error))
 
-    def close(self, failed: int, *, wait: float = 120.0) -> str | None:
+    def close(self, *, wait: float = 120.0) -> str | None:
         """Bring the rest and end; returns a message where something stays behind for `raxalign sync`."""
-        self._events.put(("close", None, str(failed)))
+        self._events.put(("close", None, None))
         self._thread.join(wait)
         return unanswered(self._target.uri, self._error) if self._thread.is_alive() or self._missed else None
 
@@ -54,7 +54,7 @@ class Tracker(Observer):
             except queue.Empty:
                 event, trial, text = "beat", None, None
             if event == "close":
-                self._finish_up(int(text or 0))
+                self._finish_up()
                 return
             self._try(event, trial, text)
             if event == "abandon":
@@ -95,12 +95,12 @@ class Tracker(Observer):
             self._recorder = recorder
         return self._recorder
 
-    def _finish_up(self, failed: int) -> None:
+    def _finish_up(self) -> None:
         try:
             if self._missed or self._recorder is None:
                 sync(self._plan, self._target)
             else:
-                self._recorder.close(failed)
+                self._recorder.close()
             self._missed = 0
         except Exception as error:  # noqa: BLE001 the message of `close` tells the user what to do
             self._missed += 1

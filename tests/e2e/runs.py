@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -57,7 +57,7 @@ class Site:
         try:
             yield process
         finally:
-            signal_group(process, signal.SIGKILL)
+            kill_all(process)
             process.communicate()
 
     def command(self, command: str, *arguments: str) -> list[str]:
@@ -119,20 +119,29 @@ def wait_for(found: Callable[[], object], process: subprocess.Popen[str]) -> Non
         time.sleep(0.02)
 
 
-def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
-    """The Ray workers that a process's cluster runs, by what they show as their title."""
-    found = []
+def session(process: subprocess.Popen[str]) -> dict[int, str]:
+    """All processes that a grid started, Ray's included (they have process groups of their own): id -> command line."""
+    found = {}
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
         try:
-            command = (entry / "cmdline").read_bytes().decode(errors="replace")
-            session = os.getsid(int(entry.name))
+            if entry.name.isdigit() and os.getsid(int(entry.name)) == process.pid:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace")
         except OSError:
             continue
-        if command.startswith("ray::") and title in command and session == process.pid:
-            found.append(int(entry.name))
     return found
+
+
+def kill_all(process: subprocess.Popen[str]) -> None:
+    """What a machine that loses its power does to a grid."""
+    for pid in (process.pid, *session(process)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
+    """The Ray workers that a process's cluster runs, by what they show as their title."""
+    return [pid for pid, command in session(process).items() if command.startswith("ray::") and title in command]
 
 
 def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
@@ -142,7 +151,7 @@ import json, sys
 from mlflow import MlflowClient
 client = MlflowClient(sys.argv[1])
 runs = client.search_runs([client.get_experiment_by_name(sys.argv[2]).experiment_id], max_results=1000)
-print(json.dumps([{"id": r.info.run_id, "status": r.info.status, "tags": r.data.tags, "metrics": r.data.metrics, "params": r.data.params} for r in runs]))
+print(json.dumps([{"id": r.info.run_id, "status": r.info.status, **{n: getattr(r.data, n) for n in ("tags", "metrics", "params")}} for r in runs]))
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, uri, experiment], capture_output=True, text=True, check=True)
     runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,217 @@
+"""What a grid does when it is killed, interrupted, or loses what it stands on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.runs import Site, kill_all, ray_workers, read_until, signal_group, tracked, wait_for
+from tests.e2e.test_grid import check_ledger_and_tracking_agree, uri
+from tests.grids import write_grid
+from tests.test_tracking import free_port, server
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_killed_grid_goes_on_from_its_last_checkpoint_and_repeats_nothing(finished, tmp_path):
+    expected = finished.results()
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    (site.storage / "spool").rename(tmp_path / "old-spool")
+    # with one evaluation of the killed run in the ledger, and a training in the middle
+    first = next(trial for trial in site.plan.trials if trial.method == "none")
+    for key in first.evaluations.values():
+        (site.storage / "ledger" / key).rename(tmp_path / key)
+    with site.running() as process:
+        read_until(process.stderr, "none")
+        wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
+        kill_all(process)
+    assert {run["status"] for run in tracked(uri(site), "small")} & {"RUNNING"}
+    kept = site.entries()
+    assert set(first.evaluations.values()) <= set(kept)
+    done = site.run()
+    assert done.returncode == 0, done.stderr
+    assert {key: when for key, when in site.entries().items() if key in kept} == kept
+    check_ledger_and_tracking_agree(site, uri(site))
+    assert max(first_steps(site)) > 200
+    assert site.results() == expected
+
+
+def first_steps(site: Site) -> Counter[int]:
+    """The first step of each trial's curves that the last process wrote."""
+    firsts: Counter[int] = Counter()
+    for trial in (site.storage / "spool").iterdir():
+        last = max(trial.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        firsts[min(int(step) for _, _, step, _ in json.loads(last.read_text())["points"])] += 1
+    return firsts
+
+
+def test_a_killed_worker_is_replaced(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    with site.running() as process:
+        wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
+        workers = ray_workers(process, "ImplicitFunc")
+        assert workers
+        os.kill(workers[0], signal.SIGKILL)
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert "2 done, 0 failed" in said
+    assert site.results() == finished.results()
+    check_ledger_and_tracking_agree(site, uri(site))
+
+
+def test_an_interrupted_grid_ends_cleanly_and_goes_on(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    with site.running() as process:
+        wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
+        signal_group(process, signal.SIGINT)
+        out, said = process.communicate()
+    assert process.returncode == 130, said
+    assert out == ""
+    assert "Traceback" not in said
+    assert "what is done is kept" in said
+    runs = tracked(uri(site), "small")
+    assert "RUNNING" not in {run["status"] for run in runs}
+    assert "KILLED" in {run["status"] for run in runs}
+    done = site.run()
+    assert done.returncode == 0, done.stderr
+    assert site.results() == finished.results()
+    check_ledger_and_tracking_agree(site, uri(site))
+
+
+def test_an_interruption_of_the_shared_work_ends_cleanly_and_a_second_one_at_once(tmp_path):
+    site = Site(write_grid(tmp_path, size=300, sentences="[100]"), tmp_path / "storage")
+    with site.running() as process:
+        said = read_until(process.stderr, "[1/")
+        signal_group(process, signal.SIGINT)
+        said += read_until(process.stderr, "interrupted")
+        signal_group(process, signal.SIGINT)
+        said += process.communicate()[1]
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+
+
+def test_a_flipped_byte_is_noticed_and_the_artifact_made_again(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("rotation")
+    plan = site.plan
+    pairs = [stage for stage in plan.stages.values() if stage.kind == "pairs" and stage.params["part"] == "training"]
+    folder = site.storage / "artifacts" / "pairs" / pairs[0].key[:2] / pairs[0].key
+    file = next(folder.glob("data/*.arrow"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    done = site.run()
+    assert done.returncode == 0, done.stderr
+    assert "was set aside" in done.stderr
+    assert list((site.storage / "damaged").iterdir())
+    assert site.results() == finished.results()
+
+
+def test_two_grids_on_one_storage_at_once_both_end_well(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    site.forget("rotation")
+    with site.running() as one, site.running() as other:
+        said = [process.communicate()[1] for process in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], said
+    assert site.results() == finished.results()
+    check_ledger_and_tracking_agree(site, uri(site))
+
+
+def test_more_gpus_than_there_are_is_refused_with_their_name(finished, tmp_path):
+    site = Site(with_run(finished, tmp_path, "gpus_per_worker: 64"), tmp_path / "storage")
+    done = site.run()
+    assert done.returncode == 2
+    assert "64 GPU" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "RUNNING" not in {run["status"] for run in tracked(uri(site), "small")}
+
+
+def with_run(finished: Site, folder: Path, settings: str) -> Path:
+    """The same grid with a `run` section."""
+    path = folder / "grid.yaml"
+    path.write_text(finished.grid.read_text() + f"run: {{{settings}}}\n")
+    return path
+
+
+def test_one_bad_file_fails_its_own_trials_alone(tmp_path):
+    write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}", 'rotation: {supervision: dictionary, dictionary: "{lang}.txt"}'))
+    (tmp_path / "de.txt").write_text("haus house\nhund dog\n")
+    (tmp_path / "fr.txt").write_bytes(b"maison house\nch\xff\xfe dog\n")
+    site = Site(tmp_path / "grid.yaml", tmp_path / "storage")
+    done = site.run()
+    assert done.returncode == 1, done.stderr
+    failures = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
+    assert failures
+    assert all("fr.txt:2" in line for line in failures)
+    assert "Traceback" not in done.stderr
+    assert {row["lang"] for row in site.results()} == {"de-en"}
+    state = site.run(command="status")
+    assert f"{len(failures)} failed" in state.stdout
+    assert "fr.txt:2" in state.stdout
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"mounting a small disk was refused: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_is_told_once_and_the_grid_goes_on_when_there_is_room(finished, small_disk):
+    site = Site(finished.grid, small_disk)
+    done = site.run()
+    assert done.returncode in {1, 2}, done.stderr
+    assert "the disk is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
+    done = site.run()
+    assert done.returncode == 0, done.stderr
+    assert site.results() == finished.results()
+    check_ledger_and_tracking_agree(site, uri(site))
+
+
+def test_a_read_only_storage_is_refused(finished, small_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    done = Site(finished.grid, small_disk).run()
+    assert done.returncode == 2
+    assert "read-only" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_tracking_server_that_goes_away_stops_nothing(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    down = site.run(MLFLOW_TRACKING_URI=address, command="sync")
+    assert down.returncode == 2
+    assert "raxalign sync" in down.stderr
+    with ExitStack() as life:
+        life.enter_context(server(tmp_path, port))
+        with site.running(MLFLOW_TRACKING_URI=address) as process:
+            wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
+            life.close()  # kills the server
+            _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert "warning: the tracking store at" in said
+    assert "Traceback" not in said
+    assert site.results() == finished.results()
+    with server(tmp_path, port):
+        brought = site.run(MLFLOW_TRACKING_URI=address, command="sync")
+        assert brought.returncode == 0, brought.stderr
+        check_ledger_and_tracking_agree(site, address)

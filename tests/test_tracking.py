@@ -1,0 +1,158 @@
+"""MLflow on real databases and servers: once, whatever dies."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from raxalign.plan.load import open_grid
+from raxalign.store.ledger import Ledger
+from raxalign.store.spool import Spool
+from raxalign.tracking import Recorder, Target, TrackingError, end_dead_runs, sync
+from tests.e2e.runs import tracked
+from tests.grids import write_grid
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return open_grid(write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",)), storage=str(tmp_path)).plan
+
+
+def fill(root: Path, plan) -> None:
+    """Results for every trial, as a grid leaves them."""
+    for trial in plan.trials:
+        for task, key in trial.evaluations.items():
+            scores = [{"lang": f"{trial.languages[0]}-en", "metric": "accuracy", "split": "test", "value": 0.5}]
+            record = {"key": key, "task": task, "kind": task, "params": {}, "scores": scores, "notes": {}, "device": "cpu", "versions": {}}
+            Ledger(str(root)).write(key, record, None)
+        spool = Spool(str(root), trial.key)
+        for step in range(1, 4):
+            spool.report({"loss": 1.0 / step}, step)
+        spool.flush()
+
+
+def counts(uri: str) -> Counter[tuple[str, str]]:
+    return Counter((run["tags"]["raxalign.kind"], run["status"]) for run in tracked(uri, "small"))
+
+
+def target(root: Path, uri: str | None = None) -> Target:
+    return Target(uri or f"sqlite:///{root}/mlflow.db", str(root), "name: small")
+
+
+def history(uri: str, trial_key: str, metric: str) -> int:
+    from mlflow import MlflowClient
+
+    run = next(run for run in tracked(uri, "small") if run["tags"].get("raxalign.trial_key") == trial_key)
+    return len(MlflowClient(uri).get_metric_history(run["id"], metric))
+
+
+def test_bringing_twice_changes_nothing(tmp_path, plan):
+    fill(tmp_path, plan)
+    where = target(tmp_path)
+    assert sync(plan, where) == 2
+    first = tracked(where.uri, "small")
+    assert sync(plan, where) == 2
+    assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+    key = plan.trials[0].key
+    assert history(where.uri, key, "train/loss") == 3
+    assert history(where.uri, key, "retrieval/de-en/accuracy") == 1
+    assert {run["id"] for run in tracked(where.uri, "small")} == {run["id"] for run in first}
+
+
+def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):
+    fill(tmp_path, plan)
+    where, trial = target(tmp_path), plan.trials[0]
+    sync(plan, where)
+    spool = Spool(str(tmp_path), trial.key)
+    for step in range(2, 6):
+        spool.report({"loss": 1.0 / step}, step)
+    spool.flush()
+    (tmp_path / "ledger" / next(iter(plan.trials[0].evaluations.values())) / "evaluation.json").rename(tmp_path / "aside")
+    sync(plan, where)  # without its result the trial is not whole, so it is looked at again
+    assert history(where.uri, trial.key, "train/loss") == 5
+
+
+def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
+    where = target(tmp_path)
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_start_and_die, args=(plan, where))
+    process.start()
+    process.join()
+    assert ("trial", "RUNNING") in counts(where.uri)
+    assert end_dead_runs(where.uri) == 2
+    assert counts(where.uri) == {("grid", "KILLED"): 1, ("trial", "KILLED"): 1}
+
+
+def _start_and_die(plan, where) -> None:
+    recorder = Recorder(plan, where)
+    recorder.open()
+    recorder.start(plan.trials[0])
+    os._exit(9)
+
+
+def _sync_at_once(plan, where, barrier) -> None:
+    barrier.wait()
+    sync(plan, where)
+
+
+def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan):
+    fill(tmp_path, plan)
+    where, context = target(tmp_path), multiprocessing.get_context("spawn")
+    barrier = context.Barrier(3)
+    processes = [context.Process(target=_sync_at_once, args=(plan, where, barrier)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    sync(plan, where)
+    assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def server(folder: Path, port: int):
+    """An MLflow server on this machine; ready when the block begins, gone when it ends."""
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/server.db", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--workers", "1", "--artifacts-destination", str(folder / "server-artifacts")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    try:
+        for line in process.stderr:
+            if "startup complete" in line:
+                break
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
+            assert answer.status == 200
+        yield
+    finally:
+        os.killpg(process.pid, 9)
+        process.communicate()
+
+
+def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, plan):
+    fill(tmp_path, plan)
+    port = free_port()
+    where = target(tmp_path, f"http://127.0.0.1:{port}")
+    with pytest.raises(TrackingError, match="raxalign sync"):
+        sync(plan, where)
+    with server(tmp_path, port):
+        assert sync(plan, where) == 2
+        assert sync(plan, where) == 2
+        assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+        assert history(where.uri, plan.trials[0].key, "retrieval/de-en/accuracy") == 1
