@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from raxalign.catalog import Catalog, catalog
-from raxalign.config.params import path_fields
+from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import RaxalignError
 
 FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
@@ -38,7 +38,10 @@ def _plugins(folder: str) -> Catalog:
 def _describe(kind: str, plugin: Any) -> str:
     summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
     lines = [f"{kind}: {summary}"]
-    lines += [f"    {name}: {default}" + (f" ({values})" if values else "") for name, values, default in _options(plugin)]
+    lines += [
+        f"    {name}: " + (default if default == "required" else f"default {default}") + (f" ({values})" if values else "")
+        for name, values, default in _options(plugin)
+    ]
     return "\n".join(lines)
 
 
@@ -60,7 +63,7 @@ def _section(kind: str, plugin: Any) -> Iterator[str]:
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
     for name in ("reference", "licence"):
         value = getattr(plugin, name, None)
-        if isinstance(value, str):
+        if isinstance(value, str) and f"{name.capitalize()}:" not in (plugin.__doc__ or ""):
             yield name.capitalize(), value
 
 
@@ -68,15 +71,21 @@ def _options(plugin: Any) -> Iterator[tuple[str, str, str]]:
     """(name in YAML, values, default) of every option."""
     paths = path_fields(plugin.Params)
     for name, field in plugin.Params.model_fields.items():
-        default = "required" if field.is_required() else f"default {_shown(field.get_default(call_default_factory=True))}"
+        default = "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
         yield field.alias or name, "a path" if name in paths else _values(field.annotation), default
 
 
 def _shown(value: Any) -> str:
     """A default as YAML writes it."""
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value) or "empty"
+    if value is None or value == "\t":
+        return "none" if value is None else "tab"
+    if value in ("", {}):
+        return "empty"
+    if isinstance(value, BaseParams):
+        return "{" + ", ".join(f"{name}: {_shown(entry)}" for name, entry in value.model_dump(by_alias=True).items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _values(annotation: Any) -> str:
@@ -88,6 +97,8 @@ def _values(annotation: Any) -> str:
         return " | ".join(str(value) for value in get_args(annotation))
     if origin in (Union, types.UnionType):
         return " | ".join(dict.fromkeys(_values(part) for part in get_args(annotation) if part is not type(None)))
+    if origin in (dict, Mapping):
+        return "mapping"
     return {bool: "true | false", int: "whole number", float: "number", str: "text"}.get(
         annotation, "mapping" if isinstance(annotation, type) else "list"
     )

@@ -87,7 +87,8 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
 
     console = Console(file=io.StringIO(), width=width or Console().width)
     for block in blocks(rows, plan, every=every):
-        table = Table(title=Text(block.title), title_justify="left")
+        console.print(Text(block.title))
+        table = Table()
         table.add_column("method")
         for name in ("sentences", *block.langs):
             table.add_column(name, justify="right")

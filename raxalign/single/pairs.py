@@ -79,7 +79,9 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
         **catalog("aligners")[request.aligner](grid.pairs.params).sources(request.lang, request.pivot),
     }
     identity.of(sources)
-    identity.refuse_missing()
+    if identity.missing:
+        places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())
+        raise RaxalignError(f"{places}\nRelative paths of options are relative to the working directory, here {Path.cwd()}")
     found = corpus.fetch(request.lang, request.pivot, local_folder(root) / "downloads") if identity.unresolved else {}
     shared = SharedStages(grid, Identity(digests.of, found.get))
     return shared, shared.training_pairs(request.lang, grid.sentences[0])

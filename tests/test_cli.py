@@ -1,0 +1,236 @@
+"""The commands as `main` runs them, in this process: what they print, where, and how they exit."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from raxalign import cli
+from raxalign.cli._terminal import Symmetrization
+from raxalign.config import _specs
+from raxalign.errors import GridError
+from raxalign.plan.load import open_grid
+from raxalign.plan.plan import Plan
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+
+COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
+
+
+@dataclass(frozen=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def run_(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["raxalign", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run_
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    return write_grid(tmp_path, languages="{each: [de]}", sentences="100", methods=("none: {}", "rotation: {center: [false, true]}"))
+
+
+def plan_of(grid: Path) -> Plan:
+    return open_grid(grid).plan
+
+
+def write_result(plan: Plan, number: int, value: float) -> None:
+    """An entry of the ledger for the retrieval of a trial."""
+    key = plan.trials[number].evaluations["retrieval"]
+    scores = [{"lang": "de-en", "metric": metric, "split": "test", "value": value} for metric in ("contextual_accuracy", "contextual_accuracy_pairs")]
+    record: dict[str, Any] = {"key": key, "task": "retrieval", "kind": "retrieval", "params": {"k": 10}, "languages": ["de"], "seed": None}
+    Ledger(os.environ["RAXALIGN_STORAGE"]).write(key, {**record, "scores": scores, "notes": {}}, None)
+
+
+def test_help_lists_all_commands(run: Callable[..., Done]) -> None:
+    done = run("--help")
+    assert done.code == 0
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2:3].isalpha()] == COMMANDS
+
+
+def test_the_version_is_told(run: Callable[..., Done]) -> None:
+    assert run("--version").out.startswith("raxalign ")
+
+
+def test_wrong_usage_exits_2_and_says_nothing_on_stdout(run: Callable[..., Done]) -> None:
+    for arguments in (
+        ["plan"],
+        ["plan", "x.yaml", "--format", "csv"],
+        ["grid", "x.yaml", "--limit", "0"],
+        ["nothing"],
+        ["results", "x", "--formt", "csv"],
+    ):
+        done = run(*arguments)
+        assert (done.code, done.out) == (2, ""), arguments
+        assert "Traceback" not in done.err
+
+
+def test_all_faults_of_a_grid_are_told_at_once(run: Callable[..., Done], tmp_path: Path) -> None:
+    path = write_grid(tmp_path, methods=("none: {}", "finetun: {}", "rotation: {centre: true}"), seeds="[a]")
+    done = run("plan", path)
+    assert (done.code, done.out) == (2, "")
+    for told in ("3 faults", "did you mean finetune?", "did you mean center?", "'a' is not a whole number", "line "):
+        assert told in done.err
+    assert "Traceback" not in done.err
+
+
+def test_debug_lets_the_exception_through(run: Callable[..., Done], tmp_path: Path) -> None:
+    with pytest.raises(GridError):
+        run("plan", tmp_path / "absent.yaml", "--debug")
+
+
+def test_a_bug_is_one_line(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raxalign.report.plans.as_text", lambda plan, root: 1 / 0)
+    done = run("plan", grid)
+    assert done.code == 2
+    assert done.err == "error: ZeroDivisionError: division by zero (a fault of raxalign; --debug shows the traceback)\n"
+
+
+def test_an_interrupt_exits_130(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(plan: object, root: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("raxalign.report.plans.as_text", interrupt)
+    assert run("plan", grid).code == 130
+
+
+def test_a_reader_that_has_gone_is_no_error(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with io.TextIOWrapper(os.fdopen(writing, "wb", 0), write_through=True) as pipe:
+        monkeypatch.setattr(sys, "stdout", pipe)
+        assert run("plan", grid, "--format", "json") == Done(0, "", "")
+
+
+def test_a_plan_as_json_is_what_programs_rely_on(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
+    plan = json.loads(run("plan", grid, "--format", "json").out)
+    assert (plan["points"], plan["cached"], len(plan["trials"])) == (3, 0, 3)
+    assert {"key", "method", "params"} <= set(plan["trials"][0])
+    assert all(Path(stage["path"]).is_absolute() and stage["done"] is False for stage in plan["stages"])
+    assert {"bitext", "pairs", "encoder", "aligned"} <= {stage["kind"] for stage in plan["stages"]}
+    assert all(set(stage) == {"kind", "key", "path", "done"} for stage in plan["stages"])
+
+
+def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], grid: Path) -> None:
+    assert "2 trials" in run("grid", grid, "--dry-run", "--only", "method=rotation").out
+    assert "1 trials" in run("grid", grid, "--dry-run", "--limit", 1).out
+    done = run("grid", grid, "--dry-run", "--only", "metod=rotation")
+    assert done.code == 2
+    assert "unknown name 'metod'" in done.err
+
+
+def test_looking_starts_neither_ray_nor_torch(grid: Path, tmp_path: Path) -> None:
+    lines = [f"for command in [['plan'], ['status'], ['results'], ['report', '--out', {str(tmp_path / 'out')!r}]]:"]
+    lines += [f"    sys.argv = ['raxalign', command[0], {str(grid)!r}, *command[1:], '--storage', {str(tmp_path / 'storage')!r}]"]
+    lines += ["    try: main()", "    except SystemExit as stop: assert not stop.code, command", "sys.argv = ['raxalign', 'list', 'methods']"]
+    lines += [
+        "try: main()",
+        "except SystemExit: pass",
+        "sys.stderr.write(str({'ray', 'torch._C', 'mlflow.tracking', 'transformers.utils'} & set(sys.modules)))",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(["import sys", "from raxalign.cli import main", *lines])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("set()")
+
+
+def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path) -> None:
+    assert run("status", grid).out == "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
+    plan = plan_of(grid)
+    write_result(plan, 0, 0.5)
+    Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].key, {"message": "no memory"})
+    done = run("status", grid)
+    assert done.out.startswith("small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\nfailed: rotation de 100")
+    assert "no memory" in done.out
+
+
+def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], grid: Path) -> None:
+    plan = plan_of(grid)
+    write_result(plan, 0, 0.25)
+    rows = json.loads(run("results", grid, "--format", "json").out)
+    wanted = {
+        "trial": plan.trials[0].key,
+        "method": "none",
+        "params": {},
+        "encoder": plan.trials[0].encoder,
+        "languages": ["de"],
+        "sentences": None,
+        "seed": None,
+        "task": "retrieval",
+        "task_params": {"k": 10},
+        "lang": "de-en",
+        "metric": "contextual_accuracy",
+        "split": "test",
+        "value": 0.25,
+    }
+    assert {name: rows[0][name] for name in wanted} == wanted
+    assert run("results", grid, "--format", "csv").out.count("\n") == 1 + len(rows)
+    table = run("results", grid).out
+    assert "0.2500" in table
+    assert "contextual_accuracy_pairs" not in table
+    assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
+
+
+def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: Path) -> None:
+    assert json.loads(run("results", grid, "--format", "json").out) == []
+    done = run("results", grid)
+    assert (done.code, done.out) == (0, "")
+    assert "no results yet" in done.err
+
+
+def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
+    assert "finetune: " in run("list", "methods").out
+    done = run("list", "method")
+    assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
+
+
+def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
+    assert run("doctor", grid).code == 0
+    text = grid.read_text(encoding="utf-8").replace("source: phrasebook\n  size: 400", "source: moses\n  path: 'data/{lang}-{pivot}'")
+    grid.write_text(text, encoding="utf-8")
+    done = run("doctor", grid)
+    assert done.code == 2
+    for name in ("de-en.de", "de-en.en"):
+        assert f"broken   {tmp_path / 'data' / name}" in done.out or f"\n{tmp_path / 'data' / name}" in done.out
+
+
+def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> None:
+    store, plan = ArtifactStore(os.environ["RAXALIGN_STORAGE"]), plan_of(grid)
+    needed = next(stage for stage in plan.stages.values() if stage.kind == "pairs")
+    for key in (needed.key, "0" * 64):
+        store.make("pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)})
+    assert "would remove pairs 000000000000 (1.0 MiB)" in run("gc", grid).out
+    assert store.has("pairs", "0" * 64)
+    assert "1.0 MiB freed" in run("gc", grid, "--delete").out
+    assert set(store.keys()) == {("pairs", needed.key)}
+
+
+def test_the_heuristics_are_those_of_grid_files() -> None:
+    assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
