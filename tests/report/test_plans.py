@@ -1,0 +1,45 @@
+"""Plans and the state of a grid in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raxalign.config.grid import load
+from raxalign.plan.expand import expand
+from raxalign.plan.plan import Plan
+from raxalign.report.plans import as_text
+from raxalign.report.status import status
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+
+
+def plan_of(folder: Path) -> Plan:
+    return expand(load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=("none: {}", "finetune: {}"), sentences="[50, 100]")))
+
+
+def record(plan: Plan, ledger: Ledger, number: int) -> None:
+    for key in plan.trials[number].evaluations.values():
+        ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.5}, None)
+
+
+def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> None:
+    plan, root = plan_of(tmp_path), str(tmp_path / "storage")
+    record(plan, Ledger(root), 0)
+    stage = next(stage for stage in plan.stages.values() if stage.kind == "bitext")
+    ArtifactStore(root).make("bitext", stage.key, lambda folder: {"size": (folder / "x").write_bytes(b"x")})
+    text = as_text(plan, root)
+    for told in ("small: 8 points, 5 trials (1 cached)", "none: 1 trials", "finetune: 4 trials", "bitext (1 done)", "none: 4 points are 1 trials"):
+        assert told in text
+    assert "evaluations: 5 (1 done)" in text
+    assert f"storage: {root}" in text
+
+
+def test_a_failure_counts_until_its_trial_is_done(tmp_path: Path) -> None:
+    plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
+    ledger.fail(plan.trials[0].key, {"message": "out of memory"})
+    state = status(plan, ledger)
+    assert (state.done, len(state.failed), state.missing) == (0, 1, 4)
+    record(plan, ledger, 0)
+    state = status(plan, ledger)
+    assert (state.done, state.failed, state.missing, state.evaluations_done) == (1, (), 4, 1)

@@ -1,0 +1,92 @@
+"""Tables: which columns, in which order, with which numbers, on a screen, in Markdown and in CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from raxalign.plan.plan import Plan
+from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks
+from raxalign.report.write import as_markdown, write_report
+
+PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
+
+
+def row(value: float, **changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = dict.fromkeys(FIELDS)
+    base |= {"trial": "t", "method": "finetune", "params": {"lambda": 0.1, "epochs": 1}, "encoder": "bert", "languages": ["de", "bg"]}
+    base |= {"sentences": 1000, "seed": 0, "task": "xnli", "task_params": {"data": "hub"}, "lang": "de", "metric": "accuracy", "split": "test"}
+    return {**base, "evaluation": "e", "value": value, **changes}
+
+
+ROWS = [
+    row(0.5),
+    row(0.7, seed=1, evaluation="f"),
+    row(0.8, lang="en"),
+    row(0.8, lang="en", seed=1, evaluation="f"),
+    row(0.6, lang="bg"),
+    row(0.6, lang="bg", seed=1, evaluation="f"),
+    row(0.9, split="dev"),
+    row(12.0, metric="accuracy_pairs"),
+    row(0.1, metric="accuracy_stderr"),
+]
+
+
+def test_a_block_has_the_pivot_first_and_means_last() -> None:
+    [block] = blocks(ROWS, PLAN)
+    assert block.title == "xnli: accuracy (test)"
+    assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
+
+
+def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
+    [[method, sentences, english, _, german, average, zero_shot]] = [line for block in blocks(ROWS, PLAN) for line in block.lines]
+    assert (method, sentences) == ("finetune lambda=0.1", "1,000")
+    assert english.startswith("0.8000")
+    assert german == "0.6000 ±1.2706"  # t(0.975, 1) = 12.706, standard error 0.1
+    assert average.startswith("0.6667")  # seeds: 1.9 / 3 and 2.1 / 3
+    assert zero_shot.startswith("0.6000")
+
+
+def test_counts_and_standard_errors_show_only_when_asked_for() -> None:
+    assert {block.title for block in blocks(ROWS, PLAN, every=True)} >= {"xnli: accuracy_pairs (test)", "xnli: accuracy_stderr (test)"}
+
+
+def test_dev_values_show_where_there_is_no_test() -> None:
+    assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == ["xnli: accuracy (dev)"]
+
+
+def test_several_encoders_are_told_apart() -> None:
+    [block] = blocks([row(0.5), row(0.4, encoder="xlm")], PLAN)
+    assert [line[0] for line in block.lines] == ["finetune lambda=0.1 [bert]", "finetune lambda=0.1 [xlm]"]
+
+
+def test_brackets_in_names_are_not_styles() -> None:
+    assert "[red]" in as_text([row(0.5, encoder="[red]"), row(0.5)], PLAN, width=120)
+
+
+def test_csv_holds_what_json_holds() -> None:
+    read = list(csv.DictReader(io.StringIO(as_csv(ROWS))))
+    for line, original in zip(read, json.loads(as_json(ROWS)), strict=True):
+        assert float(line["value"]) == original["value"]
+        assert json.loads(line["params"]) == original["params"]
+        assert json.loads(line["languages"]) == original["languages"]
+
+
+def test_markdown_holds_the_numbers_of_the_tables() -> None:
+    lines = [line for line in as_markdown(ROWS, PLAN).splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    [block] = blocks(ROWS, PLAN)
+    assert cells[0] == ["method", "sentences", *block.langs]
+    assert cells[2] == list(block.lines[0])
+    assert {len(line) for line in cells} == {len(block.langs) + 2}
+
+
+def test_bars_in_names_do_not_break_markdown() -> None:
+    assert "a\\|b" in as_markdown([row(0.5, method="a|b")], PLAN)
+
+
+def test_a_report_is_csv_json_and_markdown(tmp_path: Any) -> None:
+    assert [path.name for path in write_report(ROWS, PLAN, tmp_path / "new" / "report")] == ["results.csv", "results.json", "results.md"]
+    assert json.loads((tmp_path / "new" / "report" / "results.json").read_text(encoding="utf-8")) == ROWS

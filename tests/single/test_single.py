@@ -1,0 +1,202 @@
+"""Word pairs, one alignment, one evaluation and one export, one after the other, as a user would."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from raxalign.corpora._dataset import read_metadata
+from raxalign.errors import DataError, RaxalignError
+from raxalign.pairing.pharaoh import read_links
+from raxalign.pairing.schema import links_of, read_pairs
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.results import rows
+from raxalign.single.align import AlignRequest, make_aligned
+from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+from raxalign.single.export import export_trial
+from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
+from raxalign.single.place import open_workshop
+from raxalign.stages import run_trial
+from raxalign.store.key import digest
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
+from tests.tiny import tiny_bert
+
+REQUEST = PairsRequest(
+    source="phrasebook",
+    options=("size=200",),
+    lang="de",
+    pivot="en",
+    sentences=80,
+    heldout=60,
+    aligner="fast_align",
+    aligner_options=(),
+    symmetrization="intersection",
+    one_to_one=True,
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an encoder, word pairs, and a storage."""
+    folder = tmp_path_factory.mktemp("single")
+    tiny_bert(folder / "encoder", ["the", "der", "die", "das", "a", "and", "."], layers=2)
+    make_pairs(REQUEST, folder / "pairs", root=str(folder / "storage"), export_links=folder / "links.txt")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(site: Path) -> Opened:
+    """A grid whose trials have run, on the same encoder, with the plan where `grid` leaves it."""
+    path = write_grid(
+        site,
+        languages="{each: [de]}",
+        size=200,
+        sentences="80",
+        methods=("rotation: {center: true}", "finetune: {batch_size: 40, learning_rate: 1e-3}"),
+    )
+    lines = [f"encoder: {site / 'encoder'}" if line.startswith("encoder:") else line for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    opened = open_grid(path, storage=str(site / "storage"))
+    text = opened.plan.to_json()
+    (site / "storage" / "plans").mkdir()
+    (site / "storage" / "plans" / f"{digest(text)[:32]}.json").write_text(text, encoding="utf-8")
+    (site / "storage" / "plans" / "older.json").write_text("{}", encoding="utf-8")
+    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return opened
+
+
+def align(site: Path, out: Path, method: str, *options: str, **changes: object) -> None:
+    request = AlignRequest(method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu")
+    make_aligned(replace(request, **changes), out, root=str(site / "storage"))  # type: ignore[arg-type]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def test_word_pairs_are_a_dataset_that_others_open(site: Path) -> None:
+    from datasets import load_from_disk
+
+    data = load_from_disk(str(site / "pairs"))
+    assert (len(data), data.column_names) == (80, ["id", "src", "tgt", "src_links", "tgt_links"])
+    assert max(data["id"]) < 200 - 60
+    assert read_metadata(site / "pairs")["lang_pair"] == "de-en"
+
+
+def test_exported_links_are_those_of_the_dataset(site: Path) -> None:
+    assert read_links(site / "links.txt").digest() == links_of(read_pairs(site / "pairs")).digest()
+
+
+def test_without_a_number_all_sentences_are_taken(site: Path, tmp_path: Path) -> None:
+    notes = make_pairs(replace(REQUEST, sentences=None, heldout=0), tmp_path / "all", root=str(site / "storage"))
+    assert 150 < notes["sentence_pairs"] <= 200  # repeated sentences are dropped
+
+
+def test_nothing_is_overwritten(site: Path) -> None:
+    with pytest.raises(RaxalignError, match="is there already"):
+        make_pairs(REQUEST, site / "pairs", root=str(site / "storage"))
+    with pytest.raises(RaxalignError, match="is there already"):
+        align(site, site / "encoder", "rotation")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"source": "phrasebok"}, "did you mean phrasebook"),
+        ({"options": ("sise=3", "seed=x", "7")}, "3 faults"),
+        ({"options": ("size=[1",)}, "is no YAML value"),
+        ({"lang": "en"}, "is the pivot"),
+        ({"lang": "dee"}, "unknown language"),
+        ({"source": "moses", "options": ("path={lang}/x",)}, r"de/x\.de: No such file"),
+        ({"heldout": 500}, "the corpus has 200 lines"),
+    ],
+)
+def test_wrong_requests_are_told(site: Path, tmp_path: Path, changes: dict[str, object], told: str) -> None:
+    with pytest.raises(RaxalignError, match=told):
+        make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_are_named_by_language() -> None:
+    assert parse_named(["de=/a", "fr=/b=c"], "--pairs") == {"de": Path("/a"), "fr": Path("/b=c")}
+    for wrong in (["de"], ["de=/a", "de=/b"], ["dee=/a"]):
+        with pytest.raises(RaxalignError):
+            parse_named(wrong, "--pairs")
+
+
+def test_a_rotation_leaves_weights_alone_and_a_card_beside_them(site: Path, tmp_path: Path) -> None:
+    align(site, tmp_path / "out", "rotation", "center=true")
+    before, after = weights(site / "encoder"), weights(tmp_path / "out")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert '"center": true' in card
+    assert "*without* it" in card
+
+
+def test_training_changes_weights_and_is_the_same_again(site: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        align(site, tmp_path / name, "finetune", "batch_size=40", "lambda=0.1")
+    one, two, before = weights(tmp_path / "one"), weights(tmp_path / "two"), weights(site / "encoder")
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert not all(torch.equal(one[name], before[name]) for name in before)
+    assert list((site / "storage" / "checkpoints").glob("*")) == []
+
+
+def test_an_alignment_is_not_lost_under_another(site: Path, tmp_path: Path) -> None:
+    align(site, tmp_path / "once", "rotation")
+    with pytest.raises(DataError, match="is aligned by transforms already"):
+        align(site, tmp_path / "twice", "rotation", encoder=str(tmp_path / "once"))
+
+
+def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is of de-en, not of fr-en"):
+        align(site, tmp_path / "out", "rotation", pairs={"fr": site / "pairs"})
+
+
+def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_path: Path) -> None:
+    for number, trial in enumerate(finished.plan.trials):
+        export_trial(trial.key[:12], tmp_path / str(number), root=finished.root)
+        found, _ = evaluate_encoder(finished, EvaluateRequest(str(tmp_path / str(number)), device="cpu"))
+        own = [row for row in rows(finished.plan, open_workshop(finished.plan, finished.root, Runtime()).ledger) if row["trial"] == trial.key]
+        assert [(row["metric"], row["split"], row["value"]) for row in found] == [(row["metric"], row["split"], row["value"]) for row in own]
+        assert "contextual_accuracy" in (tmp_path / str(number) / "README.md").read_text(encoding="utf-8")
+
+
+def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer
+
+    key = next(trial.aligned for trial in finished.plan.trials if trial.method == "finetune")
+    export_trial(key, tmp_path / "out", root=finished.root)
+    model, tokenizer = AutoModel.from_pretrained(tmp_path / "out"), AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert model(**tokenizer("das a", return_tensors="pt")).last_hidden_state.shape[-1] == 32
+
+
+def test_keys_that_no_plan_has_are_told(finished: Opened, tmp_path: Path) -> None:
+    for key, told in (("ab", "at least 4"), ("zzzzzz", "none of the 1 plans")):
+        with pytest.raises(RaxalignError, match=told):
+            export_trial(key, tmp_path / "out", root=finished.root)
+
+
+def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
+    made: list[str] = []
+    request = EvaluateRequest(str(site / "encoder"), ("retrieval",), ("de",), device="cpu")
+    first, plan = evaluate_encoder(finished, request)
+    again, _ = evaluate_encoder(finished, request, tell=made.append)
+    assert first == again
+    assert made == []
+    assert [trial.method for trial in plan.trials] == ["given"]
+    with pytest.raises(RaxalignError, match="did you mean retrieval"):
+        evaluate_encoder(finished, replace(request, tasks=("retrieva",)))
