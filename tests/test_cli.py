@@ -23,6 +23,7 @@ from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
+from tests.tiny import tiny_bert
 
 COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
 
@@ -234,3 +235,45 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
 
 def test_the_heuristics_are_those_of_grid_files() -> None:
     assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
+
+
+def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Path) -> None:
+    tiny_bert(tmp_path / "encoder", ["the", "der", "die", "das", "."], layers=1)
+    data = [
+        "--source",
+        "phrasebook",
+        "-o",
+        "size=200",
+        "--lang",
+        "de",
+        "--sentences",
+        80,
+        "--heldout",
+        60,
+        "--aligner",
+        "fast_align",
+        "--no-one-to-one",
+    ]
+    done = run("pairs", *data, "--symmetrization", "grow-diag", "--out", "pairs", "--export-links", "links.txt")
+    assert (done.code, done.out) == (0, "pairs\n")
+    assert "80 sentence pairs" in done.err
+    assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 80
+    done = run("align", "rotation", "--encoder", "encoder", "--pairs", "de=pairs", "--out", "aligned", "-o", "center=true", "--device", "cpu")
+    assert (done.code, done.out) == (0, "aligned\n")
+    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",))
+    done = run("evaluate", grid, "--encoder", "aligned", "--task", "retrieval", "--format", "json", "--device", "cpu")
+    rows = json.loads(done.out)
+    assert {row["lang"] for row in rows} == {"de-en"}
+    assert all(0 <= row["value"] <= 1 for row in rows if row["metric"] == "contextual_accuracy")
+    done = run("export", rows[0]["trial"], "again")
+    assert (done.code, done.out) == (2, "")
+    assert "none of the 0 plans" in done.err
+
+
+def test_a_device_that_is_not_there_is_told(run: Callable[..., Done], tmp_path: Path) -> None:
+    tiny_bert(tmp_path / "encoder", ["the"], layers=1)
+    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",))
+    done = run("evaluate", grid, "--encoder", "encoder", "--device", "cuda:99")
+    assert done.code == 2
+    assert "--device cuda:99: cannot be used" in done.err
+    assert "Traceback" not in done.err

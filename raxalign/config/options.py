@@ -49,14 +49,15 @@ def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) ->
         elif name in entries:
             faults.add(node, "given twice", "keep one")
         else:  # a path is a text as it stands: {lang} at its beginning is no YAML mapping
-            entries[name] = node if name in paths else _value(name, text, faults)
+            value = node if name in paths else _value(name, text, faults)
+            entries |= {name: value} if value is not None else {}
     return entries
 
 
-def _value(name: str, text: str, faults: Faults) -> Node:
+def _value(name: str, text: str, faults: Faults) -> Node | None:
     try:
         composed = YAML(typ="rt", pure=True).compose(text)
     except YAMLError as error:
         faults.add(Node(None, 0, name), f"{text!r} is no YAML value", str(error).strip().split("\n", 1)[0])
-        return Node(None, 0, name, text)
+        return None
     return Node(None, 0, name, text) if composed is None else replace(_Builder(faults).build(composed, 0, name, 0), text=text)

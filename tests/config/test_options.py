@@ -1,0 +1,47 @@
+"""Options of the command line: YAML values, the plug-in's own checks, and all faults at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.catalog import UnknownKind
+from raxalign.config.options import read_options
+from raxalign.errors import RaxalignError
+
+
+def test_values_are_those_of_a_grid_file(tmp_path: Path) -> None:
+    params = read_options("methods", "finetune", ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="], tmp_path)
+    assert (params.reg_weight, params.batch_size, params.direction, params.layers, params.part) == (0.001, 10, "to-other", "9", None)
+
+
+def test_paths_are_texts_relative_to_a_folder(tmp_path: Path) -> None:
+    assert read_options("corpora", "moses", ["path={lang}/a=b"], tmp_path).path == str(tmp_path / "{lang}/a=b")
+
+
+def test_an_encoder_folder_is_found_and_a_hub_name_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    assert read_options("encoders", "transformer", ["name=mine"], tmp_path).name == str(tmp_path / "mine")
+    assert read_options("encoders", "transformer", ["name=owner/other"], tmp_path).name == "owner/other"
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError) as caught:
+        read_options("methods", "finetune", ["lamda=1", "batch_size=-1", "epochs", "warmup=0.1", "warmup=0.2", "layers=[9"], tmp_path)
+    for told in (
+        "5 faults",
+        "lamda: unknown key (did you mean lambda?)",
+        "batch_size: -1",
+        "epochs: is no option",
+        "warmup: given twice",
+        "'[9' is no YAML",
+    ):
+        assert told in str(caught.value)
+
+
+def test_what_is_required_is_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError, match="path: "):
+        read_options("corpora", "moses", [], tmp_path)
+    with pytest.raises(UnknownKind, match="did you mean moses"):
+        read_options("corpora", "mosses", [], tmp_path)
