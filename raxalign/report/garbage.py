@@ -27,5 +27,7 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
             lines.append(f"{'removed' if delete else 'would remove'} {kind} {key[:12]} ({size / 2**20:.1f} MiB)")
             if delete:
                 store.remove(kind, key)
+    if delete and (left := store.sweep_temporaries()):
+        lines.append(f"removed {left} half-written entries of processes that died")
     lines.append(f"{freed / 2**20:.1f} MiB {'freed' if delete else 'could be freed with --delete'}")
     return "\n".join(lines)

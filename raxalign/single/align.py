@@ -50,7 +50,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     if start.family not in method.accepts:
         raise RaxalignError(f"{request.method} does not take {start.family} encoders")
     inputs = _inputs(method, request)
-    _refuse_transforms(Path(request.encoder))
+    _refuse_transforms(Path(request.encoder).expanduser())
     identity = Identity(FileDigests(root).of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
     pairs = {lang: _digest(identity, folder) for lang, folder in request.pairs.items()}

@@ -96,8 +96,9 @@ def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], lang
     identity = Identity(FileDigests(opened.root).of, lambda name: found.get(name) or lock.get(name))
     shared = SharedStages(grid, identity)
     start = shared.encoder(EncoderSpec("transformer", params, kind.label()))
-    records = transforms_of(Path(request.encoder))
-    places = {name: LocalFile(Path(request.encoder).absolute() / name) for name in (TRANSFORMS, TENSORS)} if records else {}
+    folder = Path(request.encoder).expanduser().absolute()
+    records = transforms_of(folder)
+    places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)} if records else {}
     digests, locations = identity.of(places)
     aligned = shared.add(Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations))
     stages, method = TaskStages(grid, shared), _Given(records, grid.pivot)

@@ -52,8 +52,10 @@ def find(key: str, root: str) -> Found:
     for plan in _plans(root):
         plans += 1
         for trial in plan.trials:
-            if trial.key.startswith(key) or trial.aligned.startswith(key):
-                matches.setdefault(trial.aligned, Found(trial, plan))
+            known = matches.get(trial.aligned)
+            fuller = known is None or len(trial.evaluations) > len(known.trial.evaluations)  # a grid that ran again with more tasks
+            if fuller and (trial.key.startswith(key) or trial.aligned.startswith(key)):
+                matches[trial.aligned] = Found(trial, plan)
     if len(matches) == 1:
         return next(iter(matches.values()))
     if not matches:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import pytest
 import torch
 
@@ -16,7 +17,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.single.align import AlignRequest, make_aligned
 from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
-from raxalign.single.export import export_trial
+from raxalign.single.export import export_trial, find
 from raxalign.single.pairs import PairsRequest, make_pairs, parse_named
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
@@ -200,3 +201,26 @@ def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
     assert [trial.method for trial in plan.trials] == ["given"]
     with pytest.raises(RaxalignError, match="did you mean retrieval"):
         evaluate_encoder(finished, replace(request, tasks=("retrieva",)))
+
+
+def test_an_object_store_serves_as_well(finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    root = f"memory://{tmp_path}/root"
+    make_pairs(REQUEST, tmp_path / "pairs", root=root)
+    assert len(read_pairs(tmp_path / "pairs")) == 80
+    trial = finished.plan.trials[0]
+    workshop = open_workshop(finished.plan, root, Runtime())
+    run_trial(workshop, trial.key)
+    fsspec.filesystem("memory").pipe_file(f"{tmp_path}/root/plans/one.json", finished.plan.to_json().encode())
+    assert export_trial(trial.key, tmp_path / "out", root=root).trial == trial
+
+
+def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Path) -> None:
+    few = replace(finished.plan, trials=tuple(replace(trial, evaluations={}) for trial in finished.plan.trials))
+    for name, plan in (("a", few), ("b", finished.plan), ("c", few)):
+        (tmp_path / "plans").mkdir(exist_ok=True)
+        (tmp_path / "plans" / f"{name}.json").write_text(plan.to_json(), encoding="utf-8")
+    key = finished.plan.trials[0].key
+    assert find(key[:10], str(tmp_path)).trial == finished.plan.trials[0]
+    with pytest.raises(RaxalignError, match="run its grid"):
+        export_trial(key, tmp_path / "out", root=str(tmp_path))
