@@ -133,6 +133,8 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     workshop.ensure(stage.inputs["aligned"])
     if workshop.runtime.rank != 0:
         return
+    if workshop.runtime.world_size > 1:  # from here on nobody else takes part, so nothing may wait for others
+        workshop = replace(workshop, runtime=replace(workshop.runtime, world_size=1), _aligned={})
     start = time.monotonic()
     plugin = _plugin("tasks", stage)
     outcome: Outcome = plugin.evaluate(

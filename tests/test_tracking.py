@@ -71,15 +71,15 @@ def test_bringing_twice_changes_nothing(tmp_path, plan):
 
 
 def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):
-    fill(tmp_path, plan)
     where, trial = target(tmp_path), plan.trials[0]
-    sync(plan, where)
-    spool = Spool(str(tmp_path), trial.key)
-    for step in range(2, 6):
-        spool.report({"loss": 1.0 / step}, step)
-    spool.flush()
-    (tmp_path / "ledger" / next(iter(plan.trials[0].evaluations.values())) / "evaluation.json").rename(tmp_path / "aside")
-    sync(plan, where)  # without its result the trial is not whole, so it is looked at again
+    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder.open()
+    recorder.start(trial)
+    for steps in (range(1, 4), range(2, 6)):
+        for step in steps:
+            spool.report({"loss": 1.0 / step}, step)
+        spool.flush()
+        recorder.beat()
     assert history(where.uri, trial.key, "train/loss") == 5
 
 

@@ -25,7 +25,7 @@ _ENVIRONMENT = {
 }
 
 
-def connect(address: str | None, job: Job, *, dashboard: bool) -> None:
+def connect(address: str | None, job: Job) -> None:
     """Join the cluster at an address, or start one on this machine (with room for trial drivers). Workers begin with their share of threads."""
     if ray.is_initialized():
         return
@@ -46,7 +46,7 @@ def connect(address: str | None, job: Job, *, dashboard: bool) -> None:
     ray.init(
         address="local",
         resources={DRIVER: 1000},
-        include_dashboard=dashboard,
+        include_dashboard=False,  # it needs more libraries (ray[default]), and a second one on a machine confuses both
         log_to_driver=False,
         logging_level=logging.ERROR,
     )

@@ -18,6 +18,9 @@ from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, open_workshop
 
 
+PATIENCE = 6 * 3600  # seconds that workers wait for the first one, which evaluates alone; a dead one is noticed at once by Ray
+
+
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
     """Run a trial on this worker. Returns None, or the message of a failure that no retry would mend, which the storage then keeps.
 
@@ -74,6 +77,7 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
     trainer = ray.train.torch.TorchTrainer(
         _run_worker,
         train_loop_config={"trial": key, "job": job},
+        torch_config=ray.train.torch.TorchConfig(timeout_s=PATIENCE),
         scaling_config=ray.train.ScalingConfig(num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=resources),
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",

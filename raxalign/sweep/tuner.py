@@ -49,7 +49,7 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     store.sweep_temporaries()
     grouped = [trial for trial in pending if job.workers > 1 and _trains(plan, trial)]
     job = replace(job, scratch=scratch_folder(job.root, address))
-    connect(address, job, dashboard=bool(grouped))
+    connect(address, job)
     try:
         nodes = node_resources(address)
         check_fits(job, nodes, training=bool(grouped))
