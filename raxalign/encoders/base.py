@@ -122,6 +122,10 @@ class EncoderKind(ABC):
         """Look up what outside data without a pin is now: source name -> revision. Raises `TransientError` where that cannot be reached."""
         return {}
 
+    def check(self) -> list[str]:
+        """Faults that only a look at the data shows, as messages."""
+        return []
+
     def label(self) -> str:
         """The name in tables."""
         return type(self).__name__.lower()

@@ -50,6 +50,12 @@ class Transformer(EncoderKind):
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
+    def check(self) -> list[str]:
+        """An exported encoder's transforms lie beside its weights, and a grid starts from weights alone."""
+        if looks_like_path(self.params.name) and (self._folder() / "transforms.json").exists():
+            return [f"{self.params.name} was aligned and has transforms, which a grid would leave out; `raxalign evaluate` reads them"]
+        return []
+
     def label(self) -> str:
         """The folder's own name, or the hub name without its owner."""
         return Path(self.params.name).name or self.params.name

@@ -48,6 +48,9 @@ def expand(grid: Grid, identity: Identity | None = None) -> Plan:
     """
     identity = identity or Identity()
     require_parallel_text(grid)
+    for spec in grid.encoders:
+        for fault in catalog("encoders")[spec.kind](spec.params).check():
+            raise RaxalignError(f"{grid.path}: encoder: {fault}")
     shared = SharedStages(grid, identity)
     expansion = _Expansion(grid, shared, TaskStages(grid, shared))
     for encoder in grid.encoders:

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from raxalign.plan.results import trial_rows
+from raxalign.plan.results import metric_name, trial_rows
 from raxalign.sweep.observer import Observer
 
 if TYPE_CHECKING:
@@ -89,12 +89,13 @@ class Progress(Observer):
             self._live = None
 
     def _score(self, trial: Trial) -> tuple[float, str] | None:
-        """The first value of a trial's first task on its test side, with its name."""
+        """The first value of a trial's first task, on its test side where there is one, with its name."""
         records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)])
-        for row in trial_rows(trial, records):
-            if not row["metric"].endswith(("_pairs", "_stderr")):
-                return row["value"], f"{row['task']}/{row['lang']}/{row['metric']}"
-        return None
+        rows = [row for row in trial_rows(trial, records) if not row["metric"].endswith(("_pairs", "_stderr"))]
+        if not rows:
+            return None
+        row = next((row for row in rows if row["split"] == "test"), rows[0])
+        return row["value"], metric_name(row["task"], row["lang"], row["metric"], row["split"])
 
     def _time_left(self) -> str:
         ended = self._done + self._failed

@@ -13,6 +13,7 @@ from raxalign.plan.expand import expand
 from raxalign.plan.load import select
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
+from tests.tiny import tiny_bert
 
 
 def plan_of(folder, **parts):
@@ -157,3 +158,13 @@ def test_another_process_makes_the_same_plan(tmp_path):
     }
     plan = expand(load(path))
     assert told == {" ".join([*(trial.key for trial in plan.trials), *plan.stages]) + "\n"}
+
+
+def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
+    tiny_bert(tmp_path / "aligned", ["haus", "house"])
+    (tmp_path / "aligned" / "transforms.json").write_text("{}")
+    grid = write_grid(tmp_path)
+    text = grid.read_text()
+    grid.write_text(text.replace(text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"))
+    with pytest.raises(RaxalignError, match="raxalign evaluate"):
+        expand(load(grid))
