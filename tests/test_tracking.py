@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import socket
 import subprocess
 import sys
 import urllib.request
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.tracking import Recorder, Target, TrackingError, end_dead_runs, sync
-from tests.e2e.runs import tracked
+from tests.e2e.runs import tracked, wait_for
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -132,17 +133,24 @@ def server(folder: Path, port: int):
     """An MLflow server on this machine; ready when the block begins, gone when it ends."""
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/server.db", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--workers", "1", "--artifacts-destination", str(folder / "server-artifacts")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    log = folder / "server.log"
+    with log.open("a") as file:
+        process = subprocess.Popen(command, stderr=file, stdout=file, start_new_session=True)
     try:
-        for line in process.stderr:
-            if "startup complete" in line:
-                break
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=60) as answer:
-            assert answer.status == 200
+        wait_for(lambda: answers(port), process, log)
         yield
     finally:
-        os.killpg(process.pid, 9)
-        process.communicate()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, plan):

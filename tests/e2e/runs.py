@@ -110,11 +110,13 @@ def read_until(stream: IO[str], wanted: str) -> str:
     raise AssertionError(f"{wanted!r} was never said:\n{said}")
 
 
-def wait_for(found: Callable[[], object], process: subprocess.Popen[str]) -> None:
-    """Until something holds; the process must live so long."""
+def wait_for(found: Callable[[], object], process: subprocess.Popen[str], log: Path | None = None) -> None:
+    """Until something holds; the process must live so long (what it said is in the log, or in its stderr)."""
     end = time.monotonic() + LIMIT
     while not found():
-        assert process.poll() is None, f"ended with {process.returncode}: {process.stderr.read() if process.stderr else ''}"
+        if process.poll() is not None:
+            said = log.read_text() if log else process.stderr.read() if process.stderr else ""
+            raise AssertionError(f"ended with {process.returncode}: {said}")
         assert time.monotonic() < end, "never came"
         time.sleep(0.02)
 
