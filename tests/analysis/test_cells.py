@@ -8,7 +8,8 @@ from raxalign.analysis.cells import cells, interval
 def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None, evaluation=None):
     return {
         "trial": trial, "method": method, "params": {}, "encoder": "e", "languages": [lang], "sentences": sentences, "seed": seed,
-        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value, "evaluation": evaluation or f"{trial}/{seed}",
+        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value,
+        "evaluation": evaluation or f"{trial}/{seed}",
     }  # fmt: skip
 
 

@@ -1,0 +1,91 @@
+"""Stages and trials in one process, without Ray: the phrasebook, a scratch encoder, all methods of a small grid."""
+
+import json
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.errors import StorageError
+from raxalign.plan.expand import expand
+from raxalign.plan.results import rows
+from raxalign.stages import Workshop, run_trial
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
+    folder = tmp_path_factory.mktemp("grid")
+    methods = ("none: {}", "rotation: {center: true}", "finetune: {batch_size: 16, learning_rate: 1.0e-3}")
+    path = write_grid(folder, languages="{together: [de, fr]}", sentences="100", size=200, methods=methods)
+    made = []
+    root = str(folder / "storage")
+    plan = expand(load(path))
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), folder / "storage", lambda stage, seconds: made.append(stage.key))
+    for trial in plan.trials:
+        run_trial(workshop, trial.key)
+    return workshop, made
+
+
+def test_each_stage_is_made_once(finished):
+    workshop, made = finished
+    stored = {key for key, stage in workshop.plan.stages.items() if stage.kind != "evaluation"}
+    assert len(made) == len(set(made))
+    assert set(made) == stored
+
+
+def test_a_finished_trial_evaluates_nothing_again(finished):
+    workshop, made = finished
+    before = {key: workshop.ledger.read(key)["created"] for key in sorted(workshop.ledger.keys())}
+    again = [record for trial in workshop.plan.trials for record in run_trial(workshop, trial.key)]
+    assert {record["key"]: record["created"] for record in again} == before
+    assert len(made) == len(set(made))
+
+
+def test_records_say_what_they_are_made_of(finished):
+    workshop, _ = finished
+    trial = next(trial for trial in workshop.plan.trials if trial.method == "finetune")
+    record = workshop.ledger.read(trial.evaluations["retrieval"])
+    assert record["aligned"] == trial.aligned
+    assert record["versions"]["raxalign"]
+    assert all(digest for digest in record["notes"]["links"].values())
+    assert {name.split("/")[0] for name in record["notes"]["links"]} == {"de", "fr"}
+
+
+def test_predictions_recompute_to_the_scores(finished):
+    workshop, _ = finished
+    trial = next(trial for trial in workshop.plan.trials if trial.method == "rotation")
+    key = trial.evaluations["retrieval"]
+    table = workshop.ledger.predictions(key).to_pylist()
+    found = {
+        (row["lang"], row["metric"]): row["value"]
+        for row in rows(workshop.plan, workshop.ledger)
+        if row["trial"] == trial.key and row["split"] == "test"
+    }
+    asked = [row for row in table if row["lang"] == "de-en" and row["split"] == "test" and not row["identical"]]
+    directions = {name: [row["correct"] for row in asked if row["direction"] == name] for name in {row["direction"] for row in asked}}
+    mean = sum(sum(correct) / len(correct) for correct in directions.values()) / len(directions)
+    assert found["de-en", "contextual_accuracy_all"] == pytest.approx(mean)
+
+
+def test_a_damaged_input_is_made_again_before_it_is_used(finished):
+    workshop, made = finished
+    key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "pairs" and stage.params["part"] == "heldout")
+    folder = workshop.store.open("pairs", key)
+    victim = folder / "linked_types.arrow"
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    victim.write_bytes(bytes(data))
+    store = ArtifactStore(workshop.store.root)
+    with pytest.warns(UserWarning, match="linked_types"):
+        assert not store.verify("pairs", key)
+    with pytest.raises(StorageError):
+        store.open("pairs", key)
+    workshop.ensure(key)
+    assert made.count(key) == 2
+    assert json.loads((folder / "manifest.json").read_text())["key"] == key
