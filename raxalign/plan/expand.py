@@ -48,8 +48,8 @@ def expand(grid: Grid, identity: Identity | None = None) -> Plan:
     """
     identity = identity or Identity()
     require_parallel_text(grid)
-    for spec in grid.encoders:
-        for fault in catalog("encoders")[spec.kind](spec.params).check():
+    for start in grid.encoders:
+        for fault in catalog("encoders")[start.kind](start.params).check():
             raise RaxalignError(f"{grid.path}: encoder: {fault}")
     shared = SharedStages(grid, identity)
     expansion = _Expansion(grid, shared, TaskStages(grid, shared))
