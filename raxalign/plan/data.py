@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.errors import RaxalignError
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import EncoderSpec, Grid
+    from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
     from raxalign.plan.identity import Identity
 
 BITEXT_VERSION = 1
 PAIRS_VERSION = 1
 TEXT_VERSION = 1
 SEEN_VERSION = 1
+EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 
 
 @dataclass
@@ -35,39 +35,38 @@ class SharedStages:
 
     def heldout_bitext(self, lang: str) -> Stage:
         """The dev and test sides of a language."""
-        return self._once(("heldout", lang), lambda: self._bitext(lang, {"part": "heldout"}))
+        return self._once(("heldout", lang), lambda: self._bitext(lang, {"part": "heldout", **self._split()}))
 
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """The last `sentences` clean pairs before dev."""
-        return self._once(("training", lang, sentences), lambda: self._bitext(lang, {"part": "training", "sentences": sentences}))
+        cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
+        part: dict[str, Any] = {"part": "training", "sentences": sentences, **cleaning, **self._split()}
+        return self._once(("training", lang, sentences), lambda: self._bitext(lang, part))
+
+    def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
+        """All of another corpus, for the text in it: nothing is held out."""
+        cleaning: dict[str, Any] = {"overlap": "keep", "shortage": "use-all"}
+        part: dict[str, Any] = {"part": "training", "sentences": EVERYTHING, "split": {"test": 0, "dev": 0}, **cleaning}
+        return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
+
+    def _split(self) -> dict[str, Any]:
+        return {"split": {"test": self.grid.split.test, "dev": self.grid.split.dev}}
 
     def _once(self, name: tuple[Any, ...], make: Any) -> Stage:
         if name not in self._memo:
             self._memo[name] = self.add(make())
         return self._memo[name]
 
-    def _bitext(self, lang: str, part: Mapping[str, Any]) -> Stage:
-        grid, spec = self.grid, self.grid.corpus_for(lang)
+    def _bitext(self, lang: str, part: Mapping[str, Any], spec: CorpusSpec | None = None) -> Stage:
+        grid, spec = self.grid, spec or self.grid.corpus_for(lang)
         corpus = catalog("corpora")[spec.kind](spec.params)
         digests, locations = self.identity.of(corpus.sources(lang, grid.pivot))
-        training = part["part"] == "training"
-        options = {
-            "max_words": grid.max_words,
-            "segmentation": grid.segmentation,
-            **({"overlap": grid.overlap, "shortage": grid.shortage} if training else {}),
-        }
+        pair: dict[str, Any] = {"lang": lang, "pivot": grid.pivot, "max_words": grid.max_words, "segmentation": grid.segmentation}
         return Stage(
             kind="bitext",
             maker=spec.kind,
             version=BITEXT_VERSION + corpus.VERSION - 1,
-            params={
-                "corpus": spec.params.identity(),
-                "lang": lang,
-                "pivot": grid.pivot,
-                "split": {"test": grid.split.test, "dev": grid.split.dev},
-                **options,
-                **part,
-            },
+            params={"corpus": spec.params.identity(), **pair, **part},
             digests=digests,
             locations=_full_locations(spec.params, locations),
         )
@@ -127,15 +126,16 @@ class SharedStages:
         return self._once(("seen", lang, unseen_in), make)
 
     def text(self, lang: str, sentences: int) -> Stage:
-        """Monolingual text of a language: the training sides; the pivot's is joined over all languages of the grid."""
-        grid = self.grid
+        """Monolingual text of a language: its training side, or its side of another corpus; the pivot's is joined over all languages."""
+        grid, spec = self.grid, self.grid.text.corpus
 
         def make() -> Stage:
             others = grid.languages if lang == grid.pivot else (lang,)
-            inputs = {f"bitext/{other}": self.training_bitext(other, sentences).key for other in others}
+            stages = {other: self.whole_bitext(other, spec) if spec else self.training_bitext(other, sentences) for other in others}
+            inputs = {f"bitext/{other}": stage.key for other, stage in stages.items()}
             return Stage("text", grid.text.source, TEXT_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs)
 
-        return self._once(("text", lang, sentences), make)
+        return self._once(("text", lang, None if spec else sentences), make)
 
     def encoder(self, spec: EncoderSpec) -> Stage:
         """An encoder: built from text as a stage, or loaded from where it lies."""
@@ -158,9 +158,3 @@ def _identity(params: Any, digests: Mapping[str, str]) -> dict[str, Any]:
 def _full_locations(params: Any, locations: Mapping[str, str]) -> dict[str, str]:
     """Locations, with the whole params beside them (unhashed) so that a worker can make the plug-in again with its paths."""
     return {**locations, "params": params.model_dump_json(by_alias=True)}
-
-
-def require_parallel_text(grid: Grid) -> None:
-    """Refuse text sources that this version cannot read."""
-    if grid.text.source != "parallel":
-        raise RaxalignError(f"text: source {grid.text.source!r} is not available; `parallel` (the training sides) is")

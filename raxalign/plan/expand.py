@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import RaxalignError
-from raxalign.plan.data import SharedStages, require_parallel_text
+from raxalign.plan.data import SharedStages
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -47,7 +47,6 @@ def expand(grid: Grid, identity: Identity | None = None) -> Plan:
     Raises `DataError` naming every local file that is missing, and `RaxalignError` for what only the whole grid shows to be wrong.
     """
     identity = identity or Identity()
-    require_parallel_text(grid)
     for start in grid.encoders:
         for fault in catalog("encoders")[start.kind](start.params).check():
             raise RaxalignError(f"{grid.path}: encoder: {fault}")
@@ -126,7 +125,8 @@ def _add_trial(
 ) -> None:
     shared, tasks = expansion.shared, expansion.tasks
     start = shared.encoder(encoder)
-    reads_training = any((method.needs().links, method.needs().bitext, method.needs().text))
+    needs = method.needs()
+    reads_training = needs.links or needs.bitext or (needs.text and expansion.grid.text.corpus is None)
     aligned = shared.add(_aligned(expansion, spec, method, canonical, languages, sentences, seed, start))
     evaluations = tasks.evaluations(method, start, aligned, catalog("encoders")[encoder.kind].family, languages, seed)
     has_chance = method.has_chance() or tasks.has_chance()

@@ -74,7 +74,8 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     found: list[Mapping[str, str]] = [catalog("encoders")[spec.kind](spec.params).fetch() for spec in grid.encoders]
     for lang in grid.languages:
         corpus = grid.corpus_for(lang)
-        found.append(catalog("corpora")[corpus.kind](corpus.params).fetch(lang, grid.pivot, downloads))
+        specs = [corpus, grid.text.corpus] if grid.text.corpus else [corpus]
+        found += [catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads) for spec in specs]
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
         found += [plugin.fetch(lang, grid.pivot, downloads) for lang in (*grid.languages, grid.pivot)]

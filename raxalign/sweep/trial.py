@@ -17,7 +17,6 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, open_workshop
 
-
 PATIENCE = 6 * 3600  # seconds that workers wait for the first one, which evaluates alone; a dead one is noticed at once by Ray
 
 

@@ -168,3 +168,14 @@ def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
     grid.write_text(text.replace(text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"))
     with pytest.raises(RaxalignError, match="raxalign evaluate"):
         expand(load(grid))
+
+
+def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path):
+    def encoders(more, sentences):
+        plan = plan_of(tmp_path, methods=("none: {}",), sentences=sentences, more=more)
+        return {key for key, stage in plan.stages.items() if stage.kind == "encoder"}
+
+    other = "text: {source: phrasebook, size: 50, seed: 1}\n"
+    assert encoders(other, "[100]") == encoders(other, "[200]")
+    assert encoders("", "[100]") != encoders("", "[200]")
+    assert encoders(other, "[100]") != encoders(other.replace("50", "60"), "[100]")
