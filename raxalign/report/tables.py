@@ -51,11 +51,14 @@ def _is_main(metric: str) -> bool:
 
 @dataclass(frozen=True)
 class Block:
-    """One table: of a task, metric and split, with its columns of values and its lines (method, sentences, a text a column)."""
+    """One table: of a task, metric and split, with its columns of values and its lines (method, sentences, a text a column); `note` says over how
+    many pairs it is taken, where the task tells.
+    """
 
     title: str
     langs: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
+    note: str = ""
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
@@ -75,8 +78,19 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
             if any(values):
                 method = f"{label(cell, plan)} [{cell.encoder}]" if several else label(cell, plan)
                 shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values)))
-        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown)))
+        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), _over(lines, task, metric, split, langs)))
     return found
+
+
+def _over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> str:
+    """How many pairs a metric is taken over in each language: an accuracy over a handful says little."""
+    counts = []
+    for lang in langs:
+        found = [cell.values[name].mean for cell in lines if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
+        if found:
+            low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
+            counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
+    return f"pairs: {', '.join(counts)}" if counts else ""
 
 
 def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None) -> str:
@@ -95,6 +109,8 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
         for line in block.lines:
             table.add_row(*map(Text, line))
         console.print(table)
+        if block.note:
+            console.print(Text(block.note, "dim"))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
