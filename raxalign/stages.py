@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from raxalign.plan.stage import Stage
 from raxalign.provenance import versions
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.lock import turn
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.runtime import Runtime
 
@@ -58,11 +60,19 @@ class Workshop:
             return _MAKERS[stage.kind](self, stage, folder)
 
         alone = self.runtime.world_size == 1
-        folder: Path = self.store.make(stage.kind, key, build) if alone else self._ensure_together(stage, build)
+        with self._turn(stage):
+            folder: Path = self.store.make(stage.kind, key, build) if alone else self._ensure_together(stage, build)
+            if made and self.runtime.rank == 0:
+                shutil.rmtree(self.checkpoints(key), ignore_errors=True)
         if made and self.runtime.rank == 0:
-            shutil.rmtree(self.checkpoints(key), ignore_errors=True)
             self.announce(stage, time.monotonic() - start)
         return folder
+
+    def _turn(self, stage: Stage) -> AbstractContextManager[None]:
+        """Two grids on one storage may want the same training: the second one waits, and finds it made. Its checkpoints are one process's."""
+        if stage.kind not in TRAINED or self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
+            return nullcontext()
+        return turn(self.local / "checkpoints" / f".{stage.key}.lock")
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """`ensure` in a group of workers: all take part in training, the first one makes everything else and stores the results."""

@@ -6,7 +6,6 @@ could not bring (a server that is down) `sync` brings later. Everything is keyed
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.store.lock import turn
 from raxalign.store.spool import Spool
 
 BATCH = 900  # MLflow takes at most 1,000 entries in one request
@@ -257,21 +256,13 @@ def _make_database(path: Path) -> None:
     from mlflow import MlflowClient
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(path.with_name(f".{path.name}.lock")):
+    with turn(path.with_name(f".{path.name}.lock")):
         if path.exists():
             return
         partial = path.with_name(f".{path.name}.new")
         partial.unlink(missing_ok=True)
         MlflowClient(tracking_uri=f"{_SQLITE}{partial}").search_experiments()
         partial.rename(path)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock; it is freed when the process dies."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def sync(plan: Plan, target: Target) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from urllib.request import Request, urlopen
 
 from raxalign.errors import DataError, StorageError, TransientError
 from raxalign.store.key import file_digest
+from raxalign.store.lock import turn
 
 _BLOCK = 1 << 18
 _TIMEOUT = 60.0
@@ -29,7 +28,7 @@ def download(url: str, target: Path, *, sha256: str | None = None, attempts: int
     them double from `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of `sha256`, is a `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _turn(target.with_name(target.name + ".lock")):
+    with turn(target.with_name(target.name + ".lock")):
         if target.is_file():
             return _checked(target, url, sha256)
         part = _Part(target)
@@ -161,11 +160,3 @@ def _checked(path: Path, url: str, sha256: str | None) -> str:
 
 def _wrong(what: str, expected: str, found: str) -> DataError:
     return DataError(what, f"the SHA-256 is {found}, not {expected}", remedy="The file has changed, or the pin is of another file")
-
-
-@contextmanager
-def _turn(lock: Path) -> Iterator[None]:
-    """Only one process at a time; the lock goes with the process that holds it."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

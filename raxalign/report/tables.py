@@ -61,6 +61,9 @@ class Block:
     note: str = ""
 
 
+FEW = 30  # pairs of each language: an accuracy over fewer is a table of accidents
+
+
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
     """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and 95 % interval over seeds."""
     lines = cells(rows, plan.pivot)
@@ -72,25 +75,30 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
             (lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)),
             key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
         )
+        note, most = _over(lines, task, metric, split, langs)
+        if most is not None and most < FEW and not every:
+            found.append(Block(f"{task}: {metric} ({split})", (), (), f"{note}; too few to tell anything (`--all` shows the table)"))
+            continue
         shown = []
         for cell in lines:
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
             if any(values):
                 method = f"{label(cell, plan)} [{cell.encoder}]" if several else label(cell, plan)
                 shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values)))
-        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), _over(lines, task, metric, split, langs)))
+        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), note))
     return found
 
 
-def _over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> str:
-    """How many pairs a metric is taken over in each language: an accuracy over a handful says little."""
-    counts = []
+def _over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> tuple[str, float | None]:
+    """Over how many pairs a metric is taken in each language, in words, and the most of them (None where the task does not tell)."""
+    counts, most = [], None
     for lang in langs:
         found = [cell.values[name].mean for cell in lines if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
         if found:
             low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
             counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
-    return f"pairs: {', '.join(counts)}" if counts else ""
+            most = max(most or 0.0, *found)
+    return (f"pairs: {', '.join(counts)}" if counts else ""), most
 
 
 def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None) -> str:
@@ -102,6 +110,9 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
     console = Console(file=io.StringIO(), width=width or Console().width)
     for block in blocks(rows, plan, every=every):
         console.print(Text(block.title))
+        if not block.lines:
+            console.print(Text(block.note, "dim"))
+            continue
         table = Table()
         table.add_column("method")
         for name in ("sentences", *block.langs):

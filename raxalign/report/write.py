@@ -26,7 +26,7 @@ def as_markdown(rows: Sequence[Mapping[str, Any]], plan: Plan) -> str:
     parts = [f"# {plan.name}", f"{plan.points} points, {len(plan.trials)} trials. ± is half the 95 % interval over seeds."]
     for block in blocks(rows, plan):
         table = [("method", "sentences", *block.langs), ("---", *["---:"] * (len(block.langs) + 1)), *block.lines]
-        parts += [f"## {block.title}", "\n".join(_line(line) for line in table), *([block.note] if block.note else [])]
+        parts += [f"## {block.title}", *(["\n".join(_line(line) for line in table)] if block.lines else []), *([block.note] if block.note else [])]
     return "\n\n".join(parts) + "\n"
 
 
