@@ -29,7 +29,7 @@ ROWS = [
     row(0.6, lang="bg"),
     row(0.6, lang="bg", seed=1, evaluation="f"),
     row(0.9, split="dev"),
-    row(12.0, metric="accuracy_pairs"),
+    row(120.0, metric="accuracy_pairs"),
     row(0.1, metric="accuracy_stderr"),
 ]
 
@@ -90,3 +90,12 @@ def test_bars_in_names_do_not_break_markdown() -> None:
 def test_a_report_is_csv_json_and_markdown(tmp_path: Any) -> None:
     assert [path.name for path in write_report(ROWS, PLAN, tmp_path / "new" / "report")] == ["results.csv", "results.json", "results.md"]
     assert json.loads((tmp_path / "new" / "report" / "results.json").read_text(encoding="utf-8")) == ROWS
+
+
+def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
+    few = [{**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS]
+    (hidden,) = [block for block in blocks(few, PLAN) if block.title == "xnli: accuracy (test)"]
+    assert hidden.lines == ()
+    assert "12" in hidden.note
+    assert "too few" in hidden.note
+    assert next(block for block in blocks(few, PLAN, every=True) if block.title == "xnli: accuracy (test)").lines
