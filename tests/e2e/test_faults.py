@@ -215,3 +215,18 @@ def test_a_tracking_server_that_goes_away_stops_nothing(finished, tmp_path):
         brought = site.run(MLFLOW_TRACKING_URI=address, command="sync")
         assert brought.returncode == 0, brought.stderr
         check_ledger_and_tracking_agree(site, address)
+
+
+def test_a_tracking_server_that_is_down_from_the_start_stops_nothing(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("rotation")
+    address = f"http://127.0.0.1:{free_port()}"
+    done = site.run(MLFLOW_TRACKING_URI=address)
+    assert done.returncode == 0, done.stderr
+    assert "run `raxalign sync`" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert site.results() == finished.results()
+    port = int(address.rpartition(":")[2])
+    with server(tmp_path, port):
+        assert site.run(MLFLOW_TRACKING_URI=address, command="sync").returncode == 0
+        check_ledger_and_tracking_agree(site, address)
