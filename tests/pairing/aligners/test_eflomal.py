@@ -110,8 +110,10 @@ def test_a_program_that_cannot_be_started_is_a_missing_dependency(tmp_path, prog
 
 
 WAITING = """
-import pathlib, subprocess, sys
+import pathlib, signal, subprocess, sys
 from raxalign.pairing.aligners import eflomal
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
 
 class Telling(subprocess.Popen):
     def wait(self, timeout=None):
