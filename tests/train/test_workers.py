@@ -12,6 +12,7 @@ import torch
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
+from tests.train.workers import run_workers
 
 pytestmark = pytest.mark.slow
 
@@ -23,11 +24,9 @@ def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regress
     return objective, fit(objective, 21, settings, runtime, select=lambda epoch: -abs(epoch - 2.0)).losses
 
 
-def work(rank: int, folder: str) -> None:
+def work(rank: int, folder: Path) -> None:
     """One of two workers: trains to step 7 and stops, trains again from the checkpoint, which only the first one can see."""
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
-    runtime = Runtime(rank=rank, world_size=2, checkpoints=Path(folder) / f"checkpoints-{rank}", checkpoint_every=4)
+    runtime = Runtime(rank=rank, world_size=2, checkpoints=folder / f"checkpoints-{rank}", checkpoint_every=4)
 
     class Stopped(Exception):
         pass
@@ -40,13 +39,12 @@ def work(rank: int, folder: str) -> None:
     with pytest.raises(Stopped):
         fit(Stopping(n=21), 21, SETTINGS, runtime, select=lambda epoch: -abs(epoch - 2.0))
     objective, losses = train(runtime)
-    torch.distributed.destroy_process_group()
     result = {"losses": losses, "weights": weights(objective).tolist(), "began": objective.seen[0][0]}
-    (Path(folder) / f"{rank}.json").write_text(json.dumps(result))
+    (folder / f"{rank}.json").write_text(json.dumps(result))
 
 
 def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) -> None:
-    torch.multiprocessing.spawn(work, (str(tmp_path),), nprocs=2)
+    run_workers(work, 2, tmp_path)
     one, losses = train(Runtime())
     for rank in (0, 1):
         found = json.loads((tmp_path / f"{rank}.json").read_text())
