@@ -35,7 +35,7 @@ class NliData:
         return [split for split in both if self.has(split)]
 
     def rows(self, split: Split, lang: str) -> Rows:
-        """The examples; raises `DataError` with file and line. Training rows are the pivot's, at most `max_train`."""
+        """The examples; raises `DataError` with file and line. Training rows are at most `max_train`."""
         rows = self._read(split, lang)
         if split == "train" and self.params.data == "phrasebook":  # a small grammar makes some examples twice
             rows = rows.without([self._read(other, lang) for other in self.splits()])

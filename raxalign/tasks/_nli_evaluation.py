@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.errors import DataError
 from raxalign.tasks._nli_data import NliData, Split
 from raxalign.tasks._nli_rows import LABELS, Rows, refuse_overlap
-from raxalign.tasks._nli_training import Trained, TrainedModel
 from raxalign.tasks._selection import select
 from raxalign.tasks._sentence_classifier import SentenceClassifier
+from raxalign.tasks._trained_models import Trained, TrainedModel
+from raxalign.tasks._transfer import languages_of, means
 from raxalign.tasks.base import Outcome, Score, TaskInputs
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[s
         refuse_overlap(trained.fingerprints, held_out)
     found: dict[tuple[str, Split], list[float]] = defaultdict(list)
     tables, notes = [], {}
-    for model, spoken in _languages_of(trained.models, languages, inputs.pivot):
+    for model, spoken in languages_of(trained.models, languages, inputs.pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
         scorer = _Scorer(params, view, model, rows)
         epochs, accuracies = scorer.select(spoken)
@@ -48,18 +48,8 @@ def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[s
                 tables.append(_table(lang, split, model.toward, epochs[lang], held_out, probabilities))
         notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": accuracies}
     scores = [Score(lang, "accuracy", split, float(np.mean(values))) for (lang, split), values in found.items()]
-    scores += _means(scores, languages, inputs.pivot)
+    scores += means(scores, languages, inputs.pivot)
     return Outcome(scores, pa.concat_tables(tables), _notes(params, rows, notes))
-
-
-def _languages_of(models: Sequence[TrainedModel], languages: Sequence[str], pivot: str) -> list[tuple[TrainedModel, list[str]]]:
-    """The languages that each model is for: all, or its own and the pivot (whose score is then the mean over models)."""
-    pairs = [(model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot]) for model in models]
-    pairs = [(model, spoken) for model, spoken in pairs if model.toward is None or model.toward in languages]
-    missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
-    if missing:
-        raise DataError("trained classifier", f"there is no model for {', '.join(sorted(missing))}: the training was for other languages")
-    return pairs
 
 
 @dataclass
@@ -112,18 +102,6 @@ def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, pr
     same = {"lang": [lang] * n, "split": [split] * n, "toward": pa.array([toward] * n, pa.string()), "epoch": np.full(n, epoch)}
     own = {"id": np.arange(n), "label": names[_labels(rows)].tolist(), "predicted": names[probabilities.argmax(1)].tolist()}
     return pa.table({**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}}, schema=_SCHEMA)
-
-
-def _means(scores: Sequence[Score], languages: Sequence[str], pivot: str) -> list[Score]:
-    """The means over all languages, and over those that were not trained on."""
-    means = []
-    for split in dict.fromkeys(score.split for score in scores):
-        value = {score.lang: score.value for score in scores if score.split == split}
-        others = [lang for lang in languages if lang != pivot]
-        means.append(Score("avg", "accuracy", split, float(np.mean([value[lang] for lang in languages]))))
-        if others:
-            means.append(Score("avg_zero_shot", "accuracy", split, float(np.mean([value[lang] for lang in others]))))
-    return means
 
 
 def _notes(params: Xnli.Params, rows: Mapping[tuple[str, Split], Rows], models: Mapping[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Natural language inference across languages: fine-tuned on the pivot, evaluated in every language (Conneau et al. 2018)."""
+"""Natural language inference across languages (Conneau et al. 2018)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision
+from raxalign.tasks._nli_examples import CodeSwitching
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 
@@ -40,12 +41,15 @@ class PhrasebookSizes(BaseParams):
 
 @final
 class Xnli(Task):
-    """Zero-shot transfer of a premise-hypothesis classifier: trained on the pivot, scored on dev and test of every language, the pivot too.
+    """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the pivot too: trained on the pivot (`zero-shot`),
+    or on the translations of its training data into all languages together (`translate-train`, one model; Pan et al. 2021).
 
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler; training follows Cao et al. (2020, A.1):
     3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's transforms
     apply to what the classifier reads (`readout: keep`): fitted before this training, they are not fitted again after it. Metrics are
-    `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means.
+    `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means. With
+    `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as
+    (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
     """
 
     VERSION = 1
@@ -54,9 +58,12 @@ class Xnli(Task):
     class Params(Task.Params):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. `selection` chooses the epoch: by the pivot's
         development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
+        `batch_size` and `max_train` (a language) count training pairs as they stand in the files; the two mixes of a pair count as one.
+        `warmup` below 1 is a share of all steps, from 1 on a number of steps.
         """
 
-        setting: Literal["zero-shot"] = "zero-shot"
+        setting: Literal["zero-shot", "translate-train"] = "zero-shot"
+        code_switching: CodeSwitching = "none"
         data: Literal["hub", "phrasebook"] | DataFiles = "hub"
         dataset: str = "facebook/xnli"
         revision: str = "main"
@@ -67,7 +74,7 @@ class Xnli(Task):
         epochs: int = Field(3, ge=1)
         batch_size: int = Field(32, ge=1)
         max_length: int = Field(128, ge=8)
-        warmup: float = Field(0.1, ge=0, le=1)
+        warmup: float = Field(0.1, ge=0)
         dropout: float = Field(0.1, ge=0, lt=1)
         max_train: int | None = Field(None, ge=1)
 
@@ -76,21 +83,26 @@ class Xnli(Task):
     def canonical(self) -> dict[str, object]:
         """Without what names data (its own identity enters the key) and what other data would need."""
         idle = {"dataset", "revision"} | (set() if self.params.data == "phrasebook" else {"phrasebook"})
+        idle |= {"code_switching"} if self.params.setting == "zero-shot" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
         """All options but what is done with the epochs afterwards."""
         return {**{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")}, "kept": kept(self.params.selection)}
 
+    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
+        """The pivot, and all where their translations are trained on."""
+        return self.languages(languages, pivot) if self.params.setting == "translate-train" else (pivot,)
+
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot first, then all."""
         return (pivot, *(lang for lang in languages if lang != pivot))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (training data of the pivot alone), or the hub's."""
+        """Files of a language (in zero-shot transfer training data of the pivot alone), or the hub's."""
         data = self.params.data
         if isinstance(data, DataFiles):
-            paths = {"train": data.train if lang == pivot else None, "dev": data.dev, "test": data.test}
+            paths = {"train": data.train if lang in self.training_languages((lang,), pivot) else None, "dev": data.dev, "test": data.test}
             return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
         if data == "phrasebook":
             return {}
@@ -106,26 +118,30 @@ class Xnli(Task):
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A training file a language, selection by a development set that is not given, a language that the phrasebook does not have."""
-        data, faults = self.params.data, []
+        data, faults, zero_shot = self.params.data, [], self.params.setting == "zero-shot"
+        if zero_shot and self.params.code_switching != "none":
+            faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
         if data == "phrasebook":
             from raxalign.corpora._phrasebook import LANGS
 
             missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
             faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
         if isinstance(data, DataFiles):
-            if "{lang}" in data.train:
+            if "{lang}" in data.train and zero_shot:
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
+            if "{lang}" not in data.train and not zero_shot:
+                faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
             if data.dev is None and self.params.selection != "last":
                 faults.append(f"selection: {self.params.selection} needs data.dev; without one write `selection: last`")
             if data.dev is None and data.test is None:
                 faults.append("data has neither dev nor test: there is nothing to evaluate")
         return faults
 
-    def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
-        """Fine-tune on the pivot's training data, one model, or one a direction where the pivot's transforms differ by language."""
+    def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
+        """Fine-tune on the training data of `languages`, one model, or one a direction where the pivot's transforms differ by language."""
         from raxalign.tasks._nli_training import train
 
-        return train(self.params, aligned, inputs, runtime, folder)
+        return train(self.params, aligned, languages, inputs, runtime, folder)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Accuracies of every language on the splits that are given, at the epoch that `selection` chooses."""
