@@ -82,8 +82,9 @@ class Finetune(Method):
         return Needs(links=True)
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; under sums there is no mean for parts to be taken of."""
+        """The resolved params, without the profile's name; under sums there is no mean for parts to be taken of."""
         resolved = self.resolved()
+        del resolved["profile"]
         if resolved["reduction"] == "sum":
             resolved["part"] = 0
         return resolved

@@ -102,9 +102,11 @@ def _languages(grid: Grid) -> Iterator[tuple[str, ...]]:
 
 
 def _shown(point: Any, canonical: Mapping[str, Any]) -> dict[str, Any]:
-    """The params as tables show them: the canonical ones, and the names of files where their sources are read."""
+    """The params as tables show them: the canonical ones, the names of files where their sources are read, and a profile that was asked for."""
     shown = dict(canonical)
     model: type[BaseParams] = type(point)
+    if "profile" in point.model_fields_set:  # it stands for several values, which are in the key in its place
+        shown["profile"] = point.profile
     for name in sorted(path_fields(model)):
         value = getattr(point, name)
         if value is not None and point.model_fields_set & {name}:

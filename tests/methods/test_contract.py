@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from raxalign.catalog import catalog
-from raxalign.config.params import path_fields
 from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.methods.base import Method, MethodInputs
+from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
-
-TRANSFORMER_METHODS = [kind for kind in catalog("methods") if "transformer" in catalog("methods")[kind].accepts]
+from tests.methods.contract import LANGUAGES, SIZE, TRANSFORMER_METHODS, asked_for, losses, make, trained, vectors, work
+from tests.methods.toy import toy_encoder, toy_inputs
+from tests.train.workers import run_workers
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("contract")
     toy_encoder(folder / "encoder")
-    toy_inputs(folder)
+    toy_inputs(folder, SIZE, LANGUAGES)
     return folder
-
-
-def make(kind: str, root: Path) -> Method:
-    """The method with its defaults; every path is a dictionary, and what trains does so with few rows a batch."""
-    method = catalog("methods")[kind]
-    fields, params = method.Params.model_fields, dict.fromkeys(path_fields(method.Params), str(root / "dictionary.txt"))
-    small: dict[str, Any] = {"batch_size": 8, "queue_size": 16, "max_length": 32}
-    return method(method.Params.model_validate({**params, **{name: value for name, value in small.items() if name in fields}}))
-
-
-def asked_for(method: Method, root: Path) -> MethodInputs:
-    """The inputs that the method asks for, and no others."""
-    whole, needs = toy_inputs(root), method.needs()
-    sources = method.sources("de", "en")
-    return replace(
-        whole,
-        pairs=whole.pairs if needs.links else {},
-        bitext=whole.bitext if needs.bitext else {},
-        text=whole.text if needs.text else {},
-        files={name: {"de": source.path} for name, source in sources.items()},  # type: ignore[union-attr]
-    )
-
-
-def vectors(aligned: AlignedEncoder) -> torch.Tensor:
-    columns: Any = toy_rows(8, seed=9)
-    view = aligned.toward("de")
-    return torch.cat([view.words(columns["src"], "de", layers="0-2").vectors_NLH, view.words(columns["tgt"], "en", layers="0-2").vectors_NLH])
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
@@ -67,11 +39,42 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
     aligned.save(tmp_path)
     loaded = AlignedEncoder.load(tmp_path, lambda: toy_encoder(root / "encoder"))
     assert torch.equal(vectors(loaded), found)
-    again = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1))
-    assert torch.equal(vectors(again), found)
-    if not method.has_chance():
-        other = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=2))
-        assert torch.equal(vectors(other), found)
+
+
+@pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
+def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind: str, root: Path) -> None:
+    method = make(kind, root)
+    first, again, other = (vectors(method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=seed))) for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert torch.equal(first, other) is not method.has_chance()
+
+
+@pytest.mark.slow
+def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root: Path, tmp_path: Path) -> None:
+    expected = {}
+    for kind in TRANSFORMER_METHODS:
+        method = make(kind, root)
+        aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1))
+        aligned.save(tmp_path / kind)
+        expected[kind] = vectors(aligned)
+    job = f"from pathlib import Path; from tests.methods.contract import load_all; load_all(Path({str(root)!r}), Path({str(tmp_path)!r}))"
+    subprocess.run([sys.executable, "-c", job], check=True, cwd=Path(__file__).parents[2], timeout=300)
+    for kind, found in expected.items():
+        assert torch.equal(load_file(tmp_path / kind / "vectors.safetensors")["vectors"], found), kind
+
+
+@pytest.mark.slow
+def test_without_dropout_two_workers_have_the_losses_and_the_vectors_of_one(tmp_path: Path) -> None:
+    inputs = tmp_path / "inputs"
+    toy_encoder(inputs / "encoder")
+    toy_inputs(inputs, SIZE, LANGUAGES)
+    run_workers(work, 2, tmp_path)
+    for kind in trained():
+        expected, after = losses(kind, inputs, Runtime(seed=3))
+        found = json.loads((tmp_path / f"{kind}.json").read_text())
+        assert len(expected) > 1, kind
+        assert found["losses"] == pytest.approx(expected, rel=1e-5), kind
+        assert torch.allclose(torch.tensor(found["vectors"]), after, atol=1e-4), kind
 
 
 @pytest.mark.parametrize("kind", list(catalog("methods")))
@@ -82,6 +85,14 @@ def test_a_method_says_what_it_is(kind: str) -> None:
     assert method.reference
     assert method.__doc__
     assert method.Params.model_config["frozen"]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in catalog("methods") if "learning_rate" in catalog("methods")[kind].Params.model_fields])
+def test_what_trains_says_so_and_can_do_without_dropout(kind: str, tmp_path: Path) -> None:
+    method = make(kind, tmp_path)
+    assert method.effect().weights
+    assert "dropout" in type(method).Params.model_fields
+    assert "profile" not in method.canonical(), "the values that a profile fills in are the identity, not its name"
 
 
 def test_the_catalogue_is_read_without_torch() -> None:

@@ -65,3 +65,4 @@ def test_what_is_given_overrides_the_profile_and_identity_is_resolved() -> None:
     assert Finetune(Finetune.Params(batch_size=8)).canonical() == Finetune(Finetune.Params()).canonical()
     assert Finetune(Finetune.Params(reduction="sum", part=4)).canonical() == Finetune(Finetune.Params(reduction="sum")).canonical()
     assert None not in paper.values()
+    assert Finetune(Finetune.Params(profile="released")).canonical() == Finetune(Finetune.Params(part=4, shuffle=False)).canonical()

@@ -53,20 +53,23 @@ def write_pairs(folder: Path, columns: dict[str, list[object]]) -> Path:
 
 
 def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
-    """All that a method may ask for."""
-    pairs, bitext, text = {}, {}, {}
+    """All that a method may ask for, written."""
     for k, lang in enumerate(languages):
         columns = toy_rows(n - 5 * k, seed=k)
-        pairs[lang] = write_pairs(root / f"pairs-{lang}", columns)
+        write_pairs(root / f"pairs-{lang}", columns)
         schema = pa.schema([PAIRS_SCHEMA.field(name) for name in ("id", "src", "tgt")])
         with DatasetWriter(root / f"bitext-{lang}", schema, {}) as writer:
             writer.write({name: columns[name] for name in schema.names})
-        bitext[lang] = root / f"bitext-{lang}"
         for side, code in (("src", lang), ("tgt", "en")):
-            text[code] = root / f"text-{code}"
-            with DatasetWriter(text[code], pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+            with DatasetWriter(root / f"text-{code}", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
                 writer.write({"words": columns[side]})
-    dictionary = root / "dictionary.txt"
-    dictionary.write_text("".join(f"{src} {tgt}\n" for src, tgt in WORDS.items()) + "Zug train\n", encoding="utf-8")
-    files = {"dictionary": dict.fromkeys(languages, dictionary)}
-    return MethodInputs(languages, "en", pairs, bitext, text, files)
+    entries = "".join(f"{src} {tgt}\n" for src, tgt in WORDS.items())
+    (root / "dictionary.txt").write_text(f"{entries}Zug train\n", encoding="utf-8")
+    return toy_places(root, languages)
+
+
+def toy_places(root: Path, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
+    """Where `toy_inputs` has written."""
+    folders = [{lang: root / f"{kind}-{lang}" for lang in languages} for kind in ("pairs", "bitext")]
+    text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
+    return MethodInputs(languages, "en", *folders, text, {"dictionary": dict.fromkeys(languages, root / "dictionary.txt")})

@@ -1,0 +1,95 @@
+"""What the contract tests of methods share: small params for every kind, the inputs that a method asks for, and jobs for other processes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from raxalign.catalog import catalog
+from raxalign.config.params import path_fields
+from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.methods.base import Method, MethodInputs
+from raxalign.train.runtime import Runtime
+from tests.methods.toy import toy_encoder, toy_places, toy_rows
+
+LANGUAGES = ("de", "fr")
+SIZE = 21  # with batches of 8 the last one is smaller, and workers have different shares of it
+SMALL: dict[str, Any] = {"batch_size": 8, "queue_size": 16, "max_length": 32, "learning_rate": 1e-3, "epochs": 1}
+PER_METHOD: dict[str, dict[str, Any]] = {"ppa": {"epochs": 2}}  # after the queue is full there is a contrastive loss, too
+TRANSFORMER_METHODS = [kind for kind in catalog("methods") if "transformer" in catalog("methods")[kind].accepts]
+
+
+def make(kind: str, root: Path, **options: Any) -> Method:
+    """The method with its defaults; dictionaries are the toy's, other paths (of optional files) are left out, and what trains does so with few
+    rows a batch.
+    """
+    method = catalog("methods")[kind]
+    fields = method.Params.model_fields
+    dictionaries = {name: str(root / "dictionary.txt") for name in path_fields(method.Params) if name == "dictionary"}
+    small = {name: value for name, value in {**SMALL, **PER_METHOD.get(kind, {}), **options}.items() if name in fields}
+    return method(method.Params.model_validate({**dictionaries, **small}))
+
+
+def trained() -> list[str]:
+    """The kinds that train."""
+    return [kind for kind in TRANSFORMER_METHODS if "learning_rate" in catalog("methods")[kind].Params.model_fields]
+
+
+def asked_for(method: Method, root: Path) -> MethodInputs:
+    """The inputs that the method asks for, and no others."""
+    whole, needs = toy_places(root, LANGUAGES), method.needs()
+    files: dict[str, dict[str, Path]] = {}
+    for lang in LANGUAGES:
+        for name, source in method.sources(lang, "en").items():
+            files.setdefault(name, {})[lang] = source.path  # type: ignore[union-attr]
+    return replace(
+        whole,
+        pairs=whole.pairs if needs.links else {},
+        bitext=whole.bitext if needs.bitext else {},
+        text=whole.text if needs.text else {},
+        files=files,
+    )
+
+
+def vectors(aligned: AlignedEncoder) -> torch.Tensor:
+    """Word vectors of all layers in each language and the pivot, (N, L, H)."""
+    columns: Any = toy_rows(8, seed=9)
+    found = []
+    for lang in LANGUAGES:
+        view = aligned.toward(lang)
+        layers = f"0-{view.n_layers}"
+        found += [view.words(columns[side], code, layers=layers).vectors_NLH for side, code in (("src", lang), ("tgt", "en"))]
+    return torch.cat(found)
+
+
+def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.Tensor]:
+    """The loss of every step without dropout, and the vectors afterwards."""
+    found: list[float] = []
+
+    def report(metrics: Any, step: int) -> None:
+        found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
+
+    method = make(kind, root, dropout=False)
+    aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), replace(runtime, report=report))
+    return found, vectors(aligned)
+
+
+def work(rank: int, folder: Path) -> None:
+    """One of two workers: every method that trains, one after the other."""
+    for kind in trained():
+        found, after = losses(kind, folder / "inputs", Runtime(seed=3, rank=rank, world_size=2))
+        if rank == 0:
+            (folder / f"{kind}.json").write_text(json.dumps({"losses": found, "vectors": after.tolist()}))
+
+
+def load_all(root: Path, saved: Path) -> None:
+    """In another process: load what every method saved, and leave its vectors beside it."""
+    from safetensors.torch import save_file
+
+    for folder in sorted(saved.iterdir()):
+        loaded = AlignedEncoder.load(folder, lambda: toy_encoder(root / "encoder"))
+        save_file({"vectors": vectors(loaded)}, folder / "vectors.safetensors")
