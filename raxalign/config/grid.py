@@ -19,6 +19,7 @@ from raxalign.config._paths import Paths
 from raxalign.config._specs import CorpusSpec, EncoderSpec, Grid, MethodSpec, PairsSpec, SplitSpec, TaskSpec, TextSpec
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
+from raxalign.config.published import names as publications
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.errors import GridError
 
@@ -173,10 +174,12 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
 def _published(node: Node, faults: Faults) -> tuple[str, ...]:
     names = []
     for item in node.items():
-        if isinstance(item.value, str) and check_name(item, item.value, faults):
+        if not isinstance(item.value, str):
+            faults.add(item, f"{item.shown()} is not the name of a publication", f"there are {', '.join(publications())}")
+        elif item.value not in publications():
+            faults.add(item, f"unknown publication {item.value!r}", suggestion(item.value, publications()))
+        elif item.value not in names:
             names.append(item.value)
-        elif not isinstance(item.value, str):
-            faults.add(item, f"{item.shown()} is not the name of a table", "for example cao2020")
     return tuple(names)
 
 
