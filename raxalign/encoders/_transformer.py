@@ -190,7 +190,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
-def _find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
+def find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
     """(parent, attribute, blocks) of a base model."""
     for path in _BLOCKS:
         parent: Any = base
@@ -206,7 +206,7 @@ def _find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
 @contextmanager
 def _watched(base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch) -> Iterator[None]:
     """Collects into `states` what enters the first block and what leaves each, after the edits; leaves blocks above `top` out meanwhile."""
-    parent, name, blocks = _find_blocks(base)
+    parent, name, blocks = find_blocks(base)
 
     def edited(states_BTH: torch.Tensor) -> torch.Tensor:
         edit = edits.get(len(states))
