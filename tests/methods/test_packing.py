@@ -44,6 +44,30 @@ def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -
                 assert torch.allclose(found, alone[layer][0], atol=1e-5)
 
 
+def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path)
+    words = list(WORDS)
+    pairs = [(words[:3], words[3:9]), (words[1:2], words[::2]), (words[2:4], words[:1])]
+    rows = [encoder.pieces([first], "de", [second], "en")[0] for first, second in pairs]
+    lengths = np.array([len(row) for row in rows])
+    ids, segments = (np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments"))
+    for width in (0, 16, 60):
+        (states,) = flat_states(encoder, packed := pack(ids, lengths, 0, width, segments), (2,))
+        (plain,) = flat_states(encoder, pack(ids, lengths, 0, width), (2,))
+        for s, row in enumerate(rows):
+            alone = encoder.hidden(encoder.collate([row]))[2][0]
+            part = slice(packed.starts_S[s], packed.starts_S[s] + lengths[s])
+            assert torch.allclose(states[part], alone, atol=1e-5)
+            assert not torch.allclose(plain[part], alone, atol=1e-3)
+
+
+def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path)
+    encoder.model.config.type_vocab_size = 1
+    with_types, without = (flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0] for part in (np.ones(6), None))
+    assert torch.equal(with_types, without)
+
+
 def test_ranges_are_the_entries_of_rows_in_their_order() -> None:
     index, owners = ranges(np.array([0, 2, 2, 5]), np.array([2, 1, 0, 2]))
     assert index.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]

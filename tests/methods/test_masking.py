@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from raxalign.methods._masking import MaskRule, chance_of, choose_masks
+from raxalign.methods._sentence_rows import Rows, offsets_of
+from raxalign.train.objective import Step
+from tests.methods.toy import toy_encoder
+
+# Of the vocabulary 0-99 the pieces 0-4 are special, and 4 is the mask.
+RULE = MaskRule(0.15, 4, np.arange(5, 100), np.arange(100) >= 5)
+
+
+def batch(lengths: list[int], seed: int = 0) -> Rows:
+    """Rows [2, random pieces, 3]."""
+    rng = np.random.default_rng(seed)
+    ids = np.concatenate([np.concatenate([[2], rng.integers(5, 100, n - 2), [3]]) for n in lengths]).astype(np.int32)
+    nothing = np.zeros_like(ids)
+    one = np.ones((len(lengths), 1), np.int64)
+    return Rows(ids, nothing, nothing, nothing, offsets_of(np.array(lengths)), one, np.array(lengths)[:, None] - 2)
+
+
+def test_the_share_is_of_all_pieces_that_are_not_special() -> None:
+    rows = batch([30, 12, 60, 2])  # 28 + 10 + 58 + 0 pieces
+    masks = choose_masks(rows, RULE, np.random.default_rng(1))
+    assert (len(masks.places), masks.total) == (14, 14)  # 14.4
+    assert np.diff(masks.offsets).sum() == 14
+    assert len(set(masks.flat(rows.offsets).tolist())) == 14
+
+
+@pytest.mark.parametrize("within", ["batch", "row"])
+def test_special_pieces_are_never_masked_and_targets_are_what_stood_there(within: str) -> None:
+    rows = batch([9, 2, 14, 3] * 50)
+    for seed in range(20):
+        masks = choose_masks(rows, RULE, np.random.default_rng(seed), within=within)  # type: ignore[arg-type]
+        flat = masks.flat(rows.offsets)
+        assert (rows.ids[flat] >= 5).all()
+        assert masks.targets.tolist() == rows.ids[flat].tolist()
+        changed = masks.applied(rows)
+        assert changed[flat].tolist() == masks.inputs.tolist()
+        untouched = np.setdiff1d(np.arange(len(rows.ids)), flat)
+        assert changed[untouched].tolist() == rows.ids[untouched].tolist()
+
+
+def test_of_the_masked_80_are_the_mask_10_random_and_10_as_they_were() -> None:
+    rows = batch([1002] * 40)
+    masks = choose_masks(rows, RULE, np.random.default_rng(0))
+    n = masks.total
+    assert n == 6000
+    is_mask = (masks.inputs == 4).mean()
+    same = (masks.inputs == masks.targets).mean()
+    # Four standard deviations; a random piece is the same one in 95 draws.
+    assert abs(is_mask - 0.8) < 4 * np.sqrt(0.16 / n)
+    assert abs(same - (0.1 + 0.1 / 95)) < 4 * np.sqrt(0.09 / n)
+    strange = masks.inputs[(masks.inputs != 4) & (masks.inputs != masks.targets)]
+    assert (strange.min(), strange.max()) == (5, 99)
+
+
+def test_every_piece_is_as_likely_as_another() -> None:
+    rows = batch([12, 4, 22])  # 10 + 2 + 20 pieces: 5 of 32
+    hits = np.zeros(len(rows.ids))
+    for seed in range(3000):
+        hits[choose_masks(rows, RULE, np.random.default_rng(seed)).flat(rows.offsets)] += 1
+    rate = hits[rows.ids >= 5] / 3000
+    assert np.abs(rate - 5 / 32).max() < 5 * np.sqrt(5 / 32 * 27 / 32 / 3000)
+
+
+def test_rows_masked_apart_have_the_same_share_each() -> None:
+    rows = batch([22, 42, 5])  # 3, 6 and 0.45 of 20, 40 and 3 pieces
+    counts = np.array([np.diff(choose_masks(rows, RULE, np.random.default_rng(seed), within="row").offsets) for seed in range(2000)])
+    assert set(counts[:, 0]) == {3}
+    assert set(counts[:, 1]) == {6}
+    assert set(counts[:, 2]) == {0, 1}
+    assert abs(counts[:, 2].mean() - 0.45) < 0.05
+
+
+@pytest.mark.parametrize("within", ["batch", "row"])
+def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(within: str) -> None:
+    for seed in range(20):
+        assert choose_masks(batch([3, 2]), RULE, np.random.default_rng(seed), within=within).total == 1  # type: ignore[arg-type]
+        assert choose_masks(batch([2, 2]), RULE, np.random.default_rng(seed), within=within).total == 0  # type: ignore[arg-type]
+
+
+def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
+    rows = batch([30, 12, 60])
+    masks = choose_masks(rows, RULE, np.random.default_rng(1))
+    some = np.array([2, 0])
+    part, part_rows = masks.take(some), rows.take(some)
+    assert part.total == masks.total
+    assert rows.ids[masks.flat(rows.offsets)].tolist() == masks.targets.tolist()
+    assert part_rows.ids[part.flat(part_rows.offsets)].tolist() == part.targets.tolist()
+    changed = Rows(masks.applied(rows), rows.words, rows.langs, rows.segments, rows.offsets, rows.first_RK, rows.kept_RK)
+    assert part.applied(part_rows).tolist() == changed.take(some).ids.tolist()
+
+
+def test_chance_is_of_seed_step_and_use_and_not_of_the_worker() -> None:
+    def draw(**changes: int) -> float:
+        use = changes.pop("use", 0)
+        return chance_of(Step(**{"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}), use).random()  # type: ignore[arg-type]
+
+    assert draw() == draw(rank=1, world_size=2, micro=8)
+    assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4
+
+
+def test_the_rule_of_an_encoder_allows_all_but_its_special_pieces(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path)
+    rule = MaskRule.of(encoder, 0.3)
+    assert (rule.share, rule.mask) == (0.3, 4)
+    assert np.flatnonzero(~rule.allowed_V).tolist() == [0, 1, 2, 3, 4]
+    assert rule.ordinary.tolist() == list(range(5, len(encoder.tokenizer)))
