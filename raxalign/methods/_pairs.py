@@ -58,7 +58,12 @@ class Moments:
         """Source^T target (H, H), about the centroids with `center`."""
         if not center:
             return self.cross_LHH[layer]
-        return self.cross_LHH[layer] - torch.outer(self.source_LH[layer], self.target_LH[layer]) / self.count
+        return self.cross_about(layer, *self.means(layer))
+
+    def cross_about(self, layer: int, source_H: torch.Tensor, target_H: torch.Tensor) -> torch.Tensor:
+        """(Source - a)^T (target - b), (H, H), about any two points a and b."""
+        shifted = self.cross_LHH[layer] - torch.outer(source_H, self.target_LH[layer]) - torch.outer(self.source_LH[layer], target_H)
+        return shifted + self.count * torch.outer(source_H, target_H)
 
 
 def linked_vectors(

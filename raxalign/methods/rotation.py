@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from pydantic import Field, model_validator
-
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.config.sources import Source
+from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._anchors import collect_anchors
-from raxalign.methods._pairs import Moments, linked_vectors, sentences_of
+from raxalign.methods._pairs import Moments
 from raxalign.methods._procrustes import nearest_rotation, procrustes
+from raxalign.methods._text_moments import stepped, text_moments
+from raxalign.methods._word_pairs import WordPairParams, coverage, moving_readout, supervised_pairs
 from raxalign.methods.base import Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder, Transform
+    import torch
+
+    from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
+
+    Steps = Sequence[tuple[Unit | Affine, ...]]
 
 __all__ = ["Rotation", "procrustes"]
 
@@ -28,6 +31,9 @@ class Rotation(Method):
     """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map that brings word pairs nearest together.
 
     Formula: W = argmin ||X W - Y||, W^T W = I, for each layer; with `center`, x -> (x - mean X) W + mean Y (Kulshreshtha et al. 2020, Eq. 5).
+
+    With `normalize: unit-center-unit` the vectors of both languages are brought to length one, centred, and brought to length one again, when
+    the rotation is fitted and whenever vectors are read (the order of vecmap, and so of the fastText baseline of Cao et al. 2020).
 
     Data: linked words of the bitext (`supervision: parallel`), or the entries of a dictionary (`dictionary`), whose vectors are means over
     all occurrences in the bitext in any case. Entries with a word that occurs less than `min_count` times are left out; the notes count them.
@@ -39,92 +45,124 @@ class Rotation(Method):
     accepts = frozenset({"transformer", "static"})
     reference = "Wang et al. 2019; Kulshreshtha et al. 2020"
 
-    class Params(Method.Params):
-        """`center` also maps the centroids of the pairs onto each other; `direction` says which language moves."""
+    class Params(WordPairParams):
+        """`center` also maps the centroids onto each other; `direction` says which language moves. Centroids (those of `center`, and the
+        centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all words of each language's
+        text (`corpus`), as vecmap takes them over the whole vocabulary. With those of the pairs the pivot has one centre for each language.
+        """
 
         center: bool = False
-        layers: str = "last"
-        pooling: Pooling = "last"
-        direction: Literal["to-pivot", "to-other"] = "to-pivot"
-        supervision: Literal["parallel", "dictionary"] = "parallel"
-        dictionary: DataPath | None = None
-        min_count: int = Field(1, ge=1)
+        normalize: Literal["none", "unit-center-unit"] = "none"
+        centroids: Literal["pairs", "corpus"] = "pairs"
 
-        @model_validator(mode="after")
-        def _has_dictionary(self) -> Rotation.Params:
-            if self.supervision == "dictionary" and self.dictionary is None:
-                raise ValueError("supervision: dictionary wants `dictionary`, a file of two words a line")
-            return self
+        def reads_corpus(self) -> bool:
+            """Whether centroids are taken, and from text."""
+            return self.centroids == "corpus" and (self.center or self.normalize != "none")
 
     params: Params
 
     def needs(self) -> Needs:
-        """Word pairs; with a dictionary the bitext in which its words occur."""
-        return Needs(links=True) if self.params.supervision == "parallel" else Needs(bitext=True)
+        """Word pairs; with a dictionary the bitext in which its words occur; text for its centroids."""
+        return self.params.needs(text=self.params.reads_corpus())
 
     def canonical(self) -> dict[str, Any]:
-        """Without what only a dictionary makes use of."""
-        identity = self.params.identity()
-        if self.params.supervision == "parallel":
-            del identity["min_count"]
-        return identity
+        """Without what only a dictionary, or only a centroid, makes use of."""
+        idle = self.params.idle() | (set() if self.params.center or self.params.normalize != "none" else {"centroids"})
+        return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def effect(self) -> Effect:
-        """Readouts; of the pivot, one for each language, where that is what moves."""
-        return Effect(pivot=self.params.direction == "to-other")
+        """Readouts; of the pivot too where it is normalised, or where it is what moves."""
+        return Effect(pivot=self.params.direction == "to-other" or self.params.normalize != "none")
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary, where it is read."""
-        if self.params.supervision == "parallel" or self.params.dictionary is None:
-            return {}
-        return {"dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))}
+        return self.params.sources(lang, pivot)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a rotation for each language and layer."""
+        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no pairs."""
         from raxalign.encoders._aligned import AlignedEncoder
 
-        layers = parse_layers(self.params.layers, encoder.n_layers)
+        fitting = _Fitting(self.params, encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))
         transforms, notes = [], {}
         for lang in inputs.languages:
-            moments, notes[lang] = self._moments(encoder, inputs, lang, layers)
-            if not moments.count:
-                raise RaxalignError(f"rotation: there are no word pairs for {lang}-{inputs.pivot}; look at its corpus, its links or its dictionary")
-            transforms += [self._transform(moments, place, layer, lang, inputs.pivot) for place, layer in enumerate(layers)]
+            found, pairs = fitting.transforms(lang)
+            transforms += found
+            notes[lang] = coverage(self.params, inputs, lang, pairs)
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
-    def _moments(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> tuple[Moments, dict[str, int]]:
-        """Sums over the pairs of one language, from its vectors to the pivot's, and counts for the notes."""
-        moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
-        if self.params.supervision == "parallel":
-            for src_PLH, tgt_PLH in linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling):
-                moments.add(src_PLH, tgt_PLH)
-            return moments, {"pairs": moments.count}
-        return moments, self._add_dictionary(moments, encoder, inputs, lang, layers)
 
-    def _add_dictionary(self, moments: Moments, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> dict[str, int]:
-        """Adds the anchors of the entries whose words both occur."""
-        import torch
+class _Fitting:
+    """The fit of all languages; the pivot's corpus centroids are found once."""
 
-        from raxalign.corpora._dictionary import read_dictionary
+    def __init__(self, params: Rotation.Params, encoder: Encoder, inputs: MethodInputs, layers: tuple[int, ...]) -> None:
+        self.params, self.encoder, self.inputs, self.layers = params, encoder, inputs, layers
+        self.found: dict[tuple[str, int], torch.Tensor] = {}
 
-        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(inputs.files["dictionary"][lang])))
-        folder, pooling = inputs.bitext[lang], self.params.pooling
-        src = collect_anchors(encoder, sentences_of(folder, "src"), [entry[0] for entry in entries], lang, layers, pooling)
-        tgt = collect_anchors(encoder, sentences_of(folder, "tgt"), [entry[1] for entry in entries], inputs.pivot, layers, pooling)
-        src_E, tgt_E = (torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device) for i, side in enumerate((src, tgt)))
-        kept_E = (src.counts_V[src_E] >= self.params.min_count) & (tgt.counts_V[tgt_E] >= self.params.min_count)
-        moments.add(src.means_VLH[src_E[kept_E]], tgt.means_VLH[tgt_E[kept_E]])
-        return {"pairs": moments.count, "entries": len(entries)}
+    def transforms(self, lang: str) -> tuple[list[Transform], int]:
+        """The readouts of one language, and of the pivot for it, and the number of pairs."""
+        plain: Steps = [()] * len(self.layers)
+        src, tgt = self._normalizers(lang) if self.params.normalize != "none" else (plain, plain)
+        moments = self._moments(lang, src, tgt)
+        from_LH, to_LH = self._centroids(lang, src, tgt, moments) if self.params.center else (None, None)
+        to_pivot = self.params.direction == "to-pivot"
+        transforms = []
+        for place, layer in enumerate(self.layers):
+            ends = None if from_LH is None or to_LH is None else (from_LH[place], to_LH[place])
+            step = self._step(moments, place, ends)
+            moving, held = (src[place], tgt[place]) if to_pivot else (tgt[place], src[place])
+            transforms.append(moving_readout(self.params.direction, lang, self.inputs.pivot, layer, (*moving, step)))
+            if held:
+                transforms.append(self._held(lang, layer, held))
+        return transforms, moments.count
 
-    def _transform(self, moments: Moments, place: int, layer: int, lang: str, pivot: str) -> Transform:
-        """The readout of one layer."""
-        from raxalign.encoders._aligned import Affine, Transform
+    def _step(self, moments: Moments, place: int, ends: tuple[torch.Tensor, torch.Tensor] | None) -> Affine:
+        """The map of one layer, about the centroids where there are some."""
+        from raxalign.encoders._aligned import Affine
 
-        cross, (from_mean, to_mean) = moments.cross(place, center=self.params.center), moments.means(place)
+        to_pivot = self.params.direction == "to-pivot"
+        cross = moments.cross(place) if ends is None else moments.cross_about(place, *ends)
+        weight = nearest_rotation(cross if to_pivot else cross.T)
+        if ends is None:
+            return Affine(weight=weight)
+        return Affine(ends[0], weight, ends[1]) if to_pivot else Affine(ends[1], weight, ends[0])
+
+    def _held(self, lang: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
+        """The normalisation of the side that does not move; the pivot's is that of one language."""
+        from raxalign.encoders._aligned import Transform
+
         if self.params.direction == "to-other":
-            cross, from_mean, to_mean = cross.T, to_mean, from_mean
-        weight = nearest_rotation(cross)
-        step = Affine(from_mean, weight, to_mean) if self.params.center else Affine(weight=weight)
-        if self.params.direction == "to-other":
-            return Transform(pivot, layer, steps=(step,), toward=lang)
-        return Transform(lang, layer, steps=(step,))
+            return Transform(lang, layer, steps=steps)
+        return Transform(self.inputs.pivot, layer, steps=steps, toward=lang)
+
+    def _normalizers(self, lang: str) -> tuple[Steps, Steps]:
+        """Unit, centre, unit for each layer, of a language and of the pivot."""
+        from raxalign.encoders._aligned import Affine, Unit
+
+        unit: Steps = [(Unit(),)] * len(self.layers)
+        moments = self._moments(lang, unit, unit) if self.params.centroids == "pairs" else None
+        src_LH, tgt_LH = self._centroids(lang, unit, unit, moments)
+        return [(Unit(), Affine(mean), Unit()) for mean in src_LH], [(Unit(), Affine(mean), Unit()) for mean in tgt_LH]
+
+    def _moments(self, lang: str, src: Steps, tgt: Steps) -> Moments:
+        """Sums over the pairs of one language, after the steps of both sides."""
+        moments = Moments.empty(len(self.layers), self.encoder.hidden_size, self.encoder.device)
+        for src_PLH, tgt_PLH in supervised_pairs(self.params, self.encoder, self.inputs, lang, self.layers):
+            moments.add(stepped(src_PLH, src), stepped(tgt_PLH, tgt))
+        if not moments.count:
+            pair = f"{lang}-{self.inputs.pivot}"
+            raise RaxalignError(f"rotation: there are no word pairs for {pair}; look at its corpus, its links or its dictionary")
+        return moments
+
+    def _centroids(self, lang: str, src: Steps, tgt: Steps, moments: Moments | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The mean vectors (L, H) of a language and of the pivot, after the steps of both."""
+        if self.params.centroids == "pairs":
+            assert moments is not None
+            return moments.source_LH / moments.count, moments.target_LH / moments.count
+        return self._corpus_mean(lang, src), self._corpus_mean(self.inputs.pivot, tgt)
+
+    def _corpus_mean(self, lang: str, steps: Steps) -> torch.Tensor:
+        """The mean over the words of a language's text, after some steps."""
+        key = (lang, len(steps[0]))
+        if key not in self.found:
+            self.found[key] = text_moments(self.encoder, self.inputs, lang, self.layers, self.params.pooling, before=steps).means()
+        return self.found[key]

@@ -1,0 +1,108 @@
+"""Iterative normalisation: vectors of length one and mean zero at the same time, in each language."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, final
+
+from pydantic import Field
+
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._pairs import Moments, linked_vectors
+from raxalign.methods._procrustes import nearest_rotation
+from raxalign.methods._text_moments import TextParams, stepped, text_moments
+from raxalign.methods._word_pairs import Direction, moving_readout
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+    Chains = list[tuple[Unit | Affine, ...]]
+
+
+@final
+class IterativeNormalization(Method):
+    """Bring the vectors of each language to length one and centre them, again and again, so that both hold nearly; the pivot's too.
+
+    Formula: `rounds` times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of each round is the mean over the words of
+    the language's text as they are by then. With `rotate`, an orthogonal map over word pairs follows (rotation's formula).
+
+    Data: monolingual text of each language and the pivot, read once a round; with `rotate` also linked words of the bitext.
+
+    Reference: Zhang et al. (2019), whose five rounds are the default.
+    """
+
+    VERSION = 1
+    accepts = frozenset({"transformer", "static"})
+    reference = "Zhang et al. 2019"
+
+    class Params(TextParams):
+        """The means are over the words of the first `max_sentences` sentences of each language (None: of all); `direction` says which
+        language is rotated.
+        """
+
+        rounds: int = Field(5, ge=1)
+        rotate: bool = False
+        direction: Direction = "to-pivot"
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Monolingual text, and word pairs for the rotation."""
+        return Needs(text=True, links=self.params.rotate)
+
+    def canonical(self) -> dict[str, Any]:
+        """Without the direction of no rotation."""
+        return {name: value for name, value in self.params.identity().items() if name != "direction" or self.params.rotate}
+
+    def effect(self) -> Effect:
+        """Readouts, of the pivot too."""
+        return Effect(pivot=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for text without words, or no word pairs."""
+        from raxalign.encoders._aligned import AlignedEncoder, Transform
+
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        chains: dict[str, Chains] = {}
+        notes: dict[str, dict[str, int]] = {}
+        for lang in (*inputs.languages, inputs.pivot):
+            chains[lang], words = self._normalised(encoder, inputs, lang, layers)
+            notes[lang] = {"words": words}
+        transforms = [Transform(lang, layer, steps=steps) for lang, chain in chains.items() for layer, steps in zip(layers, chain, strict=True)]
+        if self.params.rotate:
+            for lang in inputs.languages:
+                found, notes[lang]["pairs"] = self._rotations(encoder, inputs, lang, layers, chains)
+                transforms += found
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def _normalised(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> tuple[Chains, int]:
+        """The steps of one language for each layer, and the number of its words."""
+        from raxalign.encoders._aligned import Affine, Unit
+
+        chains: Chains = [(Unit(),)] * len(layers)
+        words = 0
+        for _ in range(self.params.rounds):
+            moments = text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, before=chains)
+            chains = [(*chain, Affine(mean), Unit()) for chain, mean in zip(chains, moments.means(), strict=True)]
+            words = moments.count
+        return chains, words
+
+    def _rotations(
+        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...], chains: dict[str, Chains]
+    ) -> tuple[list[Transform], int]:
+        """The rotations of one language, or of the pivot toward it, after the steps of both; and the number of pairs."""
+        from raxalign.encoders._aligned import Affine
+
+        moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
+        for src_PLH, tgt_PLH in linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling):
+            moments.add(stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[inputs.pivot]))
+        if not moments.count:
+            raise RaxalignError(f"iterative_normalization: there are no word pairs for {lang}-{inputs.pivot}; look at its corpus or its links")
+        to_pivot = self.params.direction == "to-pivot"
+        crosses = [moments.cross(place) if to_pivot else moments.cross(place).T for place in range(len(layers))]
+        steps = [Affine(weight=nearest_rotation(cross)) for cross in crosses]
+        readouts = [moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,)) for layer, step in zip(layers, steps, strict=True)]
+        return readouts, moments.count

@@ -1,0 +1,77 @@
+"""Language information removal: the strongest directions of each language's vectors are taken out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import lazy_loader as lazy
+from pydantic import Field
+
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._text_moments import TextParams, text_moments
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+else:
+    torch = lazy.load("torch")
+
+
+@final
+class Lir(Method):
+    """Take out of each vector its part along the first principal directions of its language, the pivot's too: those carry the language.
+
+    Formula: x -> x - C C^T x for each layer, where the columns of C are the first `rank` singular directions of the matrix of the language's
+    word vectors, which is not centred.
+
+    Data: monolingual text of each language and the pivot, no translations.
+
+    Reference: Yang et al. (2021).
+    """
+
+    VERSION = 1
+    accepts = frozenset({"transformer", "static"})
+    reference = "Yang et al. 2021"
+
+    class Params(TextParams):
+        """`rank` directions a language, found on the words of the first `max_sentences` sentences (None: of all)."""
+
+        rank: int = Field(1, ge=1)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Monolingual text."""
+        return Needs(text=True)
+
+    def effect(self) -> Effect:
+        """Readouts, of the pivot too."""
+        return Effect(pivot=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder with a projection for each language and layer. Raises `RaxalignError` for text without words, or too high a rank."""
+        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+
+        if self.params.rank >= encoder.hidden_size:
+            raise RaxalignError(f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size} coordinates; choose a smaller one")
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        transforms, notes = [], {}
+        for lang in (*inputs.languages, inputs.pivot):
+            moments = text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, gram=True)
+            assert moments.gram_LHH is not None
+            for layer, gram_HH in zip(layers, moments.gram_LHH, strict=True):
+                transforms.append(Transform(lang, layer, steps=(Affine(weight=without_directions(gram_HH, self.params.rank)),)))
+            notes[lang] = {"words": moments.count}
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+
+def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:
+    """I - C C^T (H, H), where C holds the `rank` first eigenvectors of X^T X, which are the first right singular vectors of X (rows)."""
+    directions_HR = torch.linalg.eigh(gram_HH).eigenvectors[:, -rank:]
+    projection: torch.Tensor = torch.eye(len(gram_HH), dtype=gram_HH.dtype, device=gram_HH.device) - directions_HR @ directions_HR.T
+    return projection

@@ -1,0 +1,87 @@
+"""The subspace in which the means of languages differ is taken out of all vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import lazy_loader as lazy
+from pydantic import Field
+
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._text_moments import TextParams, text_moments
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+else:
+    torch = lazy.load("torch")
+
+
+@final
+class Lsar(Method):
+    """Take out of each vector its part in the subspace that tells languages apart, one subspace for all languages and the pivot.
+
+    Formula: the means of L languages (the columns of M) are fitted by μ 1^T + B Γ^T with B^T B = I of `rank` columns and μ orthogonal to B;
+    x -> x - B B^T x, for each layer.
+
+    Data: monolingual text of each language and the pivot, no translations.
+
+    Reference: Xie et al. (2022).
+    """
+
+    VERSION = 1
+    accepts = frozenset({"transformer", "static"})
+    reference = "Xie et al. 2022"
+
+    class Params(TextParams):
+        """`rank` is at most the number of languages, the pivot included, less one (None: that); the means are over the words of the first
+        `max_sentences` sentences of each language (None: of all).
+        """
+
+        rank: int | None = Field(None, ge=1)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Monolingual text."""
+        return Needs(text=True)
+
+    def effect(self) -> Effect:
+        """Readouts, of the pivot too."""
+        return Effect(pivot=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder with one projection a layer, for every language. Raises `RaxalignError` for text without words, or too high a rank."""
+        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+
+        languages, most = (*inputs.languages, inputs.pivot), len(inputs.languages)
+        rank = self.params.rank or most
+        if rank > most:
+            raise RaxalignError(f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most {most} (give more languages together)")
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        found = [text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences) for lang in languages]
+        transforms = []
+        for place, layer in enumerate(layers):
+            basis_HR = language_subspace(torch.stack([moments.means()[place] for moments in found], dim=1), rank)
+            weight = torch.eye(len(basis_HR), dtype=basis_HR.dtype, device=basis_HR.device) - basis_HR @ basis_HR.T
+            transforms += [Transform(lang, layer, steps=(Affine(weight=weight),)) for lang in languages]
+        return AlignedEncoder(encoder, tuple(transforms), notes={lang: {"words": m.count} for lang, m in zip(languages, found, strict=True)})
+
+
+def language_subspace(means_HL: torch.Tensor, rank: int) -> torch.Tensor:
+    """An orthonormal basis B (H, at most `rank`) of the subspace in which the means of languages (columns) differ most.
+
+    The paper fits twice: B of the means about their mean, then μ as the point of μ' + span B that is nearest to the origin, and B about that.
+    The second μ differs from the first by a vector in span B, so that the span is the same, and the first fit is all that a projection
+    needs. Directions in which the means do not differ are left out, so that nothing arbitrary is removed.
+    """
+    centred_HL = means_HL - means_HL.mean(dim=1, keepdim=True)
+    left_HL, strength_L, _ = torch.linalg.svd(centred_HL, full_matrices=False)
+    differs = strength_L[:rank] > 1e-10 * means_HL.norm()
+    basis: torch.Tensor = left_HL[:, :rank][:, differs]
+    return basis

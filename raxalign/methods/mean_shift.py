@@ -1,0 +1,102 @@
+"""Mean difference shift: inside the encoder, one language's vectors are moved by the difference of the languages' means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field, field_validator
+
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._word_pairs import Direction
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._token_means import TokenMean
+    from raxalign.train.runtime import Runtime
+
+
+@final
+class MeanShift(Method):
+    """Add to every token of a language, after one block of the encoder, the difference between the pivot's mean vector and the language's.
+
+    Formula: h -> h + α (R_pivot - R_lang) after block l, for tokens of the language, specials included; the blocks above read the sum. R is
+    the mean over the language's text of what leaves block l.
+
+    Data: monolingual text of each language and the pivot, no translations. Running text is cut into blocks of `block_size` pieces, or as
+    many as the encoder has positions for, with special pieces around each; the mean of each block's mean is taken. A task that is
+    fine-tuned afterwards leaves the blocks up to l alone, so that the means stay true.
+
+    Reference: Liu et al. (2020, §4); for the means their published code.
+    """
+
+    VERSION = 1
+    reference = "Liu et al. 2020"
+
+    class Params(Method.Params):
+        """`layers` is one layer, from 1 on; `alpha` 0 changes nothing. At most `max_blocks` rows of each language are read, from the
+        beginning (None: all). `rows: sentences` makes a row of each sentence, as tasks read them, in place of blocks. `weighting` says
+        whether every row weighs the same or every token, `specials` whether [CLS] and [SEP] count in the means. With `direction:
+        to-other` the pivot's tokens move.
+        """
+
+        layers: str = "last"
+        alpha: float = Field(1.0, allow_inf_nan=False)
+        direction: Direction = "to-pivot"
+        rows: Literal["blocks", "sentences"] = "blocks"
+        block_size: int = Field(510, ge=1)
+        max_blocks: int | None = Field(10_000, ge=1)
+        weighting: Literal["blocks", "tokens"] = "blocks"
+        specials: Literal["include", "exclude"] = "include"
+
+        @field_validator("layers")
+        @classmethod
+        def _is_one_layer(cls, layers: str) -> str:
+            if layers != "last" and not (layers.isdigit() and int(layers) > 0):
+                raise ValueError(f"a mean difference shift is after one block: write `last` or one number from 1 on, not {layers!r}")
+            return layers
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Monolingual text."""
+        return Needs(text=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """Without the size of blocks where sentences are the rows."""
+        return {name: value for name, value in self.params.identity().items() if name != "block_size" or self.params.rows == "blocks"}
+
+    def effect(self) -> Effect:
+        """An inside transform; of the pivot, one for each language, where that is what moves."""
+        return Effect(inside=True, pivot=self.params.direction == "to-other")
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder with a shift for each language. Raises `RaxalignError` for text without words."""
+        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+
+        (layer,) = parse_layers(self.params.layers, encoder.n_layers)
+        means = {lang: self._mean(encoder, inputs, lang, layer) for lang in (*inputs.languages, inputs.pivot)}
+        pivot, transforms = inputs.pivot, []
+        for lang in inputs.languages:
+            shift = self.params.alpha * (means[pivot].mean_H - means[lang].mean_H)
+            if self.params.direction == "to-pivot":
+                transforms.append(Transform(lang, layer, "inside", (Affine(shift=shift),)))
+            else:
+                transforms.append(Transform(pivot, layer, "inside", (Affine(shift=-shift),), toward=lang))
+        notes = {lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()}
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMean:
+        """The mean of one language."""
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._token_means import Reading, token_mean
+
+        assert isinstance(encoder, TransformerEncoder)
+        params = self.params
+        reading = Reading(params.rows, params.block_size, params.max_blocks, params.weighting, params.specials)
+        mean = token_mean(encoder, inputs.text[lang], lang, layer, reading)
+        if mean is None:
+            raise RaxalignError(f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text` or `corpus` of {lang}")
+        return mean

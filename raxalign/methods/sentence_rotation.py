@@ -1,0 +1,107 @@
+"""Rotation of one language's vectors onto the other's: orthogonal Procrustes over mean vectors of sentences and their translations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, final
+
+import lazy_loader as lazy
+
+from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._pairs import Moments, sentences_of
+from raxalign.methods._procrustes import nearest_rotation
+from raxalign.methods._word_pairs import Direction, moving_readout
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders._aligned import Affine, AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+else:
+    torch = lazy.load("torch")
+
+
+@final
+class SentenceRotation(Method):
+    """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map that brings sentences nearest to their
+    translations; no word is linked.
+
+    Formula: W = argmin ||X W - Y||, W^T W = I, for each layer, where a row of X or Y is the mean of the word vectors of a sentence; with
+    `center`, x -> (x - mean X) W + mean Y.
+
+    Data: the bitext. Pairs with a side of which the encoder reads no word are left out; the notes count the others.
+
+    Reference: Aldarmaki and Diab (2019), as in Cao et al. (2020, Table 1).
+    """
+
+    VERSION = 1
+    accepts = frozenset({"transformer", "static"})
+    reference = "Aldarmaki and Diab 2019"
+
+    class Params(Method.Params):
+        """`center` also maps the centroids of the sentences onto each other; `pooling` joins the pieces of each word, before the mean."""
+
+        center: bool = False
+        layers: str = "last"
+        pooling: Pooling = "last"
+        direction: Direction = "to-pivot"
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Sentence pairs."""
+        return Needs(bitext=True)
+
+    def effect(self) -> Effect:
+        """Readouts; of the pivot, one for each language, where that is what moves."""
+        return Effect(pivot=self.params.direction == "to-other")
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
+        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no sentence pairs."""
+        from raxalign.encoders._aligned import AlignedEncoder
+
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        transforms, notes = [], {}
+        for lang in inputs.languages:
+            moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
+            for src_PLH, tgt_PLH in self._pairs(encoder, inputs, lang, layers):
+                moments.add(*((src_PLH, tgt_PLH) if self.params.direction == "to-pivot" else (tgt_PLH, src_PLH)))
+            if not moments.count:
+                raise RaxalignError(f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot}; look at its corpus")
+            for place, layer in enumerate(layers):
+                transforms.append(moving_readout(self.params.direction, lang, inputs.pivot, layer, (self._step(moments, place),)))
+            notes[lang] = {"sentences": moments.count}
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def _pairs(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The mean vectors of sentence pairs, (P, L, H) for the other language and for the pivot, a chunk at a time."""
+        folder = inputs.bitext[lang]
+        for src, tgt in zip(sentences_of(folder, "src"), sentences_of(folder, "tgt"), strict=True):
+            src_BLH, src_B = sentence_means(encoder, src, lang, layers, self.params.pooling)
+            tgt_BLH, tgt_B = sentence_means(encoder, tgt, inputs.pivot, layers, self.params.pooling)
+            both_B = src_B & tgt_B
+            yield src_BLH[both_B], tgt_BLH[both_B]
+
+    def _step(self, moments: Moments, place: int) -> Affine:
+        """The map of one layer."""
+        from raxalign.encoders._aligned import Affine
+
+        weight = nearest_rotation(moments.cross(place, center=self.params.center))
+        from_mean, to_mean = moments.means(place)
+        return Affine(from_mean, weight, to_mean) if self.params.center else Affine(weight=weight)
+
+
+def sentence_means(
+    encoder: Encoder, sentences: Sequence[Sequence[str]], lang: str, layers: tuple[int, ...], pooling: Pooling
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The mean vectors (B, L, H) in float64 of the words of each sentence that the encoder reads, and whether (B,) there is one."""
+    words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
+    offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)
+    rows_N = torch.repeat_interleave(torch.arange(len(sentences), device=offsets.device), offsets.diff())
+    sums_BLH = torch.zeros(len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device)
+    sums_BLH.index_add_(0, rows_N, words.vectors_NLH.double())  # absent words are zero
+    counts_B = torch.zeros(len(sentences), dtype=torch.int64, device=offsets.device).index_add_(0, rows_N, words.present_N.long())
+    return sums_BLH / counts_B.clamp(min=1)[:, None, None], counts_B > 0
