@@ -106,7 +106,7 @@ class EncoderKind(ABC):
 
     VERSION: ClassVar[int]
     family: ClassVar[str]
-    needs_text: ClassVar[bool] = False
+    needs_text: bool = False
 
     class Params(BaseParams):
         """The options of the encoder."""

@@ -24,7 +24,7 @@ class Scratch(EncoderKind):
 
     VERSION: ClassVar[int] = 1
     family: ClassVar[str] = "transformer"
-    needs_text: ClassVar[bool] = True
+    needs_text: bool = True
 
     class Params(EncoderKind.Params):
         """`batch_size` windows of `window` pieces a step (counted in pieces); `max_sentences` a language; `warmup` is a share of `steps`."""
