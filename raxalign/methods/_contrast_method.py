@@ -1,0 +1,169 @@
+"""What strong and weak contrast share: options, freezing, and the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import mix
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._contrast import ContrastOptions
+    from raxalign.train.runtime import Runtime
+
+Freeze = Literal["none", "lower", "upper"]
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "paper": {
+        "learning_rate": 1e-4,
+        "batch_size": 128,
+        "steps": 100_000,
+        "warmup": 4000,
+        "pooling": "first",
+        "same_type": "keep",
+        "max_length": 96,
+    },
+    "sane": {
+        "learning_rate": 5e-5,
+        "batch_size": 32,
+        "steps": 0,
+        "warmup": 0.1,
+        "pooling": "last",
+        "same_type": "mask",
+        "max_length": 128,
+    },
+}
+
+
+class ContrastParams(Method.Params):
+    """The options of both contrastive methods; each says what they are."""
+
+    profile: Literal["paper", "sane"] = "sane"
+    reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+    regularizer: Literal["parameters", "none"] = "parameters"
+    temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
+    projector: bool = True
+    projector_size: int = Field(128, ge=1)
+    identical_pairs: Literal["drop", "keep"] = "drop"
+    same_type: Literal["keep", "mask"] | None = None
+    freeze: Freeze = "none"
+    learning_rate: float | None = Field(None, gt=0)
+    batch_size: int | None = Field(None, ge=1)
+    epochs: int = Field(1, ge=1)
+    steps: int | None = Field(None, ge=0)
+    warmup: float | None = Field(None, ge=0)
+    layers: str = "last"
+    pooling: Pooling | None = None
+    dropout: bool = True
+    max_length: int | None = Field(None, ge=3)
+
+
+class ContrastMethod(Method):
+    """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ in."""
+
+    strong: ClassVar[bool]
+    name: ClassVar[str]
+    params: ContrastParams
+
+    def resolved(self) -> dict[str, Any]:
+        """The params by their YAML names, with the profile's values where none is given."""
+        profile = _PROFILES[self.params.profile]
+        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items() if name != "profile"}
+
+    def needs(self) -> Needs:
+        """Word pairs."""
+        return Needs(links=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The resolved params; without a regulariser there is no λ, without a projector no size of it, under `steps` no epochs."""
+        resolved = self.resolved()
+        if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
+            resolved |= {"regularizer": "none", "lambda": 0.0}
+        idle = {"projector_size": not resolved["projector"], "epochs": resolved["steps"] > 0}
+        return {name: value for name, value in resolved.items() if not idle.get(name)}
+
+    def has_chance(self) -> bool:
+        """The order of rows has, and so have dropout and the projector's start."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place; the projector is left behind."""
+        import torch
+
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._contrast import Contrast
+        from raxalign.methods._contrast_rows import read_word_rows
+
+        assert isinstance(encoder, TransformerEncoder)
+        resolved, folders = self.resolved(), [inputs.pairs[lang] for lang in inputs.languages]
+        options = self._options(resolved, encoder.n_layers)
+        corpus = read_word_rows(encoder, folders, resolved["max_length"], drop_identical=self.params.identical_pairs == "drop")
+        with frozen_half(encoder, self.params.freeze), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mix(runtime.seed, 4))
+            objective = Contrast(encoder, corpus, options)
+            fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name=self.name)
+        counts = {"sentences": len(corpus), "pairs": len(corpus.link_src), "identical_pairs_dropped": corpus.dropped}
+        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={**counts, **losses})
+
+    def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
+        from raxalign.methods._contrast import ContrastOptions
+
+        params, layers = self.params, parse_layers(self.params.layers, n_layers)
+        if params.freeze == "lower" and min(layers) <= n_layers // 2:
+            raise RaxalignError(f"{self.name}: freeze: lower leaves layer {min(layers)} as it is; choose layers from {n_layers // 2 + 1} on")
+        return ContrastOptions(
+            strong=self.strong,
+            layers=layers,
+            pooling=resolved["pooling"],
+            temperature=params.temperature,
+            reg_weight=params.reg_weight if params.regularizer == "parameters" else 0.0,
+            projector_size=params.projector_size if params.projector else None,
+            mask_same_type=resolved["same_type"] == "mask",
+        )
+
+    def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
+        return TrainSettings(
+            learning_rate=resolved["learning_rate"],
+            batch_size=resolved["batch_size"],
+            epochs=self.params.epochs,
+            steps=resolved["steps"] or None,
+            warmup=resolved["warmup"],
+            schedule="linear",
+            dropout=self.params.dropout,
+        )
+
+
+@contextmanager
+def frozen_half(encoder: TransformerEncoder, half: Freeze) -> Iterator[None]:
+    """Without gradients meanwhile: the embeddings and the lower half of the blocks, or the upper half (AlignFreeze; the middle block of an
+    odd number is of the upper half).
+    """
+    from raxalign.encoders._transformer import find_blocks
+
+    _, _, blocks = find_blocks(encoder.model.base_model)
+    upper = {id(p) for block in blocks[len(blocks) // 2 :] for p in block.parameters()}
+    base = [p for p in encoder.model.base_model.parameters() if p.requires_grad]
+    held = [p for p in base if (id(p) in upper) == (half == "upper")] if half != "none" else []
+    for parameter in held:
+        parameter.requires_grad_(requires_grad=False)
+    try:
+        yield
+    finally:
+        for parameter in held:
+            parameter.requires_grad_(requires_grad=True)

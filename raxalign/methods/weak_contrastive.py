@@ -1,0 +1,39 @@
+"""Weak contrast: linked words are drawn together, and apart from the other words of the other language (Wu & Dredze 2020)."""
+
+from __future__ import annotations
+
+from typing import final
+
+from raxalign.methods._contrast_method import ContrastMethod, ContrastParams
+
+
+@final
+class WeakContrastive(ContrastMethod):
+    """Train the encoder so that a word is nearer to its translation than to any other word of that language in the batch.
+
+    Formula: half the mean over links i of -log exp(cos(s_i, t_i) / τ) / Σ_j exp(cos(s_i, t_j) / τ), and half of the same from t to s; j runs
+    over the links of the batch, s and t = p(f(word)), p a projector (linear without bias - ReLU - linear) that is trained along and left
+    behind; + λ sqrt(Σ ||θ - θ0||²). Words of one language are never pushed apart, as they are in `strong_contrastive`.
+
+    Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
+
+    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a batch, 100,000 steps, first pieces, and
+    no heed of words that stand in the batch several times. `sane` is for thousands of sentence pairs: 32 a batch, by epochs, last
+    pieces (which the other methods and retrieval read), and links that share a word type on either side are no negatives of one
+    another (`same_type: mask`): in a batch of sentences these are frequent words above all, and would push translations apart.
+
+    Reference: Wu & Dredze (2020, §3); for `freeze` Bakos et al. (2025, AlignFreeze).
+    """
+
+    VERSION = 1
+    reference = "Wu & Dredze 2020"
+    strong = False
+    name = "weak_contrastive"
+
+    class Params(ContrastParams):
+        """`batch_size` counts sentence pairs of all languages. `lambda` weighs the distance of the weights from the start (the norm, not its
+        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `freeze` holds
+        the lower half of the blocks with the embeddings, or the upper half. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
+        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. What is None is the
+        profile's.
+        """

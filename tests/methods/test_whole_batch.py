@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from raxalign.methods._whole_batch import WholeBatch
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import Step
+from raxalign.train.runtime import Runtime
+
+ROWS = np.array([5, 0, 3, 6, 1, 2])
+COUNTS = np.array([2, 0, 1, 3, 1, 2, 1])
+"""Items of the rows 0 to 6: some have none."""
+
+
+class Toy(WholeBatch):
+    """Items are inputs through two layers with dropout between; the loss joins all of them, and weights are regularised."""
+
+    shape = (2, 3)
+
+    def __init__(self, *, regularised: bool = True) -> None:
+        torch.manual_seed(0)
+        self.module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)).double()
+        self.offsets = np.concatenate([[0], np.cumsum(COUNTS)])
+        self.inputs = torch.randn(int(self.offsets[-1]), 4, dtype=torch.float64)
+        self.regularised = regularised
+
+    def counts(self, rows: np.ndarray) -> np.ndarray:
+        return COUNTS[rows]
+
+    def vectors(self, rows: np.ndarray) -> torch.Tensor:
+        items = [i for row in rows for i in range(self.offsets[row], self.offsets[row + 1])]
+        return self.module(self.inputs[items]).view(-1, 2, 3)
+
+    def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
+        assert len(vectors) == COUNTS[rows].sum()
+        left, right = vectors.unbind(1)
+        return nn.functional.cross_entropy(left @ right.T, torch.arange(len(left)))
+
+    def extra(self) -> torch.Tensor | None:
+        return sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(())) if self.regularised else None
+
+
+def run(objective: Toy, step: Step) -> tuple[float, list[torch.Tensor]]:
+    """The loss and the gradients of a step as the loop adds them up."""
+    objective.module.zero_grad()
+    torch.manual_seed(7)
+    objective.begin(step)
+    total, share = 0.0, step.share()
+    for start in range(0, len(share), step.micro):
+        loss = objective.loss(step, share[start : start + step.micro])
+        loss.backward()
+        total += loss.item()
+    objective.end(step)
+    return total, [p.grad.clone() for p in objective.module.parameters() if p.grad is not None]
+
+
+@pytest.fixture
+def objective() -> Toy:
+    toy = Toy()
+    toy.module.eval()
+    return toy
+
+
+@pytest.mark.parametrize("micro", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("regularised", [True, False])
+def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(micro: int, regularised: bool) -> None:
+    objective = Toy(regularised=regularised)
+    objective.module.eval()
+    whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
+    parts, same = run(objective, Step(3, 0, ROWS, micro=micro))
+    assert parts == pytest.approx(whole, rel=1e-12)
+    for left, right in zip(gradients, same, strict=True):
+        assert torch.allclose(left, right, rtol=1e-12, atol=1e-14)
+
+
+def test_rows_that_are_no_micro_batchs_own_do_matter(objective: Toy) -> None:
+    """Contrast within micro-batches alone is something else: the equality above is not for nothing."""
+    whole, _ = run(objective, Step(3, 0, ROWS, micro=6))
+    alone = sum(run(objective, Step(3, 0, ROWS[start : start + 3], micro=3))[0] for start in (0, 3))
+    assert abs(alone / 2 - whole) > 1e-2
+
+
+def test_dropout_is_the_same_in_both_passes(objective: Toy) -> None:
+    objective.module.train()
+    step = Step(3, 0, ROWS, seed=1, micro=2)
+    objective.begin(step)
+    assert objective._begun is not None
+    gathered = objective._begun[1].clone()
+    seen: list[torch.Tensor] = []
+    plain = objective.vectors
+    objective.vectors = lambda rows: seen.append(plain(rows)) or seen[-1]  # type: ignore[method-assign,func-returns-value]
+    for start in (0, 2, 4):
+        torch.manual_seed(start)  # whatever state the generator is in
+        objective.loss(step, np.arange(6)[start : start + 2])
+    assert torch.equal(torch.cat(seen), gathered)
+    objective.module.eval()
+    assert not torch.allclose(plain(ROWS), gathered)
+
+
+def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective: Toy) -> None:
+    objective.module.train()
+    gathered = []
+    for step in (Step(3, 0, ROWS, seed=1, micro=2), Step(4, 0, ROWS, seed=1, micro=2), Step(3, 0, ROWS, seed=2, micro=2)):
+        objective.begin(step)
+        assert objective._begun is not None
+        gathered.append(objective._begun[1])
+        objective.end(step)
+    assert not any(torch.equal(gathered[i], gathered[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(objective: Toy) -> None:
+    whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
+    objective.begin(Step(3, 0, ROWS, micro=4))
+    parts, same = run(objective, Step(3, 0, ROWS, micro=2))
+    assert parts == pytest.approx(whole, rel=1e-12)
+    assert all(torch.allclose(left, right, rtol=1e-12, atol=1e-14) for left, right in zip(gradients, same, strict=True))
+
+
+def _train(rank: int, world: int, address: str, out: str) -> None:
+    torch.set_num_threads(1)
+    if world > 1:
+        torch.distributed.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=world)
+    objective = Toy()
+    objective.module.float()
+    objective.inputs = objective.inputs.float()
+    runtime = Runtime(seed=1, rank=rank, world_size=world)
+    fitted = fit(objective, len(COUNTS), TrainSettings(1e-2, 5, epochs=3, dropout=False), runtime)
+    if rank == 0:
+        torch.save((fitted.losses, copy.deepcopy(objective.module.state_dict())), out)
+    if world > 1:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_path: Path) -> None:
+    _train(0, 1, "", str(tmp_path / "one"))
+    torch.multiprocessing.start_processes(_train, args=(3, str(tmp_path / "address"), str(tmp_path / "three")), nprocs=3, start_method="spawn")
+    (losses, weights), (others, other_weights) = (torch.load(tmp_path / name) for name in ("one", "three"))
+    assert others == pytest.approx(losses, rel=1e-5)
+    assert all(torch.allclose(weights[name], other_weights[name], atol=1e-5) for name in weights)
+
+
+def test_a_step_of_one_row_is_told_from_none() -> None:
+    objective = Toy(regularised=False)
+    objective.module.eval()
+    step = replace(Step(0, 0, ROWS[:2], micro=1), rows=np.array([1, 0]))  # row 1 has no items
+    loss, _ = run(objective, step)
+    direct, _ = run(objective, replace(step, micro=2))
+    assert loss == pytest.approx(direct, rel=1e-12)
