@@ -1,0 +1,163 @@
+"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both sentences predicted together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from raxalign.methods._masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.methods._moco import Moco, MocoOptions
+from raxalign.methods._packed_rows import read_rows
+from raxalign.methods._sentence_rows import Bitexts, Rows, Sentences, joint_rows, single_rows
+from raxalign.train.objective import Objective, Step, mix
+
+if TYPE_CHECKING:
+    from raxalign.encoders._transformer import TransformerEncoder
+
+_MASKING, _ORDER = 0, 1
+
+
+@dataclass(frozen=True)
+class PostPretrainingOptions:
+    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked words; with `joint` these see both sentences,
+    else only their own.
+    """
+
+    moco: MocoOptions | None
+    mask_share: float | None
+    joint: bool = True
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A global batch: the rows that are compared, and the rows whose words are masked (with `joint` one a pair, else all first sentences and
+    then all second ones).
+    """
+
+    query: Rows | None
+    key: Rows | None
+    masked: Rows | None
+    masks: Masks | None
+    ready: bool
+
+
+class PostPretraining(Objective):
+    """L_MoCo + L_TLM, a mean over the pairs of the global batch and one over its masked pieces.
+
+    Row r is sentence pair r of the bitexts. Which of its sentences comes first is drawn anew in each step: the first one is the query, the
+    second one the key, and the same order is that of the pair whose words are masked. One forward reads queries and masked rows. Keys are
+    made without gradient, and enter the queue after the step in the order of the global batch, whichever worker made them.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, bitexts: Bitexts, options: PostPretrainingOptions, seed: int) -> None:
+        from raxalign.encoders._transformer import TransformerEncoder as Transformer
+
+        self.encoder, self.bitexts, self.options = encoder, bitexts, options
+        self.moco = Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, 4)) if options.moco else None
+        self.module = self.moco or encoder.model
+        self.slow = Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
+        self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(encoder.device)
+        self.rule = MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
+        self.batch: _Batch | None = None
+        self.keys_BD: torch.Tensor | None = None
+
+    def begin(self, step: Step) -> None:
+        """The order of sentences and the masks of the global batch."""
+        sentences, src, tgt = self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows]
+        turned = chance_of(step, _ORDER).random(len(step.rows)) < 0.5
+        first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
+        query = key = masked = masks = None
+        if self.moco:
+            query, key = single_rows(sentences, first), single_rows(sentences, second)
+            self.keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
+        if self.rule:
+            alone = not self.options.joint
+            masked = single_rows(sentences, np.concatenate([first, second])) if alone else joint_rows(sentences, first, second)
+            masks = choose_masks(masked, self.rule, chance_of(step, _MASKING), within="row" if alone else "batch")
+        self.batch = _Batch(query, key, masked, masks, bool(self.moco and self.moco.is_ready()))
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        """The contribution of some rows of the global batch."""
+        assert self.batch is not None, "begin comes first"
+        batch = self.batch
+        if self.moco:
+            self.make_keys(positions)
+        parts: list[tuple[np.ndarray, np.ndarray]] = []
+        if batch.ready and batch.query:
+            rows = batch.query.take(positions)
+            parts.append((rows.ids, rows.lengths))
+        masks = None
+        if batch.masked and batch.masks:
+            chosen = positions if self.options.joint else np.concatenate([positions, len(step.rows) + positions])
+            rows, masks = batch.masked.take(chosen), batch.masks.take(chosen)
+            parts.append((masks.applied(rows), rows.lengths))
+        total = torch.zeros((), device=self.encoder.device)
+        if not parts:
+            return total
+        states_FH, starts_S = read_rows(self.encoder, parts)
+        if batch.ready:
+            total = total + self.contrast(step, positions, states_FH[starts_S[: len(positions)]])
+        if masks:
+            total = total + self.predict(states_FH, masks, starts_S[len(positions) if batch.ready else 0 :])
+        return total
+
+    def make_keys(self, positions: np.ndarray) -> None:
+        """The keys of some rows of the global batch, by the slow encoder."""
+        assert self.moco is not None
+        assert self.batch is not None
+        assert self.batch.key is not None
+        assert self.keys_BD is not None
+        rows = self.batch.key.take(positions)
+        with torch.no_grad():
+            states_FH, starts_S = read_rows(self.slow, [(rows.ids, rows.lengths)])
+            self.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[starts_S], slow=True).to(self.keys_BD)
+
+    def contrast(self, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
+        """L_MoCo's part."""
+        assert self.moco is not None
+        assert self.keys_BD is not None
+        places = self.tensor(positions)
+        pivots_B = self.pivots_P[self.tensor(step.rows[positions])]
+        return self.moco.losses(self.moco.embed(states_BH), self.keys_BD[places], pivots_B).sum() / len(step.rows)
+
+    def predict(self, states_FH: torch.Tensor, masks: Masks, starts_S: np.ndarray) -> torch.Tensor:
+        """L_TLM's part."""
+        logits_MV = self.encoder.lm_logits(states_FH[self.tensor(masks.flat(starts_S))])
+        return functional.cross_entropy(logits_MV, self.tensor(masks.targets), reduction="sum") / max(masks.total, 1)
+
+    def tensor(self, array: np.ndarray) -> torch.Tensor:
+        """An index on the encoder's device."""
+        return torch.from_numpy(array).to(self.encoder.device)
+
+    def end(self, step: Step) -> None:
+        """The keys of all workers enter the queue, and the slow encoder follows."""
+        if self.moco is None:
+            return
+        assert self.keys_BD is not None
+        if step.world_size > 1:
+            torch.distributed.all_reduce(self.keys_BD)
+        self.moco.enqueue(self.keys_BD, self.pivots_P[self.tensor(step.rows)])
+        self.moco.follow()
+        self.keys_BD = None
+
+
+def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
+    """A number for each of some sentences, int64: the same for sentences of the same pieces."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(sentences.pieces(int(s)).tobytes(), len(numbers)) for s in chosen], np.int64)
+
+
+def full_at(n_rows: int, batch_size: int, epochs: int, queue_size: int) -> tuple[int, int]:
+    """(the steps before the one that finds the queue full, the keys that were ever put into it when the last step begins).
+
+    >>> full_at(10, 4, 2, 10), full_at(10, 4, 2, 11), full_at(10, 4, 2, 18)
+    ((3, 18), (4, 18), (5, 18))
+    """
+    steps = -(-n_rows // batch_size)
+    before = (epochs - 1) * n_rows + (steps - 1) * batch_size
+    whole, rest = divmod(queue_size, n_rows)
+    return whole * steps + -(-rest // batch_size), before

@@ -1,0 +1,161 @@
+"""Post-pretraining alignment: sentences are contrasted by momentum, and words predicted across languages (Pan et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field, model_validator
+
+from raxalign.errors import RaxalignError
+from raxalign.methods._sentence_rows import Bitexts, read_bitexts
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._post_pretraining import PostPretrainingOptions
+    from raxalign.train.runtime import Runtime
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10},
+    "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1},
+}
+_OF_MOCO = ("queue_size", "queue_start", "momentum", "temperature", "normalize_z", "projection")
+_OF_TLM = ("mask_share", "mlm_for_tlm")
+
+
+@final
+class Ppa(Method):
+    """Train the encoder so that [CLS] of a sentence is nearer to that of its translation than to those of other sentences (MoCo), and so that
+    masked words of a sentence and its translation, read together, are predicted (TLM).
+
+    Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue e^(q·k'/τ))), with q = g(f(x)) and
+    k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS] vector h of the last layer, and f', g' are moving averages of f, g. Which
+    sentence is x is drawn by lot. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
+
+    Data: sentence pairs of all languages together, in random order; pairs of another length than `min_pieces` and `max_pieces` allow are
+    left out. The queue holds the keys of the last `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
+
+    `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at the start, z as it leaves the projection,
+    and sentences of 10 pieces at least. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly differ at first);
+    holds L_MoCo back until the queue is full of real keys; and reads short sentences too. Dropout is on in both encoders. Segments are not
+    told apart in pairs (no language embedding), positions run on. Only f is kept; g, f' and g' are dropped after training.
+
+    Reference: Pan et al. (2021, §3); MoCo: He et al. (2020, Eq. 1-2); the queue's start: Chi et al. (2021).
+    """
+
+    VERSION = 1
+    reference = "Pan et al. 2021; He et al. 2020"
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs in all. `moco: false`, `tlm: false` leave a part out; `mlm_for_tlm` masks each sentence on its own.
+        `projection` is the width of z, `mask_share` the share of masked pieces. AdamW; the rate falls linearly after the warm-up. Rows have at
+        most `max_length` pieces. `min_pieces` (each side) and `max_pieces` (both sides together) do not count special pieces. What is None is
+        the profile's.
+        """
+
+        profile: Literal["paper", "sane"] = "sane"
+        moco: bool = True
+        tlm: bool = True
+        mlm_for_tlm: bool = False
+        learning_rate: float = Field(3e-5, gt=0)
+        batch_size: int = Field(128, ge=1)
+        epochs: int = Field(10, ge=1)
+        warmup: float = Field(0.1, ge=0)
+        weight_decay: float = Field(0.01, ge=0)
+        queue_size: int = Field(32_000, ge=1)
+        queue_start: Literal["random", "full"] | None = None
+        momentum: float = Field(0.999, ge=0, le=1)
+        temperature: float = Field(0.05, gt=0)
+        normalize_z: bool | None = None
+        projection: int = Field(300, ge=1)
+        mask_share: float = Field(0.15, gt=0, lt=1)
+        min_pieces: int | None = Field(None, ge=1)
+        max_pieces: int = Field(128, ge=2)
+        max_length: int = Field(128, ge=5)
+        dropout: bool = True
+
+        @model_validator(mode="after")
+        def _trains_something(self) -> Ppa.Params:
+            if not (self.moco or self.tlm):
+                raise ValueError("moco: false and tlm: false leave nothing to train; use the method `none`")
+            return self
+
+    params: Params
+
+    def resolved(self) -> dict[str, Any]:
+        """The params by their YAML names, with the profile's values where none is given."""
+        profile = _PROFILES[self.params.profile]
+        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
+
+    def needs(self) -> Needs:
+        """Sentence pairs."""
+        return Needs(bitext=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The resolved params without the profile's name, and without those of a part that is left out."""
+        idle = {"profile", *(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
+        return {name: value for name, value in self.resolved().items() if name not in idle}
+
+    def has_chance(self) -> bool:
+        """The order of rows and of the two sentences, masks, the projection's start, dropout."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place. Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is long enough."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._post_pretraining import PostPretraining
+
+        assert isinstance(encoder, TransformerEncoder)
+        params, folders = self.params, {lang: inputs.bitext[lang] for lang in inputs.languages}
+        least = self.resolved()["min_pieces"]
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=least, max_pieces=params.max_pieces)
+        held = self._held_back(bitexts)
+        objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
+        fitted = fit(objective, len(bitexts), self._settings(), runtime, name="ppa")
+        losses = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, **losses})
+
+    def _held_back(self, bitexts: Bitexts) -> int:
+        """The steps before the contrast begins; refuses a queue that is never full."""
+        from raxalign.methods._post_pretraining import full_at
+
+        params = self.params
+        if not params.moco or self.resolved()["queue_start"] == "random":
+            return 0
+        first, last = full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)
+        if params.queue_size > last:
+            raise RaxalignError(
+                f"ppa: the queue is never full: {params.epochs} epochs of {len(bitexts)} sentence pairs put {last} keys into it before the last "
+                f"step, and queue_size is {params.queue_size}. Give a smaller queue_size, more epochs, or queue_start: random"
+            )
+        return first
+
+    def _options(self) -> PostPretrainingOptions:
+        from raxalign.methods._moco import MocoOptions
+        from raxalign.methods._post_pretraining import PostPretrainingOptions
+
+        params, resolved = self.params, self.resolved()
+        moco = MocoOptions(
+            params.queue_size, params.momentum, params.temperature, resolved["normalize_z"], resolved["queue_start"], params.projection
+        )
+        return PostPretrainingOptions(moco if params.moco else None, params.mask_share if params.tlm else None, joint=not params.mlm_for_tlm)
+
+    def _settings(self) -> TrainSettings:
+        params = self.params
+        return TrainSettings(
+            learning_rate=params.learning_rate,
+            batch_size=params.batch_size,
+            epochs=params.epochs,
+            warmup=params.warmup,
+            schedule="linear",
+            weight_decay=params.weight_decay,
+            dropout=params.dropout,
+        )

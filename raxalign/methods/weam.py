@@ -1,0 +1,113 @@
+"""Word-exchange aligning: a masked word is also predicted from the state of its translation (Yang et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field
+
+from raxalign.methods._sentence_rows import read_bitexts
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
+
+
+@final
+class Weam(Method):
+    """Train the encoder to predict the masked words of a sentence and its translation, read together, twice: from their own states, and from
+    the states of the words that they are linked with.
+
+    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP]. L_mp = mean over masked pieces of -log p(piece | h), by the masked-LM head.
+    L_cp = the same over those with a link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding. A joins linked
+    pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
+
+    Data: linked words of all languages together, in random order. A link of words is one of their pieces, the i-th with the i-th, what is
+    left with the last one. Masked pieces without a link have no part in L_cp, nor in its mean; a linked piece may itself be masked.
+
+    W2 starts as the identity, b2 as zero, and W3, b3 (with the norm) as a copy of the masked-LM head's, so the encoder has to have one of a
+    known shape (BERT, RoBERTa, XLM-R, DistilBERT, ModernBERT). This second head is dropped after training. Segments are not told apart (no
+    language embedding), positions run on. `profile: paper` sums over masked pieces, as printed; `sane` takes means.
+
+    Reference: Yang et al. (2021, Eq. 1-9).
+    """
+
+    VERSION = 1
+    reference = "Yang et al. 2021"
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs in all. `mask_share` of the pieces are masked. AdamW; the rate falls linearly after the warm-up.
+        Pairs have at most `max_length` pieces (the longer sentence is cut first); those with more than `max_pieces`, or less than `min_pieces`
+        on a side, specials not counted, are left out. What is None is the profile's, or (`max_pieces`) no limit.
+        """
+
+        profile: Literal["paper", "sane"] = "sane"
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+        learning_rate: float = Field(5e-5, gt=0)
+        batch_size: int = Field(32, ge=1)
+        epochs: int = Field(2, ge=1)
+        warmup: float = Field(0.1, ge=0)
+        weight_decay: float = Field(0.01, ge=0)
+        mask_share: float = Field(0.3, gt=0, lt=1)
+        reduction: Literal["mean", "sum"] | None = None
+        min_pieces: int = Field(1, ge=1)
+        max_pieces: int | None = Field(None, ge=2)
+        max_length: int = Field(128, ge=5)
+        dropout: bool = True
+
+    params: Params
+
+    def reduction(self) -> Literal["mean", "sum"]:
+        """The one given, or the profile's."""
+        return self.params.reduction or _PROFILES[self.params.profile]["reduction"]
+
+    def needs(self) -> Needs:
+        """Word pairs."""
+        return Needs(links=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The resolved params, without the profile's name."""
+        resolved = {**self.params.identity(), "reduction": self.reduction()}
+        return {name: value for name, value in resolved.items() if name != "profile"}
+
+    def has_chance(self) -> bool:
+        """Masks, the order of rows, dropout."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place. Raises `RaxalignError` where its masked-LM head cannot be copied, `DataError` where no pair is left."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._piece_links import read_piece_links
+        from raxalign.methods._word_exchange import ExchangeOptions, WordExchange
+
+        assert isinstance(encoder, TransformerEncoder)
+        params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces)
+        links = read_piece_links(bitexts, folders)
+        options = ExchangeOptions(params.reg_weight, params.mask_share, self.reduction())
+        fitted = fit(WordExchange(encoder, bitexts, links, options), len(bitexts), self._settings(), runtime, name="weam")
+        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, "piece_links": len(links.src), **losses})
+
+    def _settings(self) -> TrainSettings:
+        params = self.params
+        return TrainSettings(
+            learning_rate=params.learning_rate,
+            batch_size=params.batch_size,
+            epochs=params.epochs,
+            warmup=params.warmup,
+            schedule="linear",
+            weight_decay=params.weight_decay,
+            dropout=params.dropout,
+        )
