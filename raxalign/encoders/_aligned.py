@@ -10,6 +10,8 @@ from pathlib import Path
 import torch
 
 from raxalign.encoders._assemble import assemble
+from raxalign.encoders._static import RECORD as STATIC_RECORD
+from raxalign.encoders._static import StaticEncoder
 from raxalign.encoders._transformer import Edit, TransformerEncoder
 from raxalign.encoders._transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.base import Batch, Encoder, Pooling, WordVectors, parse_layers
@@ -123,7 +125,7 @@ class AlignedEncoder:
             self.encoder.save(folder / _WEIGHTS)
 
     def export(self, folder: Path | str) -> None:
-        """Write a folder that `AutoModel` opens, with the transforms beside the weights; `from_export` reads it."""
+        """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the transforms beside it; `from_export` reads it."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.encoder.save(folder)
@@ -146,8 +148,9 @@ class AlignedEncoder:
 
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
-        """What `export` wrote; a plain Hugging Face folder gives an encoder without transforms."""
-        encoder = TransformerEncoder.from_folder(Path(folder).absolute(), device=device)
+        """What `export` wrote; a plain Hugging Face folder, or one of static vectors, gives an encoder without transforms."""
+        kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
+        encoder = kind.from_folder(Path(folder).absolute(), device=device)
         if not (Path(folder) / _RECORD).is_file():
             return cls(encoder)
         transforms, changed, notes = _read_record(Path(folder))

@@ -215,8 +215,9 @@ class StaticEncoder(Encoder):
             space = self.space(lang)
             write_vectors(folder / f"{lang}.vec", space.words, space.vectors_VH)
             if space.subwords is not None:
-                sizes = {name: str(getattr(space.subwords, name)) for name in _SIZES}
-                save_file({"numbers": space.subwords.numbers, "vectors": space.subwords.vectors_GH}, folder / f"{lang}{_NGRAMS}", sizes)
+                sizes = np.array([getattr(space.subwords, name) for name in _SIZES])
+                tensors = {"numbers": space.subwords.numbers, "sizes": sizes, "vectors": space.subwords.vectors_GH}
+                save_file(tensors, folder / f"{lang}{_NGRAMS}")
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
         record = {"format": _FORMAT, "languages": list(self._spaces), "dimension": self.hidden_size, "reading": asdict(self.reading)}
@@ -240,12 +241,12 @@ def _read_space(path: Path, limit: int | None) -> Space:
 
 
 def _read_subwords(path: Path) -> Subwords:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
 
     try:
-        with safe_open(path, framework="numpy") as file:
-            sizes = {name: int(file.metadata()[name]) for name in _SIZES}
-            return Subwords(file.get_tensor("numbers"), file.get_tensor("vectors"), **sizes)
+        tensors = load_file(path)
+        return Subwords(tensors["numbers"], tensors["vectors"], *tensors["sizes"].tolist())
     except (OSError, SafetensorError, KeyError, TypeError) as error:
         raise DataError(path, f"the n-grams cannot be read ({error})") from error
 

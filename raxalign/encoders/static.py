@@ -119,7 +119,10 @@ class Static(EncoderKind):
 
     def label(self) -> str:
         """The algorithm, or where the vectors are from."""
-        return self.params.algorithm if self.params.vectors is None else Path(self.params.vectors).name.replace(_LANG, "").strip("._-")
+        if self.params.vectors is None:
+            return self.params.algorithm
+        path = Path(self.params.vectors)
+        return path.name.split(_LANG)[0].strip("._-") or path.parent.name
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
         """Train each language's vectors and write them as word2vec files. Raises `RaxalignError` where there is no text."""

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._static import Reading, Space, StaticEncoder
+from raxalign.encoders._static_files import Subwords, ngrams, read_vectors, write_vectors
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.static import Static
+from raxalign.errors import DataError, RaxalignError
+from raxalign.train.runtime import Runtime
+from tests.encoders.static_jobs import build_all
+
+WORDS = {"en": ["dog", "cat", "house", "sees", "loves"], "de": ["Hund", "Katze", "Haus", "sieht", "liebt"]}
+PARAMS = {"dimension": 8, "min_count": 1, "buckets": 500, "vocab_size": 100, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folders = {}
+    for lang, words in WORDS.items():
+        rng = random.Random(lang)
+        folders[lang] = tmp_path_factory.mktemp("text") / lang
+        with DatasetWriter(folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}) as writer:
+            writer.write({"words": [[rng.choice(words) for _ in range(5)] for _ in range(100)]})
+    return folders
+
+
+def build(text: dict[str, Path], folder: Path, locations: dict[str, str] | None = None, **options: object) -> StaticEncoder:
+    folder.mkdir(exist_ok=True)
+    kind = Static(Static.Params.model_validate({**PARAMS, **options}))
+    kind.build(EncoderInputs(text=text, locations=locations or {}), Runtime(), folder)
+    return kind.load(EncoderInputs(folder=folder), "cpu")
+
+
+def looked_up(encoder: StaticEncoder, *words: str, lang: str = "en", pooling: str = "mean") -> tuple[torch.Tensor, list[bool]]:
+    found = encoder.words([list(words)], lang, layers=(0,), pooling=pooling)
+    return found.vectors_NLH[:, 0], found.present_N.tolist()
+
+
+def planted(words: list[str], vectors: list[list[float]], reading: Reading | None = None, subwords: Subwords | None = None) -> StaticEncoder:
+    reading = reading or Reading(normalization="none")
+    return StaticEncoder({"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading)
+
+
+@pytest.mark.parametrize("options", [{"algorithm": a, "units": u} for a in ("fasttext", "word2vec", "glove") for u in ("words", "pieces")])
+def test_each_language_has_its_own_vectors_the_same_for_one_seed_and_read_back_as_they_were(
+    options: dict[str, object], text: dict[str, Path], tmp_path: Path
+) -> None:
+    encoder = build(text, tmp_path / "a", **options)
+    vectors, present = looked_up(encoder, "dog", "house", "dog")
+    assert present == [True] * 3
+    assert torch.equal(vectors[0], vectors[2])
+    assert not torch.equal(vectors[0], vectors[1])
+    assert torch.isfinite(vectors).all()
+    build(text, tmp_path / "b", **options)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / "b").iterdir()}
+    encoder.save(tmp_path / "again")
+    assert (tmp_path / "again" / "de.vec").read_bytes() == (tmp_path / "a" / "de.vec").read_bytes()
+    assert torch.equal(looked_up(StaticEncoder.from_folder(tmp_path / "again"), "dog", "house", "dog")[0], vectors)
+    other = build(text, tmp_path / "c", **options, seed=5)
+    assert not torch.equal(looked_up(other, "dog", "house", "dog")[0], vectors)
+
+
+def test_gensim_opens_what_was_saved(text: dict[str, Path], tmp_path: Path) -> None:
+    from gensim.models import KeyedVectors
+
+    encoder = build(text, tmp_path / "a", algorithm="word2vec", normalization="none")
+    keyed = KeyedVectors.load_word2vec_format(str(tmp_path / "a" / "de.vec"))
+    assert sorted(keyed.index_to_key) == sorted(WORDS["de"])
+    assert torch.equal(torch.from_numpy(keyed["Haus"].copy()), looked_up(encoder, "Haus", lang="de")[0][0])
+
+
+def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(text: dict[str, Path]) -> None:
+    from gensim.models import FastText
+
+    sentences = [["sees", "seer", "seeds"], ["seed", "sees", "seeks"]] * 5
+    model = FastText(sentences, vector_size=6, min_count=1, min_n=2, max_n=3, bucket=300, workers=1, seed=1)
+    numbers = np.unique(np.concatenate([np.asarray(row, dtype=np.int64) for row in model.wv.buckets_word]))
+    known = Subwords(numbers, model.wv.vectors_ngrams[numbers], 2, 3, 300)
+    # Every n-gram of "see" and "seed>" was met; of "Ωβ漢" some may fall into buckets that were.
+    assert np.allclose(
+        known.vector("seeds"),
+        np.mean([known.vectors_GH[np.searchsorted(numbers, b)] for b in model.wv.buckets_word[model.wv.key_to_index["seeds"]]], 0),
+    )
+    every = Subwords(np.arange(300), model.wv.vectors_ngrams, 2, 3, 300)
+    for word in ("seekers", "Fluß", "река", "漢字"):
+        assert np.allclose(every.vector(word), model.wv[word], atol=1e-6)
+    assert Subwords(np.zeros(0, np.int64), np.zeros((0, 6), np.float32), 2, 3, 300).vector("see") is None
+
+
+def test_unseen_words_are_absent_unless_their_ngrams_were_met(text: dict[str, Path], tmp_path: Path) -> None:
+    assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[1] == [True, False, False]
+    vectors, present = looked_up(build(text, tmp_path / "b"), "dog", "houses")
+    assert present == [True, True]
+    assert vectors.norm(dim=-1).tolist() == pytest.approx([1, 1], abs=1e-5)
+    assert ngrams("a", 1, 2) == [b"<a", b"a", b"a>"]
+
+
+def test_normalised_is_unit_length_then_centred_then_unit_length() -> None:
+    """(3, 4), (0, 2), (-5, 0): units (.6, .8), (0, 1), (-1, 0), mean (-.4/3, .6)."""
+    encoder = planted(["a", "b", "c"], [[3, 4], [0, 2], [-5, 0]], Reading())
+    centred = torch.tensor([[0.6 + 0.4 / 3, 0.2], [0.4 / 3, 0.4], [-1 + 0.4 / 3, -0.6]])
+    vectors, _ = looked_up(encoder, "a", "b", "c")
+    assert torch.allclose(vectors, centred / centred.norm(dim=-1, keepdim=True), atol=1e-6)
+    unit, _ = looked_up(planted(["a"], [[3, 4]], Reading(normalization="unit")), "a")
+    assert unit[0].tolist() == pytest.approx([0.6, 0.8])
+
+
+def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary() -> None:
+    known = Subwords(np.arange(10), np.tile(np.array([[0.0, 7.0]], np.float32), (10, 1)), 2, 2, 10)
+    encoder = planted(["a", "c"], [[3, 4], [-5, 0]], Reading(), known)
+    expected = torch.tensor([0.2, 0.6])  # (0, 1) less the mean (-.2, .4)
+    for _ in range(2):  # the second time from memory
+        vectors, present = looked_up(encoder, "new", "a", "newer")
+        assert present == [True] * 3
+        assert torch.allclose(vectors[[0, 2]], (expected / expected.norm()).expand(2, 2), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("casing", "expected"),
+    [("keep", {"Dog": 1.0, "dog": 2.0, "CAT": None}), ("lower", {"Dog": 2.0, "dog": 2.0, "CAT": 3.0}), ("fallback", {"Dog": 1.0, "CAT": 3.0})],
+)
+def test_casing_says_which_vector_a_word_has(casing: str, expected: dict[str, float | None]) -> None:
+    encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Reading(casing, "none"))
+    vectors, present = looked_up(encoder, *expected)
+    assert present == [value is not None for value in expected.values()]
+    assert vectors[:, 0].tolist() == [value or 0.0 for value in expected.values()]
+
+
+def test_lower_casing_holds_in_training_too(text: dict[str, Path], tmp_path: Path) -> None:
+    encoder = build(text, tmp_path / "a", algorithm="word2vec", casing="lower")
+    assert "hund" in encoder.space("de").rows
+    assert "Hund" not in encoder.space("de").rows
+    assert looked_up(encoder, "HUND", "Hund", lang="de")[1] == [True, True]
+
+
+@pytest.mark.parametrize(("pooling", "expected"), [("first", 1), ("last", 4), ("sum", 5), ("mean", 2.5)])
+def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_do_not_count(pooling: str, expected: float) -> None:
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
+    space = Space(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
+    encoder = StaticEncoder({"en": space}, 2, Reading("keep", "none", pieces=True), vocabulary=vocabulary)
+    vectors, present = looked_up(encoder, "playing", "player", "Ω", pooling=pooling)
+    assert present == [True, True, False]
+    assert vectors[:, 0].tolist() == [expected, 1, 0]
+
+
+def test_a_given_vocabulary_splits_the_words(text: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(["[UNK]", "[CLS]", "[SEP]", "do", "##g", "cat", "Hund"]) + "\n", encoding="utf-8")
+    options = {"units": "pieces", "vocabulary": str(tmp_path / "vocab.txt"), "algorithm": "word2vec"}
+    encoder = build(text, tmp_path / "a", {"vocabulary": str(tmp_path / "vocab.txt")}, **options)
+    assert sorted(encoder.space("en").words) == ["##g", "cat", "do"]
+    assert encoder.space("de").words == ["Hund"]
+    (tmp_path / "vocab.txt").write_text("a\nb\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"\[UNK\]"):
+        build(text, tmp_path / "b", {"vocabulary": str(tmp_path / "vocab.txt")}, **options)
+
+
+def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
+    write_vectors(tmp_path / "wiki.en.vec", ["dog", "cat"], np.array([[1, 2], [3, 4]], np.float32))
+    write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[5, 6]], np.float32))
+    write_vectors(tmp_path / "wiki.de.old.vec", ["alt"], np.array([[5, 6]], np.float32))
+    kind = Static(Static.Params(vectors=str(tmp_path / "wiki.{lang}.vec"), normalization="none", casing="fallback"))
+    assert not kind.needs_text
+    assert set(kind.sources()) == {"vectors/de", "vectors/en"}
+    assert kind.check() == []
+    assert kind.label() == "wiki"
+    encoder = kind.load(EncoderInputs(), "cpu")
+    assert looked_up(encoder, "Dog", "Hund")[1] == [True, False]
+    assert looked_up(encoder, "Hund", lang="de")[0].tolist() == [[5, 6]]
+    with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
+        looked_up(encoder, "chien", lang="fr")
+    few = Static(Static.Params(vectors=str(tmp_path / "wiki.{lang}.vec"), max_vectors=1)).load(EncoderInputs(), "cpu")
+    assert looked_up(few, "dog", "cat")[1] == [True, False]
+    nothing = Static(Static.Params(vectors=str(tmp_path / "no.{lang}.vec")))
+    assert nothing.check()
+    write_vectors(tmp_path / "wiki.fr.vec", ["chien"], np.array([[5, 6, 7]], np.float32))
+    with pytest.raises(RaxalignError, match="different dimensions: de 2, en 2, fr 3"):
+        kind.load(EncoderInputs(), "cpu")
+
+
+def test_float32_survives_the_text_format_and_the_first_of_a_word_counts(tmp_path: Path) -> None:
+    vectors = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
+    write_vectors(tmp_path / "a.vec", ["a", "b\u00a0c", "a"], vectors)
+    words, found = read_vectors(tmp_path / "a.vec")
+    assert words == ["a", "b\u00a0c"]
+    assert np.array_equal(found, vectors[:2])
+
+
+def test_binary_files_are_those_of_gensim(tmp_path: Path) -> None:
+    from gensim.models import KeyedVectors
+
+    keyed = KeyedVectors(3)
+    keyed.add_vectors(["Fluß", "b"], np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+    keyed.save_word2vec_format(str(tmp_path / "a.bin"), binary=True)
+    words, vectors = read_vectors(tmp_path / "a.bin")
+    assert (words, vectors.tolist()) == (["Fluß", "b"], [[1, 2, 3], [4, 5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"dog 1 2\n", ":1: begins without the number of words"),
+        (b"2 2\ndog 1 2\ncat 1\n", ":3: 1 numbers, but the first line says 2"),
+        (b"2 2\ndog 1 2\n", ":3: ends after 1 of 2 words"),
+        (b"1 2\ndog 1 x\n", ":2: could not convert"),
+        (b"1 2\ndog 1 nan\n", "NaN"),
+        ((793712314).to_bytes(4, "little") + b"\x0c\n", "fastText's own binary format"),
+    ],
+)
+def test_what_is_no_vector_file_is_refused_by_line(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.vec").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        read_vectors(tmp_path / "a.vec")
+
+
+def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) -> None:
+    base = planted(["a", "b"], [[1, 2], [3, 4]])
+    turn = Transform("en", 0, steps=(Affine(weight=torch.tensor([[0.0, 1.0], [-1.0, 0.0]])),))
+    aligned = AlignedEncoder(base, (turn,))
+    expected = [[[-2.0, 1.0]], [[0.0, 0.0]]]
+    assert aligned.words([["a", "x"]], "en").vectors_NLH.tolist() == expected
+    aligned.save(tmp_path / "saved")
+    assert not list((tmp_path / "saved").glob("**/*.vec"))
+    assert AlignedEncoder.load(tmp_path / "saved", lambda: base).words([["a", "x"]], "en").vectors_NLH.tolist() == expected
+    aligned.export(tmp_path / "out")
+    assert AlignedEncoder.from_export(tmp_path / "out").words([["a", "x"]], "en").vectors_NLH.tolist() == expected
+    with pytest.raises(RaxalignError, match="only a transformer has an inside"):
+        AlignedEncoder(base, (Transform("en", 0, "inside"),))
+    with pytest.raises(RaxalignError, match="only a transformer has hidden states"):
+        aligned.hidden(None)
+
+
+def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
+    encoder = planted(["a"], [[1, 2]])
+    assert encoder.words([["a"]], "en", layers=(0, 0), pooling="last").vectors_NLH.tolist() == [[[1, 2], [1, 2]]]
+    assert encoder.words([], "en", layers=(0,), pooling="last").vectors_NLH.shape == (0, 1, 2)
+    with pytest.raises(RaxalignError, match="layers 9: static vectors are one layer"):
+        encoder.words([["a"]], "en", layers=(9,), pooling="last")
+    with pytest.raises(RaxalignError, match="there is none"):
+        Static(Static.Params()).build(EncoderInputs(), Runtime(), tmp_path)
+    with pytest.raises(RaxalignError, match="have to be built"):
+        Static(Static.Params()).load(EncoderInputs(), "cpu")
+    with pytest.raises(DataError, match="is no folder of static vectors"):
+        StaticEncoder.from_folder(tmp_path)
+
+
+def test_words_too_rare_are_an_error_that_names_the_option(text: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError, match="lower `min_count`"):
+        build(text, tmp_path, min_count=1_000)
+
+
+def test_what_cannot_change_the_vectors_is_no_part_of_their_identity() -> None:
+    def identity(**options: object) -> dict[str, object]:
+        return Static.Params.model_validate(options).identity()
+
+    assert identity(x_max=3) == identity() == identity(epochs=5, learning_rate=0.025)
+    assert identity(algorithm="word2vec", min_n=2, buckets=9) == identity(algorithm="word2vec")
+    assert identity(algorithm="glove", negative=9) == identity(algorithm="glove", epochs=25, learning_rate=0.05)
+    assert identity(units="pieces", vocabulary="v.txt", vocab_size=500) == identity(units="pieces", vocabulary="v.txt")
+    assert identity(vectors="w.{lang}.vec", seed=4, dimension=7) == identity(vectors="w.{lang}.vec")
+    assert len({str(identity(**o)) for o in ({}, {"seed": 1}, {"min_n": 2}, {"casing": "lower"}, {"normalization": "none"}, {"window": 3})}) == 6
+    for wrong in ({"min_n": 7}, {"vectors": "w.vec"}, {"vocabulary": "v.txt"}):
+        with pytest.raises(ValueError, match=r"min_n 7|with \{lang\}|only `units: pieces`"):
+            identity(**wrong)
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_same_files_whatever_their_hashes(text: dict[str, Path], tmp_path: Path) -> None:
+    jobs, folders = {lang: str(path) for lang, path in text.items()}, [tmp_path / "here", tmp_path / "there"]
+    build_all(jobs, str(folders[0]))
+    program = f"from tests.encoders.static_jobs import build_all; build_all({jobs!r}, {str(folders[1])!r})"
+    environment = {"PYTHONHASHSEED": "7", "OMP_NUM_THREADS": "1", "PATH": ""}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    here, there = ({str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    assert here == there
+    assert len(here) == 3 + 5 + 4
