@@ -102,7 +102,8 @@ class TaskStages:
         locations: dict[str, str] = {}
         for spec in self.grid.methods:
             for point in spec.points:
-                found, places = self.shared.identity.of(catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot))
+                sources = catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot)
+                found, places = self.shared.identity.of({name: source for name, source in sources.items() if name == "dictionary"})
                 for name, value in found.items():
                     digests[f"{name}/{value}"] = value
                     locations[f"{name}/{value}"] = places[name]
