@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import lazy_loader as lazy
 import numpy as np
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
 else:
     torch = lazy.load("torch")
+
+SentencePooling = Literal["cls", "mean"]
 
 
 @dataclass(frozen=True)
@@ -51,3 +53,11 @@ def pool_spans(states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndar
     summed = [state.new_zeros(len(first_N), state.shape[-1]).index_add(0, owners_P, state[pieces_P]) for state in states]
     vectors_NLH = torch.stack(summed, dim=1)
     return vectors_NLH if pooling == "sum" else vectors_NLH / torch.from_numpy(count_N).to(vectors_NLH)[:, None, None]
+
+
+def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
+    """The vectors (S, H) of the sentences at the first layer that was read: of the first piece (`cls`), or the mean over all pieces, special
+    ones too (as sentence-transformers do).
+    """
+    spans: Pooling = "first" if pooling == "cls" else "mean"
+    return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]

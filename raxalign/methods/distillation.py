@@ -1,0 +1,127 @@
+"""Distillation: both sides of the bitext learn the sentence vectors that a teacher gives to the pivot's side (Reimers & Gurevych 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+from pydantic import Field
+
+from raxalign.config.sources import DataPath, Source
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import DataError, RaxalignError
+from raxalign.methods._reading import SentencePooling
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._distill import Teacher
+    from raxalign.train.runtime import Runtime
+
+
+@final
+class Distillation(Method):
+    """Train the encoder so that a sentence of either language has the vector that the teacher gives to the pivot's sentence.
+
+    Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))², where f is the vector of a sentence (the mean
+    over its pieces) and T the teacher's.
+
+    Data: the bitext; the sentence pairs of all languages are mixed. The teacher is the encoder as it was, frozen, or the one of the folder
+    `teacher` (Hugging Face, safetensors, as wide as the encoder), which reads with its own tokenizer. Its vectors are computed once, before
+    training, up to 2 GiB of them (on each worker), else batch by batch.
+
+    Reference: Reimers & Gurevych (2020, Eq. 1); the defaults are those of their released training program.
+    """
+
+    VERSION = 1
+    reference = "Reimers & Gurevych 2020"
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: the mean over all pieces, special ones too,
+        or that of [CLS]; `teacher_pooling` the teacher's (None: the same), always from its last layer where `teacher` is given, and from
+        `layers` (one layer) else. The rate falls linearly after the warm-up. `dropout: false` trains without dropout.
+        """
+
+        teacher: DataPath | None = None
+        teacher_pooling: SentencePooling | None = None
+        learning_rate: float = Field(2e-5, gt=0)
+        batch_size: int = Field(64, ge=1)
+        epochs: int = Field(5, ge=1)
+        warmup: float = Field(0.1, ge=0)
+        layers: str = "last"
+        pooling: SentencePooling = "mean"
+        dropout: bool = True
+        max_length: int = Field(128, ge=3)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Sentence pairs."""
+        return Needs(bitext=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The params with the teacher's pooling told."""
+        return {**self.params.identity(), "teacher_pooling": self.params.teacher_pooling or self.params.pooling}
+
+    def has_chance(self) -> bool:
+        """The order of rows has, and so has dropout."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002 - one teacher for all languages
+        """The files of the teacher's folder. Raises `DataError` where it is not there or is no encoder."""
+        from raxalign.encoders.transformer import Transformer
+
+        if self.params.teacher is None:
+            return {}
+        if not Path(self.params.teacher).is_dir():
+            raise DataError(
+                self.params.teacher, "no such folder, so there is no teacher", remedy="Name a Hugging Face folder, or leave `teacher` out"
+            )
+        return Transformer(Transformer.Params(name=self.params.teacher)).sources()
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._contrast_rows import read_sentence_rows
+        from raxalign.methods._distill import Distill
+
+        assert isinstance(encoder, TransformerEncoder)
+        params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
+        layers = parse_layers(params.layers, encoder.n_layers)
+        if len(layers) > 1:
+            raise RaxalignError(f"distillation: layers: {params.layers} are several; a sentence has the vector of one")
+        corpus = read_sentence_rows(encoder, folders, params.max_length)
+        objective = Distill(encoder, corpus, self._teacher(encoder, folders, layers[0]), layers[0], params.pooling)
+        fitted = fit(objective, len(corpus), self._settings(), runtime, name="distillation")
+        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={"sentences": len(corpus), "teacher_cached": objective.cached, **losses})
+
+    def _teacher(self, encoder: TransformerEncoder, folders: list[Path], layer: int) -> Teacher:
+        from raxalign.methods._distill import Teacher, load_teacher
+
+        params = self.params
+        pooling = params.teacher_pooling or params.pooling
+        if params.teacher is None:
+            return Teacher.of(encoder, folders, layer, pooling, params.max_length)
+        teacher = load_teacher(Path(params.teacher), encoder.device)
+        return Teacher.of(teacher, folders, teacher.n_layers, pooling, params.max_length)
+
+    def _settings(self) -> TrainSettings:
+        params = self.params
+        return TrainSettings(
+            learning_rate=params.learning_rate,
+            batch_size=params.batch_size,
+            epochs=params.epochs,
+            warmup=params.warmup,
+            schedule="linear",
+            dropout=params.dropout,
+        )

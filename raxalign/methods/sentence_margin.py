@@ -1,0 +1,148 @@
+"""Translation ranking with an additive margin: a sentence is nearer to its translation than to other sentences (LaBSE; Feng et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
+
+from pydantic import Field
+
+from raxalign.encoders.base import parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods._reading import SentencePooling
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.train.loop import TrainSettings, fit
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._margin import MarginOptions
+    from raxalign.train.runtime import Runtime
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {
+    "released": {
+        "learning_rate": 1e-4,
+        "batch_size": 4096,
+        "steps": 500_000,
+        "warmup": 5000,
+        "same_sentence": "keep",
+        "max_length": 32,
+        "eps": 1e-5,
+        "clip": 100.0,
+    },
+    "sane": {
+        "learning_rate": 5e-5,
+        "batch_size": 32,
+        "steps": 0,
+        "warmup": 0.1,
+        "same_sentence": "mask",
+        "max_length": 128,
+        "eps": 1e-8,
+        "clip": 0.0,
+    },
+}
+
+
+@final
+class SentenceMargin(Method):
+    """Train the encoder so that the vector of a sentence is nearer to its translation's, by a margin, than to any other sentence's.
+
+    Formula: mean over the pairs i of the batch of -log e^(s (cos(x_i, y_i) - m)) / (e^(s (cos(x_i, y_i) - m)) + Σ_{j ≠ i} e^(s cos(x_i, y_j))),
+    plus the same with x and y exchanged; m is the margin, s the scale.
+
+    Data: the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
+
+    `profile` fills in what is not given. `released` is the public training configuration of LaBSE: 4,096 pairs a batch, 500,000
+    steps, 32 pieces a sentence. `sane` is for thousands of sentence pairs: 32 a batch, by epochs, and pairs that have a sentence in common
+    are no negatives of one another (`same_sentence: mask`). Margin 0.3, scale 100 and the [CLS] vector are LaBSE's in both.
+
+    Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
+    """
+
+    VERSION = 1
+    reference = "Feng et al. 2022"
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: that of [CLS], or the mean over all pieces.
+        `scale` multiplies the cosines (1 / temperature). `layers` is one layer. `steps` (0: none) replaces `epochs`. The rate falls linearly after
+        the warm-up. `clip` bounds the gradient's norm (0: not), `eps` is Adam's. `dropout: false` trains without dropout. What is None is the
+        profile's.
+        """
+
+        profile: Literal["released", "sane"] = "sane"
+        margin: float = Field(0.3, ge=0, allow_inf_nan=False)
+        scale: float = Field(100.0, gt=0, allow_inf_nan=False)
+        same_sentence: Literal["keep", "mask"] | None = None
+        learning_rate: float | None = Field(None, gt=0)
+        batch_size: int | None = Field(None, ge=1)
+        epochs: int = Field(1, ge=1)
+        steps: int | None = Field(None, ge=0)
+        warmup: float | None = Field(None, ge=0)
+        layers: str = "last"
+        pooling: SentencePooling = "cls"
+        dropout: bool = True
+        max_length: int | None = Field(None, ge=3)
+        eps: float | None = Field(None, gt=0)
+        clip: float | None = Field(None, ge=0)
+
+    params: Params
+
+    def resolved(self) -> dict[str, Any]:
+        """The params by their YAML names, with the profile's values where none is given."""
+        profile = _PROFILES[self.params.profile]
+        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items() if name != "profile"}
+
+    def needs(self) -> Needs:
+        """Sentence pairs."""
+        return Needs(bitext=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The resolved params; under `steps` there are no epochs."""
+        resolved = self.resolved()
+        return {name: value for name, value in resolved.items() if name != "epochs" or not resolved["steps"]}
+
+    def has_chance(self) -> bool:
+        """The order of rows has, and so has dropout."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.methods._contrast_rows import read_sentence_rows
+        from raxalign.methods._margin import Margin
+
+        assert isinstance(encoder, TransformerEncoder)
+        resolved = self.resolved()
+        options = self._options(resolved, encoder.n_layers)
+        corpus = read_sentence_rows(encoder, [inputs.bitext[lang] for lang in inputs.languages], resolved["max_length"])
+        objective = Margin(encoder, corpus, options)
+        fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name="sentence_margin")
+        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+        return AlignedEncoder(encoder, weights_changed=True, notes={"sentences": len(corpus), **losses})
+
+    def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
+        from raxalign.methods._margin import MarginOptions
+
+        params = self.params
+        layers = parse_layers(params.layers, n_layers)
+        if len(layers) > 1:
+            raise RaxalignError(f"sentence_margin: layers: {params.layers} are several; a sentence has the vector of one")
+        return MarginOptions(layers[0], params.pooling, params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
+
+    def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
+        return TrainSettings(
+            learning_rate=resolved["learning_rate"],
+            batch_size=resolved["batch_size"],
+            epochs=self.params.epochs,
+            steps=resolved["steps"] or None,
+            warmup=resolved["warmup"],
+            schedule="linear",
+            eps=resolved["eps"],
+            clip=resolved["clip"] or None,
+            dropout=self.params.dropout,
+        )
