@@ -1,0 +1,97 @@
+"""Masked language modelling on text whose words are in part changed for translations from a dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, final
+
+from pydantic import Field
+
+from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.errors import RaxalignError
+from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
+from raxalign.methods._masking import chance_of
+from raxalign.methods._switching import SwitchableText, read_switchable, switched_rows
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.methods._sentence_rows import Rows
+    from raxalign.train.objective import Step
+    from raxalign.train.runtime import Runtime
+
+
+@final
+class CodeSwitching(Method):
+    """Train the encoder to predict masked pieces of sentences in which some words stand in another language, so that words and their
+    translations have the same contexts.
+
+    Formula: mean over masked places m of -log p(x_m | [CLS] c(a) [SEP] with masks), where c changes words for translations.
+
+    Data: monolingual text of every language and the pivot, and a dictionary (two words a line, the pivot's last), read both ways: words of
+    the pivot are changed for words of the other languages, and theirs for the pivot's. Words are looked up lower-cased and put in as the
+    dictionary writes them. With several languages one that knows the word is drawn first, then one of its translations, each as likely as
+    another; what is drawn is drawn anew in each epoch. The notes count the words that have translations.
+
+    Reference: Qin et al. (2020, CoSDA-ML), with masked language modelling in place of a task's training.
+    """
+
+    VERSION = 1
+    reference = "Qin et al. 2020"
+
+    class Params(MaskedLMParams):
+        """A sentence is mixed with the probability `sentence_share`; each word of a mixed sentence that the dictionary has is changed with the
+        probability `switch_share`. `batch_size` counts sentences in all. Sentences of less than `min_pieces` pieces, special ones apart, are
+        left out. Of all pieces that are not special `mask_share` are masked in each batch: 80 % by the mask, 10 % by random pieces, 10 % by
+        themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces.
+        """
+
+        dictionary: DataPath
+        sentence_share: float = Field(1.0, ge=0, le=1)
+        switch_share: float = Field(0.5, ge=0, le=1)
+        min_pieces: int = Field(1, ge=1)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Text."""
+        return Needs(text=True)
+
+    def has_chance(self) -> bool:
+        """Masks, translations and the order of rows have."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The dictionary."""
+        return {"dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))}
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.corpora._dictionary import read_dictionary
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+
+        assert isinstance(encoder, TransformerEncoder)
+        params = self.params
+        dictionaries = {lang: read_dictionary(inputs.files["dictionary"][lang]) for lang in inputs.languages}
+        folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
+        text = read_switchable(encoder, folders, dictionaries, inputs.pivot, params.max_length, params.min_pieces)
+        coverage = text.coverage()
+        for lang in inputs.languages:
+            if not coverage[lang]["with_translation"]:
+                raise RaxalignError(
+                    f"code_switching: no word of the text of {lang} is in the dictionary {inputs.files['dictionary'][lang]}; look at its "
+                    f"languages and their order ({lang} first, then {inputs.pivot})"
+                )
+        notes = train_masked_lm(encoder, lambda step: self.rows(text, step), len(text.numbers_R), params, runtime, "code_switching")
+        return AlignedEncoder(encoder, weights_changed=True, notes={**coverage, **notes})
+
+    def rows(self, text: SwitchableText, step: Step) -> Rows:
+        """The rows of a global batch."""
+        shares = {"sentence_share": self.params.sentence_share, "word_share": self.params.switch_share}
+        return switched_rows(text, step.rows, **shares, rng=chance_of(step, MIXING))

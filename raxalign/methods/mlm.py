@@ -1,0 +1,80 @@
+"""Masked language modelling of single sentences (Devlin et al. 2019): what more training without translations does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, final
+
+import numpy as np
+from pydantic import Field
+
+from raxalign.methods._masked_lm import MaskedLMParams, train_masked_lm
+from raxalign.methods._sentence_rows import Sentences, read_bitexts, read_texts, single_rows
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.runtime import Runtime
+
+
+@final
+class Mlm(Method):
+    """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
+
+    Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
+
+    Data: monolingual text of every language and the pivot (`data: text`), or both sides of the sentence pairs as single sentences (`bitext`):
+    the same sentences as `tlm` has, without their translations in sight. All languages stand together in random order.
+
+    Reference: Devlin et al. (2019); settings of Pan et al. (2021).
+    """
+
+    VERSION = 1
+    reference = "Devlin et al. 2019; Pan et al. 2021"
+
+    class Params(MaskedLMParams):
+        """`data` says which sentences are read; `batch_size` counts sentences in all. Sentences of less than `min_pieces` pieces, special ones
+        apart (with `bitext` pairs with such a side), are left out. Of all pieces that are not special `mask_share` are masked in each batch:
+        80 % by the mask, 10 % by random pieces, 10 % by themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at
+        most `max_length` pieces.
+        """
+
+        data: Literal["text", "bitext"] = "text"
+        min_pieces: int = Field(1, ge=1)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Text, or sentence pairs."""
+        return Needs(text=True) if self.params.data == "text" else Needs(bitext=True)
+
+    def has_chance(self) -> bool:
+        """Masks and the order of rows have."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+
+        assert isinstance(encoder, TransformerEncoder)
+        sentences, numbers = self.sentences(encoder, inputs)
+        counts = np.bincount(sentences.langs_S[numbers], minlength=len(sentences.languages)).tolist()
+        notes = train_masked_lm(encoder, lambda step: single_rows(sentences, numbers[step.rows]), len(numbers), self.params, runtime, "mlm")
+        by_language = {lang: {"sentences": count} for lang, count in zip(sentences.languages, counts, strict=True)}
+        return AlignedEncoder(encoder, weights_changed=True, notes={**by_language, **notes})
+
+    def sentences(self, encoder: TransformerEncoder, inputs: MethodInputs) -> tuple[Sentences, np.ndarray]:
+        """What is read, and the numbers of the sentences that are trained on."""
+        max_length, least = self.params.max_length, self.params.min_pieces
+        if self.params.data == "text":
+            folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
+            sentences = read_texts(encoder, folders, max_length, min_pieces=least)
+            return sentences, np.arange(len(sentences))
+        bitexts = read_bitexts(encoder, {lang: inputs.bitext[lang] for lang in inputs.languages}, inputs.pivot, max_length, min_pieces=least)
+        return bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P])

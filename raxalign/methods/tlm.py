@@ -1,0 +1,95 @@
+"""Translation language modelling: masked words of a sentence pair are predicted from both sentences (Conneau and Lample 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import numpy as np
+from pydantic import Field
+
+from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
+from raxalign.methods._masking import chance_of
+from raxalign.methods._sentence_rows import Bitexts, Rows, joint_rows, read_bitexts
+from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+
+if TYPE_CHECKING:
+    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
+    from raxalign.train.objective import Step
+    from raxalign.train.runtime import Runtime
+
+_PROFILES: Mapping[str, Mapping[str, Any]] = {"paper": {"min_pieces": 10, "max_pieces": 128}, "sane": {"min_pieces": 1, "max_pieces": 0}}
+
+
+@final
+class Tlm(Method):
+    """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so that it looks for them in the translation.
+
+    Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] b [SEP] with masks).
+
+    Data: sentence pairs of the bitext, of all languages together. Positions run on through both sentences and there are no language
+    embeddings, as in Pan et al. and WEAM, unlike in XLM; the two sentences have the encoder's two token types.
+
+    `profile` fills in what is not given: `paper` leaves out pairs with a side of less than 10 pieces or more than 128 pieces in all, as Pan
+    et al. do; `sane` reads all pairs, and the longer sentence of those that are too long loses its end first.
+
+    Reference: Conneau and Lample (2019); settings of Pan et al. (2021), of whose method this is the ablation without MoCo.
+    """
+
+    VERSION = 1
+    reference = "Conneau and Lample 2019; Pan et al. 2021"
+
+    class Params(MaskedLMParams):
+        """`batch_size` counts sentence pairs in all. With `random_order` each pair is turned around, or not, anew each time; else the pivot
+        comes last. Pairs have `min_pieces` or more on each side and at most `max_pieces` (0: any number) on both, without special ones; what
+        is None is the profile's. Of all pieces that are not special `mask_share` are masked in each batch: 80 % by the mask, 10 % by random
+        pieces, 10 % by themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces.
+        """
+
+        profile: Literal["paper", "sane"] = "sane"
+        random_order: bool = True
+        min_pieces: int | None = Field(None, ge=1)
+        max_pieces: int | None = Field(None, ge=0)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Sentence pairs."""
+        return Needs(bitext=True)
+
+    def canonical(self) -> dict[str, Any]:
+        """The params with the profile's values where none is given, without its name."""
+        profile = _PROFILES[self.params.profile]
+        resolved = {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
+        del resolved["profile"]
+        return resolved
+
+    def has_chance(self) -> bool:
+        """Masks and the order of rows have."""
+        return True
+
+    def effect(self) -> Effect:
+        """New weights, for all languages."""
+        return Effect(weights=True)
+
+    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
+        """The encoder, trained in place."""
+        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders._transformer import TransformerEncoder
+
+        assert isinstance(encoder, TransformerEncoder)
+        params, resolved = self.params, self.canonical()
+        folders = {lang: inputs.bitext[lang] for lang in inputs.languages}
+        limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
+        notes = train_masked_lm(encoder, lambda step: self.rows(bitexts, step), len(bitexts), params, runtime, "tlm")
+        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, **notes})
+
+    def rows(self, bitexts: Bitexts, step: Step) -> Rows:
+        """The rows of a global batch."""
+        src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
+        if not self.params.random_order:
+            return joint_rows(bitexts.sentences, src, tgt)
+        turned = chance_of(step, MIXING).random(len(src)) < 0.5
+        return joint_rows(bitexts.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))
