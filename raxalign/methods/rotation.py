@@ -86,7 +86,8 @@ class Rotation(Method):
         transforms, notes = [], {}
         for lang in inputs.languages:
             found, pairs = fitting.transforms(lang)
-            transforms += found
+            # What the pivot's own text gives is the same for all languages, and is applied once.
+            transforms += [t for t in found if t.lang != inputs.pivot or t.toward is not None or lang == inputs.languages[0]]
             notes[lang] = coverage(self.params, inputs, lang, pairs)
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
@@ -127,12 +128,12 @@ class _Fitting:
         return Affine(ends[0], weight, ends[1]) if to_pivot else Affine(ends[1], weight, ends[0])
 
     def _held(self, lang: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
-        """The normalisation of the side that does not move; the pivot's is that of one language."""
+        """The normalisation of the side that does not move; the pivot's has the centre of its pairs with one language, or of its own text."""
         from raxalign.encoders._aligned import Transform
 
         if self.params.direction == "to-other":
             return Transform(lang, layer, steps=steps)
-        return Transform(self.inputs.pivot, layer, steps=steps, toward=lang)
+        return Transform(self.inputs.pivot, layer, steps=steps, toward=lang if self.params.centroids == "pairs" else None)
 
     def _normalizers(self, lang: str) -> tuple[Steps, Steps]:
         """Unit, centre, unit for each layer, of a language and of the pivot."""

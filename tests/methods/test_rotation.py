@@ -11,6 +11,8 @@ from raxalign.methods._pairs import Moments, linked_vectors
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
 from raxalign.train.runtime import Runtime
+from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
+from tests.methods.planted import rotation as random_rotation
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 
@@ -140,3 +142,73 @@ def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path: Path) ->
     inputs = MethodInputs(("de",), "en", pairs={"de": write_pairs(tmp_path / "pairs", columns)})
     with pytest.raises(RaxalignError, match="no word pairs for de-en"):
         Rotation(Rotation.Params()).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
+
+
+def test_the_cross_product_about_any_two_points_is_that_of_the_shifted_vectors() -> None:
+    source, target, a, b = normal(9, 3), normal(9, 3, seed=1), normal(3, seed=2), normal(3, seed=3)
+    moments = Moments.empty(1, 3)
+    moments.add(source[:, None], target[:, None])
+    assert (moments.cross_about(0, a, b) - (source - a).T @ (target - b)).abs().max() < 1e-9
+
+
+def unit(x: torch.Tensor) -> torch.Tensor:
+    return x / x.norm(dim=1, keepdim=True)
+
+
+@pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
+@pytest.mark.parametrize("centroids", ["pairs", "corpus"])
+def test_normalised_vectors_have_length_one_and_a_planted_rotation_is_found_whatever_their_lengths(
+    tmp_path: Path, direction: str, centroids: str
+) -> None:
+    other = normal(30, 5) + 1
+    tables = {"de": other.float(), "en": (other @ random_rotation(5) * (1 + normal(30, 1, seed=3).abs())).float()}
+    params = Rotation.Params(normalize="unit-center-unit", centroids=centroids, direction=direction)
+    method = Rotation(params)
+    aligned = method.align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime())
+    assert method.effect().pivot
+    assert method.needs().text is (centroids == "corpus")
+    found = {lang: applied(aligned.transforms, lang, table) for lang, table in tables.items()}
+    assert torch.allclose(found["de"], found["en"], atol=1e-5)
+    held = "en" if direction == "to-pivot" else "de"
+    centred = unit(tables[held]) - unit(tables[held]).mean(0)
+    assert torch.allclose(found[held], unit(centred), atol=1e-5)
+    towards = {(t.lang, t.toward) for t in aligned.transforms}
+    pairs = {("de", None), ("en", "de" if centroids == "pairs" or direction == "to-other" else None)}
+    assert towards == pairs
+
+
+def test_corpus_centres_of_the_pivot_are_applied_once_for_all_languages(tmp_path: Path) -> None:
+    tables = {lang: normal(30, 5, seed=k, dtype=torch.float32) for k, lang in enumerate(("de", "fr", "en"))}
+    params = Rotation.Params(normalize="unit-center-unit", centroids="corpus")
+    aligned = Rotation(params).align(TableEncoder(tables), planted_inputs(tmp_path, 30, ("de", "fr")), Runtime())
+    assert [t.lang for t in aligned.transforms] == ["de", "en", "fr"]
+
+
+def test_corpus_centroids_map_the_mean_of_the_text_onto_that_of_the_pivot(tmp_path: Path) -> None:
+    """The pairs are those of some words, the text has others, too."""
+    tables = {"de": normal(30, 5, dtype=torch.float32) + 1, "en": normal(30, 5, seed=1, dtype=torch.float32)}
+    inputs, some = planted_inputs(tmp_path, 30), planted_inputs(tmp_path / "some", 8)
+    inputs = MethodInputs(("de",), "en", some.pairs, some.bitext, inputs.text)
+    for direction, moving, held in (("to-pivot", "de", "en"), ("to-other", "en", "de")):
+        for centroids, n in (("corpus", 30), ("pairs", 8)):
+            params = Rotation.Params(center=True, centroids=centroids, direction=direction)
+            aligned = Rotation(params).align(TableEncoder(tables), inputs, Runtime())
+            moved = applied(aligned.transforms, moving, tables[moving])
+            assert torch.allclose(moved[:n].mean(0), tables[held][:n].mean(0), atol=1e-5)
+
+
+def test_centring_after_normalising_maps_the_normalised_centroids(tmp_path: Path) -> None:
+    tables = {"de": normal(30, 5, dtype=torch.float32) + 1, "en": normal(30, 5, seed=1, dtype=torch.float32)}
+    for centroids in ("pairs", "corpus"):
+        params = Rotation.Params(center=True, normalize="unit-center-unit", centroids=centroids)
+        aligned = Rotation(params).align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime())
+        means = [applied(aligned.transforms, lang, table).mean(0) for lang, table in tables.items()]
+        assert torch.allclose(*means, atol=1e-6)
+
+
+def test_where_centroids_come_from_is_idle_without_any() -> None:
+    plain = [Rotation(Rotation.Params(centroids=kind)) for kind in ("pairs", "corpus")]
+    assert plain[0].canonical() == plain[1].canonical()
+    assert plain[0].needs() == plain[1].needs()
+    centred = [Rotation(Rotation.Params(centroids=kind, center=True)) for kind in ("pairs", "corpus")]
+    assert centred[0].canonical() != centred[1].canonical()

@@ -1,0 +1,80 @@
+"""Vectors with a known structure: an encoder that looks words up, and text and pairs made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import torch
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.encoders._assemble import word_offsets
+from raxalign.encoders._transforms import Transform
+from raxalign.encoders.base import Encoder, Pooling, WordVectors
+from raxalign.methods.base import MethodInputs
+from tests.methods.toy import write_pairs
+
+
+class TableEncoder(Encoder):
+    """A static encoder of one layer: language -> word -> vector; other words are absent. It keeps the dtype of its vectors."""
+
+    family = "static"
+    n_layers = 0
+    device = "cpu"
+
+    def __init__(self, tables: Mapping[str, torch.Tensor]) -> None:
+        self.tables = tables
+        self.hidden_size = next(iter(tables.values())).shape[1]
+
+    def iter_words(
+        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling
+    ) -> Iterator[tuple[Sequence[int], WordVectors]]:
+        table = self.tables[lang]
+        for i, sentence in enumerate(sentences):
+            present = torch.tensor([word.startswith("w") for word in sentence], dtype=torch.bool)
+            vectors = torch.zeros(len(sentence), len(layers), self.hidden_size, dtype=table.dtype)
+            for k, word in enumerate(sentence):
+                if present[k]:
+                    vectors[k] = table[int(word[1:])]
+            yield [i], WordVectors(vectors, word_offsets([sentence]), present)
+
+    def save(self, folder: Path | str) -> None:
+        raise NotImplementedError
+
+
+def one_word_each(n: int) -> list[list[str]]:
+    """Every word once, two to a sentence, and one that no encoder reads."""
+    return [[f"w{i}", f"w{i + 1}"][: n - i] for i in range(0, n, 2)] + [["?"]]
+
+
+def write_text(folder: Path, sentences: list[list[str]]) -> Path:
+    with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+        writer.write({"words": sentences})
+    return folder
+
+
+def planted_inputs(root: Path, n: int, languages: Sequence[str] = ("de",)) -> MethodInputs:
+    """Text of all words, and pairs that link word i with word i."""
+    sentences = one_word_each(n)
+    links = [list(range(len(sentence))) for sentence in sentences]
+    columns = {"id": list(range(len(sentences))), "src": sentences, "tgt": sentences, "src_links": links, "tgt_links": links}
+    pairs = {lang: write_pairs(root / f"pairs-{lang}", columns) for lang in languages}
+    text = {lang: write_text(root / f"text-{lang}", sentences) for lang in (*languages, "en")}
+    return MethodInputs(tuple(languages), "en", pairs, pairs, text)
+
+
+def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def rotation(d: int, seed: int = 1) -> torch.Tensor:
+    return torch.linalg.qr(normal(d, d, seed=seed))[0]
+
+
+def applied(transforms: Sequence[Transform], lang: str, x: torch.Tensor, toward: str | None = "de") -> torch.Tensor:
+    """Float32 vectors of a language after its transforms."""
+    for transform in transforms:
+        if transform.lang == lang and transform.toward in (None, toward):
+            x = transform(x.float())
+    return x
