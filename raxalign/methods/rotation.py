@@ -47,8 +47,9 @@ class Rotation(Method):
 
     class Params(WordPairParams):
         """`center` also maps the centroids onto each other; `direction` says which language moves. Centroids (those of `center`, and the
-        centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all words of each language's
-        text (`corpus`), as vecmap takes them over the whole vocabulary. With those of the pairs the pivot has one centre for each language.
+        centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all occurrences of words in
+        each language's text (`corpus`; vecmap takes every word of the vocabulary once). With those of the pairs the pivot has one centre for
+        each language.
         """
 
         center: bool = False

@@ -27,6 +27,13 @@ def test_the_steps_are_those_of_rounds_over_the_whole_matrix(tmp_path: Path) -> 
         assert (applied(found.transforms, lang, table) - x / x.norm(dim=1, keepdim=True)).abs().max() < 1e-6
 
 
+def test_the_lengths_of_the_vectors_do_not_matter(tmp_path: Path) -> None:
+    stretched = {lang: table * (1 + normal(40, 1, seed=5, dtype=torch.float32).abs() * 9) for lang, table in tables().items()}
+    method, inputs = IterativeNormalization(IterativeNormalization.Params()), planted_inputs(tmp_path, 40)
+    one, other = (applied(method.align(TableEncoder(t), inputs, Runtime()).transforms, "de", t["de"]) for t in (tables(), stretched))
+    assert torch.allclose(one, other, atol=1e-5)
+
+
 def test_more_rounds_bring_the_mean_nearer_to_zero_at_length_one(tmp_path: Path) -> None:
     inputs, offsets = planted_inputs(tmp_path, 40), []
     for rounds in (1, 5, 20):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
 from raxalign.methods._anchors import collect_anchors
@@ -44,6 +46,16 @@ def test_procrustes_keeps_float32_and_is_orthogonal_on_noise() -> None:
     W = procrustes(torch.randn(4, 6, generator=generator), torch.randn(4, 6, generator=generator))
     assert W.dtype == torch.float32
     assert torch.allclose(W.T @ W, torch.eye(6), atol=1e-6)
+
+
+@given(st.integers(1, 20), st.integers(0, 9))
+def test_turning_either_side_turns_the_solution_with_it(extra: int, seed: int) -> None:
+    """procrustes(X A, Y B) = A^T procrustes(X, Y) B, where the solution is unique."""
+    source, target = normal(4 + extra, 4, seed=seed), normal(4 + extra, 4, seed=seed + 50)
+    left, right = random_rotation(4, seed=seed + 100), random_rotation(4, seed=seed + 150)
+    strength = torch.linalg.svdvals(source.T @ target)
+    assume(float(strength[-1]) > 1e-3)
+    assert (procrustes(source @ left, target @ right) - left.T @ procrustes(source, target) @ right).abs().max() < 1e-9
 
 
 def test_procrustes_refuses_matrices_of_different_shapes() -> None:
