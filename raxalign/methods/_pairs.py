@@ -21,6 +21,9 @@ else:
 CHUNK = 4096
 """Sentence pairs whose word vectors are in memory together."""
 
+BLOCK = 8192
+"""Word pairs that are handed over together: what is computed from them in float64 has to fit beside the vectors."""
+
 
 @dataclass
 class Moments:
@@ -69,7 +72,7 @@ class Moments:
 def linked_vectors(
     encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the pivot, a chunk of sentences at a time.
+    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the pivot, at most `BLOCK` pairs at a time.
 
     Pairs with a word that the encoder did not read (too long a sentence, no piece) are left out.
     """
@@ -84,7 +87,9 @@ def linked_vectors(
         tgt = encoder.words(part.column("tgt").to_pylist(), pivot, layers=layers, pooling=pooling)
         src_P, tgt_P = (_places(words, rows, links_of_side) for words, links_of_side in ((src, links.src), (tgt, links.tgt)))
         both_P = src.present_N[src_P] & tgt.present_N[tgt_P]
-        yield src.vectors_NLH[src_P[both_P]], tgt.vectors_NLH[tgt_P[both_P]]
+        src_P, tgt_P = src_P[both_P], tgt_P[both_P]
+        for first in range(0, len(src_P), BLOCK):
+            yield src.vectors_NLH[src_P[first : first + BLOCK]], tgt.vectors_NLH[tgt_P[first : first + BLOCK]]
 
 
 def _places(words: WordVectors, rows: np.ndarray, positions: np.ndarray) -> torch.Tensor:

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
+from raxalign.methods import _pairs
 from raxalign.methods._anchors import collect_anchors
 from raxalign.methods._pairs import Moments, linked_vectors
 from raxalign.methods.base import MethodInputs
@@ -87,6 +88,16 @@ def test_linked_vectors_are_those_of_the_linked_words(tmp_path: Path) -> None:
         vectors = [encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH for row in (0, 2)]
         links = [columns[f"{side}_links"][row] for row in (0, 2)]
         assert torch.allclose(found, torch.cat([v[k] for v, k in zip(vectors, links, strict=True)]), atol=1e-5)
+
+
+def test_many_pairs_are_handed_over_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = {"de": normal(10, 3, dtype=torch.float32), "en": normal(10, 3, seed=1, dtype=torch.float32)}
+    inputs = planted_inputs(tmp_path, 10)
+    monkeypatch.setattr(_pairs, "BLOCK", 4)
+    blocks = list(linked_vectors(TableEncoder(tables), inputs.pairs["de"], "de", "en", (0,), "last"))
+    assert [len(src) for src, _ in blocks] == [4, 4, 2]
+    for k, lang in enumerate(("de", "en")):
+        assert torch.equal(torch.cat([block[k] for block in blocks])[:, 0], tables[lang])
 
 
 def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path: Path) -> None:
