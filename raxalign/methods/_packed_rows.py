@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.methods._packing import Packed, can_pack, flat_states, pack
+from raxalign.methods._packing import can_pack, flat_states, pack
+from raxalign.methods._sentence_rows import Rows
 
 if TYPE_CHECKING:
     import torch
@@ -14,14 +16,15 @@ if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
 
 
-def packed_rows(encoder: TransformerEncoder, ids: np.ndarray, lengths: np.ndarray) -> Packed:
-    """Rows laid end to end, packed where the encoder can read them so."""
-    pad = int(encoder.tokenizer.pad_token_id or 0)
-    return pack(ids, lengths, pad) if can_pack(encoder) else pack(ids, lengths, pad, width=0)
+def read_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> tuple[torch.Tensor, np.ndarray]:
+    """The last-layer states (F, H) of all rows of several parts, and where each row begins in them; gradient flows.
 
-
-def read_rows(encoder: TransformerEncoder, parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[torch.Tensor, np.ndarray]:
-    """(last-layer states (F, H), where each row begins in them) of parts of rows (pieces laid end to end, lengths), by one forward."""
-    packed = packed_rows(encoder, np.concatenate([ids for ids, _ in parts]), np.concatenate([lengths for _, lengths in parts]))
+    A part is rows, and the pieces that the encoder reads in the place of their own (`Masks.applied`, or ``rows.ids``).
+    """
+    ids, lengths, segments = (
+        np.concatenate(arrays) for arrays in ([ids for _, ids in parts], [rows.lengths for rows, _ in parts], [rows.segments for rows, _ in parts])
+    )
+    width = {} if can_pack(encoder) else {"width": 0}
+    packed = pack(ids, lengths, int(encoder.tokenizer.pad_token_id or 0), segments=segments, **width)
     (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
     return states_FH, packed.starts_S

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch.nn import functional
 
+from raxalign.methods._masked_lm import MASKING, MIXING, masked_lm_loss
 from raxalign.methods._masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods._moco import Moco, MocoOptions
 from raxalign.methods._packed_rows import read_rows
@@ -17,8 +17,6 @@ from raxalign.train.objective import Objective, Step, mix
 
 if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
-
-_MASKING, _ORDER = 0, 1
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class PostPretraining(Objective):
     def begin(self, step: Step) -> None:
         """The order of sentences and the masks of the global batch."""
         sentences, src, tgt = self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows]
-        turned = chance_of(step, _ORDER).random(len(step.rows)) < 0.5
+        turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         query = key = masked = masks = None
         if self.moco:
@@ -77,7 +75,7 @@ class PostPretraining(Objective):
         if self.rule:
             alone = not self.options.joint
             masked = single_rows(sentences, np.concatenate([first, second])) if alone else joint_rows(sentences, first, second)
-            masks = choose_masks(masked, self.rule, chance_of(step, _MASKING), within="row" if alone else "batch")
+            masks = choose_masks(masked, self.rule, chance_of(step, MASKING), within="row" if alone else "batch")
         self.batch = _Batch(query, key, masked, masks, bool(self.moco and self.moco.is_ready()))
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
@@ -86,17 +84,18 @@ class PostPretraining(Objective):
         batch = self.batch
         if self.moco:
             self.make_keys(positions)
-        parts: list[tuple[np.ndarray, np.ndarray]] = []
+        parts: list[tuple[Rows, np.ndarray]] = []
         if batch.ready and batch.query:
             rows = batch.query.take(positions)
-            parts.append((rows.ids, rows.lengths))
+            parts.append((rows, rows.ids))
         masks = None
         if batch.masked and batch.masks:
             chosen = positions if self.options.joint else np.concatenate([positions, len(step.rows) + positions])
+            chosen = chosen[np.diff(batch.masks.offsets)[chosen] > 0]
             rows, masks = batch.masked.take(chosen), batch.masks.take(chosen)
-            parts.append((masks.applied(rows), rows.lengths))
+            parts.append((rows, masks.applied(rows)))
         total = torch.zeros((), device=self.encoder.device)
-        if not parts:
+        if not sum(len(rows) for rows, _ in parts):
             return total
         states_FH, starts_S = read_rows(self.encoder, parts)
         if batch.ready:
@@ -113,7 +112,7 @@ class PostPretraining(Objective):
         assert self.keys_BD is not None
         rows = self.batch.key.take(positions)
         with torch.no_grad():
-            states_FH, starts_S = read_rows(self.slow, [(rows.ids, rows.lengths)])
+            states_FH, starts_S = read_rows(self.slow, [(rows, rows.ids)])
             self.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[starts_S], slow=True).to(self.keys_BD)
 
     def contrast(self, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
@@ -127,7 +126,7 @@ class PostPretraining(Objective):
     def predict(self, states_FH: torch.Tensor, masks: Masks, starts_S: np.ndarray) -> torch.Tensor:
         """L_TLM's part."""
         logits_MV = self.encoder.lm_logits(states_FH[self.tensor(masks.flat(starts_S))])
-        return functional.cross_entropy(logits_MV, self.tensor(masks.targets), reduction="sum") / max(masks.total, 1)
+        return masked_lm_loss(logits_MV, self.tensor(masks.targets), max(masks.total, 1))
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
         """An index on the encoder's device."""

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from raxalign.methods._exchange import CrossHead, copy_transform, exchange, output_embedding, prediction_loss
+from raxalign.methods._masked_lm import MASKING
 from raxalign.methods._masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods._packed_rows import read_rows
 from raxalign.methods._piece_links import Partners
@@ -19,8 +20,6 @@ from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
-
-_MASKING = 0
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class WordExchange(Objective):
     def begin(self, step: Step) -> None:
         """Masks of the global batch, and which of them have partners."""
         rows = joint_rows(self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows])
-        masks = choose_masks(rows, self.rule, chance_of(step, _MASKING))
+        masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
         links = self.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
         self.batch = _Batch(rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum()))
@@ -70,7 +69,7 @@ class WordExchange(Objective):
         assert self.batch is not None, "begin comes first"
         batch, options = self.batch, self.options
         rows, masks = batch.rows.take(positions), batch.masks.take(positions)
-        states_FH, starts_S = read_rows(self.encoder, [(masks.applied(rows), rows.lengths)])
+        states_FH, starts_S = read_rows(self.encoder, [(rows, masks.applied(rows))])
         pieces = masks.flat(batch.rows.offsets[positions])
         linked = batch.partners.linked(pieces)
         places, owners = batch.partners.of_pieces(pieces[linked])

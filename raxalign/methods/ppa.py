@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, final
 from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
+from raxalign.methods._masked_lm import MaskedLMParams, train_settings
 from raxalign.methods._sentence_rows import Bitexts, read_bitexts
 from raxalign.methods.base import Effect, Method, MethodInputs, Needs
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Mapping[str, Mapping[str, Any]] = {
-    "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10},
-    "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1},
+    "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
+    "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1, "max_pieces": 0},
 }
 _OF_MOCO = ("queue_size", "queue_start", "momentum", "temperature", "normalize_z", "projection")
 _OF_TLM = ("mask_share", "mlm_for_tlm")
@@ -39,9 +40,10 @@ class Ppa(Method):
     left out. The queue holds the keys of the last `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
 
     `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at the start, z as it leaves the projection,
-    and sentences of 10 pieces at least. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly differ at first);
-    holds L_MoCo back until the queue is full of real keys; and reads short sentences too. Dropout is on in both encoders. Segments are not
-    told apart in pairs (no language embedding), positions run on. Only f is kept; g, f' and g' are dropped after training.
+    and sentences of 10 pieces at least, 128 both together. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly
+    differ at first); holds L_MoCo back until the queue is full of real keys; and reads short and long sentences too. Dropout is on in both
+    encoders. Rows of TLM are those of the method `tlm`, which is this one without MoCo. Only f is kept; g, f' and g' are dropped after
+    training.
 
     Reference: Pan et al. (2021, §3); MoCo: He et al. (2020, Eq. 1-2); the queue's start: Chi et al. (2021).
     """
@@ -49,33 +51,25 @@ class Ppa(Method):
     VERSION = 1
     reference = "Pan et al. 2021; He et al. 2020"
 
-    class Params(Method.Params):
+    class Params(MaskedLMParams):
         """`batch_size` counts sentence pairs in all. `moco: false`, `tlm: false` leave a part out; `mlm_for_tlm` masks each sentence on its own.
         `projection` is the width of z, `mask_share` the share of masked pieces. AdamW; the rate falls linearly after the warm-up. Rows have at
-        most `max_length` pieces. `min_pieces` (each side) and `max_pieces` (both sides together) do not count special pieces. What is None is
-        the profile's.
+        most `max_length` pieces. Pairs have `min_pieces` or more on each side and at most `max_pieces` (0: any number) on both, without special
+        ones. What is None is the profile's.
         """
 
         profile: Literal["paper", "sane"] = "sane"
         moco: bool = True
         tlm: bool = True
         mlm_for_tlm: bool = False
-        learning_rate: float = Field(3e-5, gt=0)
-        batch_size: int = Field(128, ge=1)
-        epochs: int = Field(10, ge=1)
-        warmup: float = Field(0.1, ge=0)
-        weight_decay: float = Field(0.01, ge=0)
         queue_size: int = Field(32_000, ge=1)
         queue_start: Literal["random", "full"] | None = None
         momentum: float = Field(0.999, ge=0, le=1)
         temperature: float = Field(0.05, gt=0)
         normalize_z: bool | None = None
         projection: int = Field(300, ge=1)
-        mask_share: float = Field(0.15, gt=0, lt=1)
         min_pieces: int | None = Field(None, ge=1)
-        max_pieces: int = Field(128, ge=2)
-        max_length: int = Field(128, ge=5)
-        dropout: bool = True
+        max_pieces: int | None = Field(None, ge=0)
 
         @model_validator(mode="after")
         def _trains_something(self) -> Ppa.Params:
@@ -114,12 +108,12 @@ class Ppa(Method):
         from raxalign.methods._post_pretraining import PostPretraining
 
         assert isinstance(encoder, TransformerEncoder)
-        params, folders = self.params, {lang: inputs.bitext[lang] for lang in inputs.languages}
-        least = self.resolved()["min_pieces"]
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=least, max_pieces=params.max_pieces)
+        params, resolved, folders = self.params, self.resolved(), {lang: inputs.bitext[lang] for lang in inputs.languages}
+        limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
         held = self._held_back(bitexts)
         objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
-        fitted = fit(objective, len(bitexts), self._settings(), runtime, name="ppa")
+        fitted = fit(objective, len(bitexts), train_settings(params), runtime, name="ppa")
         losses = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
         return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, **losses})
 
@@ -147,15 +141,3 @@ class Ppa(Method):
             params.queue_size, params.momentum, params.temperature, resolved["normalize_z"], resolved["queue_start"], params.projection
         )
         return PostPretrainingOptions(moco if params.moco else None, params.mask_share if params.tlm else None, joint=not params.mlm_for_tlm)
-
-    def _settings(self) -> TrainSettings:
-        params = self.params
-        return TrainSettings(
-            learning_rate=params.learning_rate,
-            batch_size=params.batch_size,
-            epochs=params.epochs,
-            warmup=params.warmup,
-            schedule="linear",
-            weight_decay=params.weight_decay,
-            dropout=params.dropout,
-        )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
+from raxalign.methods._masked_lm import MaskedLMParams, train_settings
 from raxalign.methods._sentence_rows import read_bitexts
 from raxalign.methods.base import Effect, Method, MethodInputs, Needs
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -32,8 +33,8 @@ class Weam(Method):
     left with the last one. Masked pieces without a link have no part in L_cp, nor in its mean; a linked piece may itself be masked.
 
     W2 starts as the identity, b2 as zero, and W3, b3 (with the norm) as a copy of the masked-LM head's, so the encoder has to have one of a
-    known shape (BERT, RoBERTa, XLM-R, DistilBERT, ModernBERT). This second head is dropped after training. Segments are not told apart (no
-    language embedding), positions run on. `profile: paper` sums over masked pieces, as printed; `sane` takes means.
+    known shape (BERT, RoBERTa, XLM-R, DistilBERT, ModernBERT). This second head is dropped after training. Positions run on through both sentences
+    and there are no language embeddings. `profile: paper` sums over masked pieces, as printed; `sane` takes means.
 
     Reference: Yang et al. (2021, Eq. 1-9).
     """
@@ -41,10 +42,10 @@ class Weam(Method):
     VERSION = 1
     reference = "Yang et al. 2021"
 
-    class Params(Method.Params):
+    class Params(MaskedLMParams):
         """`batch_size` counts sentence pairs in all. `mask_share` of the pieces are masked. AdamW; the rate falls linearly after the warm-up.
-        Pairs have at most `max_length` pieces (the longer sentence is cut first); those with more than `max_pieces`, or less than `min_pieces`
-        on a side, specials not counted, are left out. What is None is the profile's, or (`max_pieces`) no limit.
+        Rows have at most `max_length` pieces (the longer sentence is cut first). Pairs have `min_pieces` or more on each side and at most
+        `max_pieces` (0: any number) on both, without special ones. What is None is the profile's.
         """
 
         profile: Literal["paper", "sane"] = "sane"
@@ -52,14 +53,10 @@ class Weam(Method):
         learning_rate: float = Field(5e-5, gt=0)
         batch_size: int = Field(32, ge=1)
         epochs: int = Field(2, ge=1)
-        warmup: float = Field(0.1, ge=0)
-        weight_decay: float = Field(0.01, ge=0)
         mask_share: float = Field(0.3, gt=0, lt=1)
         reduction: Literal["mean", "sum"] | None = None
         min_pieces: int = Field(1, ge=1)
-        max_pieces: int | None = Field(None, ge=2)
-        max_length: int = Field(128, ge=5)
-        dropout: bool = True
+        max_pieces: int = Field(0, ge=0)
 
     params: Params
 
@@ -93,21 +90,9 @@ class Weam(Method):
 
         assert isinstance(encoder, TransformerEncoder)
         params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces)
+        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces or None)
         links = read_piece_links(bitexts, folders)
         options = ExchangeOptions(params.reg_weight, params.mask_share, self.reduction())
-        fitted = fit(WordExchange(encoder, bitexts, links, options), len(bitexts), self._settings(), runtime, name="weam")
+        fitted = fit(WordExchange(encoder, bitexts, links, options), len(bitexts), train_settings(params), runtime, name="weam")
         losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
         return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, "piece_links": len(links.src), **losses})
-
-    def _settings(self) -> TrainSettings:
-        params = self.params
-        return TrainSettings(
-            learning_rate=params.learning_rate,
-            batch_size=params.batch_size,
-            epochs=params.epochs,
-            warmup=params.warmup,
-            schedule="linear",
-            weight_decay=params.weight_decay,
-            dropout=params.dropout,
-        )

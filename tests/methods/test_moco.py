@@ -88,10 +88,10 @@ def test_a_random_queue_has_unit_vectors_of_no_sentence(tmp_path: Path) -> None:
 
 def test_what_is_compared_is_the_projection_of_the_unit_vector(tmp_path: Path) -> None:
     plain, unit = moco(tmp_path, normalize_z=False), moco(tmp_path)
-    states = torch.randn(4, plain.head[0].in_features)
+    states = torch.randn(4, 32)
     h = states / states.norm(dim=-1, keepdim=True)
-    w1, w2 = plain.head[0], plain.head[2]
-    z = torch.relu(h @ w1.weight.T + w1.bias) @ w2.weight.T + w2.bias
+    w1, b1, w2, b2 = (p.detach() for p in plain.head.parameters())
+    z = torch.relu(h @ w1.T + b1) @ w2.T + b2
     assert torch.allclose(plain.embed(states), z, atol=1e-6)
     assert torch.allclose(plain.embed(3 * states, slow=True), z, atol=1e-6)
     assert torch.allclose(unit.embed(states), z / z.norm(dim=-1, keepdim=True), atol=1e-6)

@@ -16,6 +16,7 @@ from raxalign.methods._moco import MocoOptions
 from raxalign.methods._post_pretraining import PostPretraining, PostPretrainingOptions, full_at
 from raxalign.methods._sentence_rows import read_bitexts
 from raxalign.methods.ppa import Ppa
+from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -66,6 +67,13 @@ def test_the_loss_is_the_sum_of_its_two_parts(tmp_path: Path) -> None:
     both, moco, tlm = (summed(objective(tmp_path, OPTIONS[name]), step) for name in ("both", "moco alone", "tlm alone"))
     assert both == pytest.approx(moco + tlm, rel=1e-5)
     assert min(moco, tlm) > 0
+
+
+def test_without_moco_it_is_the_method_tlm(tmp_path: Path) -> None:
+    tlm = Tlm(Tlm.Params(batch_size=8, max_length=32, epochs=2, learning_rate=1e-3, dropout=False))
+    expected = tlm.align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=1)).notes
+    found = aligned(tmp_path, moco=False, dropout=False).notes
+    assert (found["first_loss"], found["last_loss"]) == pytest.approx((expected["first_loss"], expected["last_loss"]), rel=1e-5)
 
 
 def test_until_the_queue_is_full_there_is_no_contrast(tmp_path: Path) -> None:
@@ -143,9 +151,9 @@ def test_a_training_that_was_broken_off_goes_on_as_if_it_had_not_been(tmp_path: 
 
 
 def test_training_lowers_the_contrast(tmp_path: Path) -> None:
-    notes: Any = aligned(tmp_path, tlm=False, epochs=25, dropout=False, momentum=0.5).notes
-    assert (notes["steps"], notes["held_back"], notes["de"]["sentences"]) == (75, 2, 24)
-    assert notes["last_loss"] < 0.5 * notes["first_loss"]
+    notes: Any = aligned(tmp_path, tlm=False, epochs=40, dropout=False, momentum=0.9).notes
+    assert (notes["steps"], notes["held_back"], notes["de"]["sentences"]) == (120, 2, 24)
+    assert notes["last_loss"] < 0.7 * notes["first_loss"]  # which is nearly that of chance, log 17
 
 
 @pytest.mark.parametrize("params", [{"moco": False}, {"tlm": False}, {"mlm_for_tlm": True}, {"profile": "paper", "min_pieces": 3}])
@@ -185,7 +193,7 @@ def test_identity_is_resolved_and_has_nothing_idle() -> None:
     paper = canonical(profile="paper")
     assert (paper["queue_start"], paper["normalize_z"], paper["min_pieces"], paper["queue_size"]) == ("random", False, 10, 32_000)
     assert "profile" not in paper
-    assert paper == canonical(queue_start="random", normalize_z=False, min_pieces=10)
+    assert paper == canonical(queue_start="random", normalize_z=False, min_pieces=10, max_pieces=128)
     assert None not in canonical().values()
     assert canonical(moco=False, queue_size=4) == canonical(moco=False, temperature=0.1)
     assert canonical(tlm=False, mlm_for_tlm=True) == canonical(tlm=False)
