@@ -25,6 +25,7 @@ Freeze = Literal["none", "lower", "upper"]
 
 _PROFILES: Mapping[str, Mapping[str, Any]] = {
     "paper": {
+        "lambda": 1.0,
         "learning_rate": 1e-4,
         "batch_size": 128,
         "steps": 100_000,
@@ -34,6 +35,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
         "max_length": 96,
     },
     "sane": {
+        "lambda": 0.1,
         "learning_rate": 5e-5,
         "batch_size": 32,
         "steps": 0,
@@ -49,7 +51,7 @@ class ContrastParams(Method.Params):
     """The options of both contrastive methods; each says what they are."""
 
     profile: Literal["paper", "sane"] = "sane"
-    reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
+    reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
     regularizer: Literal["parameters", "none"] = "parameters"
     temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
     projector: bool = True
@@ -132,7 +134,7 @@ class ContrastMethod(Method):
             layers=layers,
             pooling=resolved["pooling"],
             temperature=params.temperature,
-            reg_weight=params.reg_weight if params.regularizer == "parameters" else 0.0,
+            reg_weight=resolved["lambda"] if params.regularizer == "parameters" else 0.0,
             projector_size=params.projector_size if params.projector else None,
             mask_same_type=resolved["same_type"] == "mask",
         )

@@ -27,7 +27,7 @@ def margin_loss(src_ND: torch.Tensor, tgt_ND: torch.Tensor, *, margin: float, sc
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)
-    logits_NN = scale * (src_ND @ tgt_ND.T - margin * itself_NN)
+    logits_NN = scale * (src_ND @ tgt_ND.T - margin * itself_NN.to(src_ND))
     if hidden_NN is not None:
         logits_NN = logits_NN.masked_fill(hidden_NN & ~itself_NN, -torch.inf)
     gold_N = torch.arange(len(src_ND), device=src_ND.device)

@@ -17,10 +17,11 @@ class WeakContrastive(ContrastMethod):
 
     Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
 
-    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a batch, 100,000 steps, first pieces, and
-    no heed of words that stand in the batch several times. `sane` is for thousands of sentence pairs: 32 a batch, by epochs, last
-    pieces (which the other methods and retrieval read), and links that share a word type on either side are no negatives of one
-    another (`same_type: mask`): in a batch of sentences these are frequent words above all, and would push translations apart.
+    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a batch, 100,000 steps, λ = 1, first pieces,
+    and no heed of words that stand in the batch several times. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of
+    the λ, since so short a training all but stops under λ = 1; last pieces, which the other methods and retrieval read; and links that
+    share a word type on either side are no negatives of one another (`same_type: mask`): in a batch of sentences these are frequent
+    words above all, and would push translations apart.
 
     Reference: Wu & Dredze (2020, §3); for `freeze` Bakos et al. (2025, AlignFreeze).
     """
