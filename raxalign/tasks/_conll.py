@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import numpy.typing as npt
 
 from raxalign.corpora._lines import read_lines
 from raxalign.errors import DataError
+from raxalign.tasks._fingerprints import fingerprint, normal
 
 UPOS = ("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ", "SYM", "VERB", "X")
 """The universal parts of speech."""
@@ -58,12 +57,7 @@ class Sentences:
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """A hash of each sentence's text; case, white space and Unicode forms do not count."""
-        return np.array([_hash("".join(row.words)) for row in self.rows], dtype=np.int64)
-
-
-def _hash(text: str) -> int:
-    normal = "".join(unicodedata.normalize("NFKC", text).lower().split())
-    return int.from_bytes(hashlib.blake2b(normal.encode(), digest_size=8).digest(), "big", signed=True)
+        return np.array([fingerprint("text", normal("".join(row.words))) for row in self.rows], dtype=np.int64)
 
 
 def iob2(tags: Sequence[str]) -> tuple[str, ...]:
@@ -103,8 +97,7 @@ Word = tuple[int, str, str]
 """(line, word, tag); a word of no letters ends a sentence."""
 
 
-def _sentences(path: Path, words: Iterator[Word], convert: type[tuple[str, ...]] | object) -> Sentences:
-    assert callable(convert)
+def _sentences(path: Path, words: Iterator[Word], convert: Callable[[Sequence[str]], tuple[str, ...]]) -> Sentences:
     rows, sentence = [], list[Word]()
     for word in [*words, (0, "", "")]:
         if word[1]:

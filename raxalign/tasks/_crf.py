@@ -48,7 +48,7 @@ class ConditionedCrf(nn.Module):
         weight_SKH, bias_SK = self.transitions.weight.view(n + 1, n, -1), self.transitions.bias.view(n + 1, n)
         first_BK = self.tags(first) + nn.functional.linear(first, weight_SKH[n], bias_SK[n])
         pairs = nn.functional.linear(later, weight_SKH[:n].reshape(n * n, -1), bias_SK[:n].reshape(-1))
-        return first_BK, pairs.unflatten(-1, (n, n)) + self.tags(later)[..., None, :]
+        return first_BK, pairs.reshape(*pairs.shape[:2], n, n) + self.tags(later)[..., None, :]
 
     def losses(self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
         """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is bool) and have one word at least."""

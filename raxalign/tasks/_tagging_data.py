@@ -1,0 +1,128 @@
+"""Where the sentences of a tagging task come from, by its params."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.config.sources import expand_path
+from raxalign.errors import DataError
+from raxalign.tasks._conll import UPOS, Sentences, Tagged, iob2, read_conll, read_conllu
+
+if TYPE_CHECKING:
+    from raxalign.tasks._tagging_task import TaggingParams
+    from raxalign.tasks.base import TaskInputs
+
+Split = Literal["train", "dev", "test"]
+_PHRASEBOOK_SEED = 0
+"""The examples are data: they do not change with the seed of a trial."""
+_FROM = {"train": 20_000, "dev": 50_000, "test": 60_000}
+"""Where the phrasebook's sentences with parts of speech begin, by split; those that methods learn from have low numbers."""
+_COLUMNS = {"ner": ("ner_tags", "tags"), "slots": ("slots", "tags", "ner_tags"), "pos": ("upos", "upos_tags", "pos_tags")}
+
+
+@dataclass(frozen=True)
+class TaggingData:
+    """Reads one split of one language; `kind` is `ner`, `slots` or `pos`."""
+
+    params: TaggingParams
+    kind: str
+    inputs: TaskInputs
+
+    @property
+    def pivot(self) -> str:
+        """The language that is trained on."""
+        return self.inputs.pivot
+
+    def splits(self) -> list[Split]:
+        """The splits that are evaluated."""
+        both: tuple[Split, ...] = ("dev", "test")
+        data = self.params.data
+        return [split for split in both if isinstance(data, str) or getattr(data, split) is not None]
+
+    def sentences(self, split: Split, lang: str) -> Sentences:
+        """The sentences; raises `DataError` with file and line. Training sentences are the pivot's, at most `max_train`."""
+        found = self._read(split, lang)
+        if split == "train" and self.params.data == "phrasebook":  # different sentences may look the same
+            found = found.without([self._read(other, lang) for other in self.splits()])
+        return found.first(self.params.max_train) if split == "train" else found
+
+    def _read(self, split: Split, lang: str) -> Sentences:
+        data, pivot = self.params.data, self.inputs.pivot
+        if data == "hub":
+            revision = self.inputs.digests.get(f"hub/{lang}", self.params.revision)
+            config = self.params.configs.get(lang, lang)
+            return read_hub(self.params.dataset, config, split, revision, self.inputs.downloads, self.kind)
+        if data == "phrasebook":
+            return _phrasebook(self.kind, getattr(self.params.phrasebook, split), split, lang)
+        template: str = getattr(data, split)
+        path = self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=pivot)
+        return read_conllu(path) if self.kind == "pos" else read_conll(path)
+
+
+def _phrasebook(kind: str, n: int, split: Split, lang: str) -> Sentences:
+    from raxalign.corpora import _phrasebook as phrasebook
+
+    if kind == "pos":
+        made = (phrasebook.sentence(_FROM[split] + i, _PHRASEBOOK_SEED).realize(lang) for i in range(n))
+        pairs = [(said.words, said.tags) for said in made]
+    else:
+        make = phrasebook.entities if kind == "ner" else phrasebook.slots
+        pairs = [(tagged.words, tagged.tags) for tagged in make(n, lang, split, _PHRASEBOOK_SEED)]
+    return Sentences(f"phrasebook/{lang}:{split}", [Tagged(words, tags, i) for i, (words, tags) in enumerate(pairs, 1)])
+
+
+def read_hub(name: str, config: str, split: Split, revision: str | None, cache: Path | None, kind: str) -> Sentences:
+    """The sentences of a hub data set (or of a local copy of its repository) with a configuration a language: a column `tokens`, and one of
+    tags, as text or as numbers whose names the data set has. Raises `DataError` and `TransientError`.
+    """
+    import datasets
+
+    from raxalign.corpora._hub import hub_error
+
+    hub_split = "validation" if split == "dev" else split
+    where = f"{name}/{config}:{hub_split}"
+    try:
+        table = datasets.load_dataset(name, config, split=hub_split, revision=revision, cache_dir=str(cache / "hub") if cache else None)
+    except Exception as error:
+        raise hub_error(where, error) from error
+    column = next((column for column in _COLUMNS[kind] if column in table.column_names), None)
+    if "tokens" not in table.column_names or column is None:
+        raise DataError(where, f"has the columns {', '.join(table.column_names)}, expected tokens and {' or '.join(_COLUMNS[kind])}")
+    names = getattr(getattr(table.features[column], "feature", None), "names", None)
+    return Sentences(where, list(_hub_rows(where, zip(table["tokens"], table[column], strict=True), names, kind)))
+
+
+def _hub_rows(where: str, rows: Iterable[tuple[Sequence[str], Sequence[str | int]]], names: Sequence[str] | None, kind: str) -> Iterable[Tagged]:
+    for number, (words, tags) in enumerate(rows, 1):
+        text = tuple(str(names[int(tag)] if names else tag) for tag in tags)
+        if len(words) != len(text):
+            raise DataError(where, f"{len(words)} words, but {len(text)} tags", line=number)
+        if kind == "pos":
+            # Ranges of words stand among the words with a tag that is none.
+            kept = [i for i, tag in enumerate(text) if tag in UPOS]
+            words, text = [words[i] for i in kept], tuple(text[i] for i in kept)
+        if words:
+            yield Tagged(tuple(words), text if kind == "pos" else iob2(text), number)
+
+
+def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.NDArray[np.bool_]:
+    """Which sentences are training sentences too, by text; raises `DataError` where more than half are.
+
+    Some are in honest data: short requests come again and again (a third of the Facebook slots' English development set), headlines too.
+    More than half is the training file, or a part of it.
+    """
+    seen = np.isin(evaluated.fingerprints(), trained)
+    if 2 * int(seen.sum()) > len(evaluated):
+        raise DataError(
+            evaluated.source,
+            f"{int(seen.sum())} of {len(evaluated)} sentences are training sentences too",
+            line=evaluated.rows[int(np.flatnonzero(seen)[0])].line,
+            remedy="Evaluate on other data than is trained on",
+        )
+    return seen

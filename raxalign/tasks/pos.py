@@ -1,0 +1,65 @@
+"""Universal parts of speech across languages: a tagger trained on the pivot, evaluated in every language by its accuracy."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+from pydantic import Field
+
+from raxalign.tasks._tagging_task import TaggedFiles, TaggingParams, TaggingTask
+
+_TREEBANKS = {
+    "ar": "ar_padt",
+    "bg": "bg_btb",
+    "cs": "cs_pdt",
+    "de": "de_gsd",
+    "el": "el_gdt",
+    "en": "en_ewt",
+    "es": "es_gsd",
+    "fr": "fr_gsd",
+    "hi": "hi_hdtb",
+    "hy": "hy_armtdp",
+    "it": "it_isdt",
+    "nl": "nl_alpino",
+    "pl": "pl_pdb",
+    "pt": "pt_gsd",
+    "ru": "ru_syntagrus",
+    "th": "th_pud",
+    "tr": "tr_imst",
+    "ur": "ur_udtb",
+    "vi": "vi_vtb",
+    "zh": "zh_gsd",
+}
+
+
+@final
+class Pos(TaggingTask):
+    """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on dev and test of every language, the pivot too.
+
+    Taggers and options are those of `ner`; `linear` takes 5 epochs here.
+
+    Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`) and tags that training lacks are wrong.
+
+    Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's Universal Dependencies, `configs` naming
+    a language's treebank; or the phrasebook's. Sentences that were trained on too are told in the notes, and marked in the predictions; more
+    than half is an error.
+
+    Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
+    """
+
+    VERSION = 1
+    main_metric = "accuracy"
+    entities = False
+    linear_epochs = 5
+
+    class Params(TaggingParams):
+        """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}. What is None is the profile's or the
+        tagger's; see `ner` for the others.
+        """
+
+        data: Literal["hub", "phrasebook"] | TaggedFiles = "hub"
+        dataset: str = "universal-dependencies/universal_dependencies"
+        revision: str = "refs/convert/parquet"
+        configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)
+
+    params: Params

@@ -1,0 +1,37 @@
+"""Slots of requests across languages: a tagger trained on the pivot, evaluated in every language by the slots' F1."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+from raxalign.tasks._tagging_task import TaggedFiles, TaggingParams, TaggingTask
+
+
+@final
+class Slots(TaggingTask):
+    """Zero-shot transfer of a slot tagger: trained on the pivot, scored on dev and test of every language, the pivot too.
+
+    Taggers, metrics and options are those of `ner`, with slots as entities.
+
+    Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both ends (seqeval, counting as conlleval does).
+
+    Data: a word a line, a tab or blanks, its BIO tag; blank lines between requests; or the phrasebook's requests. Requests that were trained
+    on too are told in the notes, and marked in the predictions; more than half is an error.
+
+    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps by each language's own development set.
+
+    Reference: Kulshreshtha et al. (2020, §4).
+    """
+
+    VERSION = 1
+    main_metric = "f1"
+    entities = True
+
+    class Params(TaggingParams):
+        """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the name of a `dataset` that has the columns
+        `tokens` and `slots`, `tags` or `ner_tags`. What is None is the profile's or the tagger's; see `ner` for the others.
+        """
+
+        data: Literal["hub", "phrasebook"] | TaggedFiles
+
+    params: Params
