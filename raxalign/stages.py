@@ -209,6 +209,7 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
         pivot=str(stage.params["pivot"]),
         heldout=workshop.inputs(stage, "heldout"),
         seen=workshop.inputs(stage, "seen"),
+        text={lang: path / "data" for lang, path in workshop.inputs(stage, "text").items()},
         files=_files(stage),
         digests=stage.digests,
         downloads=workshop.local / "downloads",

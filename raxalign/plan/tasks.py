@@ -65,6 +65,8 @@ class TaskStages:
                 inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(lang, needs.unseen_in or max(self.grid.sentences)).key
             if needs.seen:
                 inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
+        if needs.text:
+            inputs |= {f"text/{lang}": self.shared.text(lang, max(self.grid.sentences)).key for lang in (*languages, pivot)}
         if task.training() is not None:
             inputs["trained"] = self._trained(spec, task, method, start, aligned, languages, seed).key
         digests, locations = self._sources(task, covered)
