@@ -1,7 +1,8 @@
 """Exact nearest neighbours between two sets of vectors, in both directions, block by block: CSLS, cosine, dot product.
 
 CSLS costs two matrix products and keeps no similarities: the first finds the k largest of every row and column (the hubness terms), the
-second the best candidates. Around each product, a few passes in place:
+second the best candidates; where all similarities fit into a modest memory, the first product's are kept for the second. Around each
+product, a few passes in place:
 
 * the k largest of a row lie in the k groups of neighbouring columns whose maxima are largest, so that a sort sees k groups and not the row;
   columns likewise, in groups of rows, a block of rows at a time;
@@ -27,11 +28,12 @@ Measure = Literal["csls", "cosine", "dot", "released_cao"]
 
 @dataclass(frozen=True)
 class Tiling:
-    """How the work is cut, which changes no result beyond rounding: bytes of similarities held at once, columns of a tile, and columns
-    (`row_group`) and rows (`column_group`) of a group.
+    """How the work is cut, which changes no result beyond rounding: bytes of similarities held at once, or in all where no more would be
+    needed (`keep_bytes`), columns of a tile, and columns (`row_group`) and rows (`column_group`) of a group.
     """
 
     block_bytes: int = 96 * 2**20
+    keep_bytes: int = 640 * 2**20
     tile: int = 1024
     row_group: int = 32
     column_group: int = 16
@@ -91,8 +93,9 @@ def nearest_neighbors(
             unit = measure != "dot"
             x = _Side(source, _inverse_norms(source) if unit else None)
             y = _Side(_Side(target, _inverse_norms(target)).rows() if unit else target, None)
-            r_x, r_y = _hubness(x, y, k, tiling) if measure == "csls" else (None, None)
-            forward, backward = _best(x, y, r_x, r_y, tiling)
+            kept = _room_for_all(x, y, tiling) if measure == "csls" else None
+            r_x, r_y = _hubness(x, y, k, tiling, kept) if measure == "csls" else (None, None)
+            forward, backward = _best(x, y, r_x, r_y, tiling, kept)
         return _first_twin(target)[forward], _first_twin(source)[backward]
 
 
@@ -128,16 +131,24 @@ def _released_cao(source: torch.Tensor, target: torch.Tensor, k: int, tiling: Ti
     return forward, backward
 
 
-def _hubness(x: _Side, y: _Side, k: int, tiling: Tiling) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean similarity of every row to its k nearest columns (n,), and of every column to its k nearest rows (m,)."""
+def _room_for_all(x: _Side, y: _Side, tiling: Tiling) -> torch.Tensor | None:
+    """A matrix for all similarities (n, m), padded to whole groups, where it fits into `keep_bytes`."""
+    n, m = -(-len(x) // tiling.column_group) * tiling.column_group, -(-len(y) // tiling.row_group) * tiling.row_group
+    return x.vectors.new_full((n, m), -math.inf) if n * m * x.vectors.element_size() <= tiling.keep_bytes else None
+
+
+def _hubness(x: _Side, y: _Side, k: int, tiling: Tiling, kept: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean similarity of every row to its k nearest columns (n,), and of every column to its k nearest rows (m,); all of them into `kept`."""
     n, m = len(x), len(y)
     g, h = tiling.row_group, tiling.column_group
     step = min(tiling.rows(m, x.vectors.element_size()), -(-n // h) * h)
-    block = x.vectors.new_full((step, -(-m // g) * g), -math.inf)  # beyond the last column nothing is ever near
+    block = x.vectors.new_full((step, -(-m // g) * g), -math.inf) if kept is None else kept  # beyond the last column nothing is ever near
     row_means, nearest = [], x.vectors.new_full((m, min(k, n)), -math.inf)
     for start in range(0, n, step):
         rows = x.rows(start, start + step)
-        if len(rows) < step:
+        if kept is not None:
+            block = kept[start : start + step]
+        elif len(rows) < step:
             block = block[: -(-len(rows) // h) * h].fill_(-math.inf)
         row_peaks, column_peaks = _product_and_peaks(rows, y, block, g, h, tiling.tile)
         row_means.append(_largest_in_rows(block, row_peaks, min(k, m), g)[: len(rows)].mean(1))
@@ -179,8 +190,10 @@ def _largest_in_columns(block: torch.Tensor, peaks: torch.Tensor, k: int, h: int
     return torch.cat(found)
 
 
-def _best(x: _Side, y: _Side, r_x: torch.Tensor | None, r_y: torch.Tensor | None, tiling: Tiling) -> tuple[torch.Tensor, torch.Tensor]:
-    """The column of largest 2 s - r_y in every row (n,), and the row of largest 2 s - r_x in every column (m,)."""
+def _best(
+    x: _Side, y: _Side, r_x: torch.Tensor | None, r_y: torch.Tensor | None, tiling: Tiling, kept: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The column of largest 2 s - r_y in every row (n,), and the row of largest 2 s - r_x in every column (m,); s from `kept` where it is."""
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
     r_x, r_y = (x.vectors.new_zeros(len(side)) if r is None else r for side, r in ((x, r_x), (y, r_y)))
     step, tile = min(2 * tiling.tile, n), min(tiling.tile, m)
@@ -192,7 +205,11 @@ def _best(x: _Side, y: _Side, r_x: torch.Tensor | None, r_y: torch.Tensor | None
         for left in range(0, m, tile):
             columns = y.rows(left, left + tile)
             shape = len(rows), len(columns)
-            doubled = torch.mm(rows, columns.T, out=products[: shape[0] * shape[1]].view(shape))
+            doubled = products[: shape[0] * shape[1]].view(shape)
+            if kept is None:
+                torch.mm(rows, columns.T, out=doubled)
+            else:
+                torch.mul(kept[top : top + shape[0], left : left + shape[1]], 2, out=doubled)
             scores[shape[0] :], scores[:, shape[1] :] = -math.inf, -math.inf
             inside = scores[: shape[0], : shape[1]]
             torch.sub(doubled, r_y[left : left + tile], out=inside)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from raxalign.similarity import Tiling, nearest_neighbors
 
-SMALL = Tiling(block_bytes=2048, tile=8, row_group=4, column_group=4)
+SMALL = Tiling(block_bytes=2048, keep_bytes=0, tile=8, row_group=4, column_group=4)
 
 
 def scores(x, y, measure, k):
@@ -78,7 +78,12 @@ def test_float32_agrees_up_to_rounding(measure):
     seed=st.integers(0, 10_000),
     measure=st.sampled_from(MEASURES),
     tiling=st.builds(
-        Tiling, block_bytes=st.integers(1, 30_000), tile=st.integers(1, 40), row_group=st.integers(1, 20), column_group=st.integers(1, 20)
+        Tiling,
+        block_bytes=st.integers(1, 30_000),
+        keep_bytes=st.sampled_from([0, 2**20]),
+        tile=st.integers(1, 40),
+        row_group=st.integers(1, 20),
+        column_group=st.integers(1, 20),
     ),
 )
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
