@@ -6,8 +6,12 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+Name = tuple[str, str, str, str]
+"""(task, lang, metric, split)"""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,8 @@ class Value:
 class Cell:
     """One line of a table: everything of a trial but its seed (and, in an ``each`` grid, its language), and its values.
 
-    `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the languages that were evaluated.
+    `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the languages that were evaluated. `by_seed` has the
+    values that each is the mean of (seed None: one that all seeds share), and `evaluations` where in the ledger they come from.
     """
 
     method: str
@@ -31,7 +36,9 @@ class Cell:
     encoder: str
     sentences: int | None
     trials: tuple[str, ...]
-    values: Mapping[tuple[str, str, str, str], Value]
+    values: Mapping[Name, Value]
+    by_seed: Mapping[Name, Mapping[Any, float]] = field(default_factory=dict, repr=False)
+    evaluations: Mapping[Name, Mapping[Any, str]] = field(default_factory=dict, repr=False)
 
 
 def interval(values: list[float]) -> Value:
@@ -43,18 +50,26 @@ def interval(values: list[float]) -> Value:
     mean = math.fsum(values) / len(values)
     if len(values) < 2:
         return Value(mean, None, len(values))
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return Value(mean, _quantile(len(values) - 1) * math.sqrt(variance / len(values)), len(values))
+
+
+@cache
+def _quantile(freedom: int) -> float:
     from scipy.stats import t
 
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Value(mean, float(t.ppf(0.975, len(values) - 1)) * math.sqrt(variance / len(values)), len(values))
+    return float(t.ppf(0.975, freedom))
 
 
 def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
     """Group result rows into cells, in the order of their first rows; means over languages are formed anew over all trials of a cell."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
     for row in rows:
-        name = json.dumps([row["method"], row["params"], row["encoder"], row["sentences"]], sort_keys=True)
-        groups[name].append(row)
+        facts = (row["method"], row["params"], row["encoder"], row["sentences"])
+        if facts != last[0]:
+            last = (facts, json.dumps(facts, sort_keys=True))
+        groups[last[1]].append(row)
     return [_cell(group, pivot) for group in groups.values()]
 
 
@@ -72,6 +87,10 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         sentences=first["sentences"],
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
         values={name: interval(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
+        by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
+        evaluations={
+            name: {seed: key for seed, (key, _) in seeds.items() if seed in by_seed[name] or None in by_seed[name]} for name, seeds in found.items()
+        },
     )
 
 

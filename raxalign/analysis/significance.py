@@ -8,16 +8,17 @@ numbers a part and unit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-ROUNDS = 2000
-_CELLS = 4_000_000  # rounds x units at a time: 32 MB of weights
+ROUNDS = 1000
+_CELLS = 4_000_000  # rounds x units at a time: 32 MB of weights; up to so many are also remembered
 
 
 @dataclass(frozen=True)
@@ -139,16 +140,29 @@ def _share(values: Floats, observed: float) -> float:
     return float((1 + np.count_nonzero(values >= observed - 1e-12)) / (1 + len(values)))
 
 
-def _resamples(units: int, rounds: int, seed: int) -> Iterator[Floats]:
+def _resamples(units: int, rounds: int, seed: int) -> Iterable[Floats]:
     """How often each unit is drawn (rounds, units), in parts of bounded size."""
+    return _remembered(_draw, units, rounds, seed) if units * rounds <= _CELLS else _draw(units, rounds, seed)
+
+
+def _exchanges(units: int, rounds: int, seed: int) -> Iterable[Floats]:
+    """Which units are exchanged (rounds, units), as 0 and 1."""
+    return _remembered(_toss, units, rounds, seed) if units * rounds <= _CELLS else _toss(units, rounds, seed)
+
+
+@lru_cache(maxsize=4)  # the cells of a column are over the same units: drawing is dearer than adding up
+def _remembered(make: Callable[[int, int, int], Iterator[Floats]], units: int, rounds: int, seed: int) -> tuple[Floats, ...]:
+    return tuple(make(units, rounds, seed))
+
+
+def _draw(units: int, rounds: int, seed: int) -> Iterator[Floats]:
     rng = np.random.default_rng([seed, 1])
     for some in _parts(units, rounds):
         drawn = rng.integers(0, units, size=(some, units)) + np.arange(some)[:, None] * units
         yield np.bincount(drawn.ravel(), minlength=some * units).reshape(some, units).astype(np.float64)
 
 
-def _exchanges(units: int, rounds: int, seed: int) -> Iterator[Floats]:
-    """Which units are exchanged (rounds, units), as 0 and 1."""
+def _toss(units: int, rounds: int, seed: int) -> Iterator[Floats]:
     rng = np.random.default_rng([seed, 2])
     for some in _parts(units, rounds):
         yield rng.integers(0, 2, size=(some, units), dtype=np.int8).astype(np.float64)

@@ -1,34 +1,127 @@
-"""The results as files: CSV, JSON and Markdown tables."""
+"""The report of a grid: one HTML page, Markdown, LaTeX, CSV, JSON, and the figures as files."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.report.tables import as_csv, as_json, blocks
+from raxalign import __version__
+from raxalign.report._figures import figures_section
+from raxalign.report._marks import Judge
+from raxalign.report._own import chosen_section, own_section
+from raxalign.report._published import RECORD, published_sections
+from raxalign.report._results import Results
+from raxalign.report.document import Analysis, Document, Figure, Section, Table
+from raxalign.report.render import as_html, as_latex, as_markdown
+from raxalign.report.tables import as_csv, as_json
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+LEGEND = (
+    "Each cell is the mean over seeds; ± is half the 95 % interval over seeds (Student's t). Under it in the papers' tables: the published "
+    "figure and the difference, measured minus published. Under it in the grid's own tables: the 95 % interval over examples.",
+    "Bold: the best of its column. Underlined (italic in Markdown): not significantly worse, that is, paired bootstrap or approximate "
+    "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a line.",
+    "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
+    "Superscript letters say in what a measured cell is not as published.",
+)
 
 
-def write_report(rows: Sequence[Mapping[str, Any]], plan: Plan, folder: Path) -> list[Path]:
-    """Write ``results.csv``, ``results.json`` and ``results.md``; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {"results.csv": as_csv(rows), "results.json": as_json(rows), "results.md": as_markdown(rows, plan)}
+def write_report(
+    rows: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    folder: Path,
+    *,
+    ledger: Ledger | None = None,
+    published: Sequence[str] = (),
+    analyses: Sequence[Analysis] = (),
+) -> list[Path]:
+    """Write the report of result rows into a folder; returns the paths, the page first.
+
+    `published` names the papers whose tables stand beside the results (`config.published.names`); `ledger` holds the predictions that
+    significance is tested on (None: nothing is tested); `analyses` are added as they are.
+    """
+    (folder / "figures").mkdir(parents=True, exist_ok=True)
+    document, records = compose(rows, plan, folder / "figures", ledger=ledger, published=published, analyses=analyses)
+    texts = {
+        "report.html": as_html(document),
+        "report.md": as_markdown(document),
+        "report.tex": as_latex(document),
+        "results.csv": as_csv(rows),
+        "results.json": as_json(rows),
+    }
+    if published:
+        texts["published.csv"] = _csv(RECORD, records)
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    drawn = [figure.name for section in document.sections for figure in section.figures]
+    files = [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("svg", "png")]
+    return [*(folder / name for name in texts), *(file for file in files if file.exists())]
 
 
-def as_markdown(rows: Sequence[Mapping[str, Any]], plan: Plan) -> str:
-    """A table a task and metric, a line a cell, a column a language; ± is half the 95 % t interval over seeds."""
-    parts = [f"# {plan.name}", f"{plan.points} points, {len(plan.trials)} trials. ± is half the 95 % interval over seeds."]
-    for block in blocks(rows, plan):
-        table = [("method", "sentences", *block.langs), ("---", *["---:"] * (len(block.langs) + 1)), *block.lines]
-        parts += [f"## {block.title}", *(["\n".join(_line(line) for line in table)] if block.lines else []), *([block.note] if block.note else [])]
-    return "\n\n".join(parts) + "\n"
+def compose(
+    rows: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    figures: Path,
+    *,
+    ledger: Ledger | None = None,
+    published: Sequence[str] = (),
+    analyses: Sequence[Analysis] = (),
+) -> tuple[Document, list[tuple[object, ...]]]:
+    """The report as a value, and a record (`RECORD`) a published figure; figures are drawn into a folder."""
+    results, judge = Results.of(rows, plan), Judge(ledger)
+    own = own_section(results, judge) if results.cells else None
+    beside, records = published_sections(results, judge, published)
+    extra = _analyses(analyses, figures)
+    found = [*beside, own, chosen_section(results), figures_section(results, figures), extra]
+    sections = tuple(section for section in found if section is not None)
+    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, LEGEND)
+    return document, records
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _facts(results: Results) -> list[tuple[str, str]]:
+    plan = results.plan
+    trials = plan.trials
+    methods = dict.fromkeys(trial.method for trial in trials)
+    languages = dict.fromkeys(lang for trial in trials for lang in trial.languages)
+    sizes = sorted({trial.sentences for trial in trials if trial.sentences is not None})
+    facts = [
+        ("encoder", ", ".join(dict.fromkeys(trial.encoder for trial in trials))),
+        ("methods", ", ".join(methods)),
+        ("tasks", ", ".join(results.tasks)),
+        ("languages", ", ".join(languages) + f" (pivot {plan.pivot})"),
+        ("sentence pairs a language", ", ".join(f"{size:,}" for size in sizes)),
+        ("seeds", f"{len(results.seeds)}" if results.seeds else ""),
+        ("trials", f"{len(trials):,}"),
+        ("evaluations", f"{results.done:,} of {results.planned:,} done"),
+        ("made by", f"raxalign {__version__}"),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _analyses(analyses: Sequence[Analysis], folder: Path) -> Section | None:
+    """The analyses beside the tasks, in a section of their own; their drawings become files too."""
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    for number, analysis in enumerate(analyses, 1):
+        name = f"analysis-{number}"
+        if analysis.table is not None:
+            tables.append(replace(analysis.table, anchor=f"{name}-table"))
+        if analysis.svg is not None:
+            (folder / f"{name}.svg").write_text(analysis.svg, encoding="utf-8")
+            figures.append(Figure(f"figure-of-{name}", analysis.title, name, analysis.svg[analysis.svg.index("<svg") :], analysis.caption))
+    return Section("analyses", "Analyses", tables=tuple(tables), figures=tuple(figures)) if tables or figures else None
+
+
+def _csv(header: Sequence[str], records: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(header)
+    writer.writerows(records)
+    return text.getvalue()

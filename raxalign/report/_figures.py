@@ -1,0 +1,271 @@
+"""What the figures show: curves over data size and over a param, sweeps over layers and weights, gains against the baseline, retrieval against
+transfer. Values are taken from the grid's cells; drawing is `_plots`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.correlation import correlate
+from raxalign.report._own import mean_name
+from raxalign.report._plots import Curve, Heat, Panel, Points, draw
+from raxalign.report._results import MEANS, Results, shift_point
+from raxalign.report.document import Figure, Section
+from raxalign.report.tables import FEW, label
+
+MOST_CURVES = 8
+MOST_PANELS = 9
+_GREEK = {"lambda": "λ", "alpha": "α"}
+
+
+def figures_section(results: Results, folder: Path) -> Section | None:
+    """Draws every figure for which there are values; None where there is none."""
+    made = [
+        Figure(f"figure-{name}", title, name, draw(panels[:MOST_PANELS], folder, name), caption)
+        for name, title, caption, panels in _planned(results)
+        if panels
+    ]
+    return Section("figures", "Figures", figures=tuple(made)) if made else None
+
+
+def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
+    band = "Bands are 95 % intervals over seeds; dashed level: the encoder as it was."
+    yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}", size_panels(results))
+    for method, axis in _numeric_axes(results):
+        title = f"{method}: {_GREEK.get(axis, axis)}"
+        caption = f"Mean over languages, largest training set. Filled: test; hollow, dashed: dev, on which a value is to be chosen. {band}"
+        yield (f"curve-{method}-{axis}", title, caption, axis_panels(results, method, axis))
+    for task, stem in _sweeps(results):
+        caption = "A panel a language pair; in percent. Rows are layers, columns the weight of the shift (as in Liu et al. 2020, Figures 7 and 8)."
+        yield (f"heat-{task}-{stem}", f"{task}: {stem.replace('_', ' ')} over layers and weights", caption, heat_panels(results, task, stem))
+    yield (
+        "gain-over-baseline",
+        "Gain over the baseline against the baseline",
+        "A point a language; the baseline is the encoder as it was (as in Kulshreshtha et al. 2020, Figure 2). Methods at their largest training "
+        "set and the point that dev chooses.",
+        gain_panels(results),
+    )
+    yield (
+        "retrieval-transfer",
+        "Retrieval against transfer",
+        "A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was alone). Few languages make a weak correlation: mind n.",
+        transfer_panels(results),
+    )
+
+
+def size_panels(results: Results) -> list[Panel]:
+    """A panel a task: curves of methods that were run at several sizes."""
+    panels = []
+    for task in results.tasks:
+        metric = results.main_metric(task)
+        if metric is None:
+            continue
+        lines: dict[str, dict[int, Value]] = defaultdict(dict)
+        for cell in _some(results, task, metric):
+            if cell.sentences is not None and (value := _value(cell, task, metric, "test")) is not None:
+                lines[_named(results, cell)][cell.sentences] = value
+        kept = {name: points for name, points in lines.items() if len(points) > 1}
+        curves = []
+        for colour, (name, points) in enumerate(list(kept.items())[:MOST_CURVES], 1):
+            sizes = sorted(points)
+            spread = [points[size].half_width for size in sizes]
+            curves.append(Curve(name, sizes, [100 * points[size].mean for size in sizes], [h and 100 * h for h in spread], colour=colour))
+        if curves:
+            ticks = sorted({size for curve in curves for size in curve.x})
+            curves += _levels(results, task, metric)
+            panels.append(Panel(task, "sentence pairs a language", _in_percent(metric), curves, log=True, ticks=ticks))
+    return panels
+
+
+def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
+    """A panel a task: test and dev over the values of one numeric param, others at the point that dev chooses."""
+    panels = []
+    for task in results.tasks:
+        metric = results.main_metric(task)
+        cells = [cell for cell in results.cells if cell.method == method and _number(cell.params.get(axis)) is not None]
+        if metric is None or not cells:
+            continue
+        largest = max((cell.sentences or 0) for cell in cells)
+        cells = [cell for cell in cells if (cell.sentences or 0) == largest]
+        curves = []
+        for split, dashed in (("test", False), ("dev", True)):
+            best: dict[float, Value] = {}
+            for cell in sorted(cells, key=lambda cell: _dev(cell, task, metric)):  # the best on dev comes last and stays
+                value, x = _value(cell, task, metric, split), _number(cell.params.get(axis))
+                if value is not None and x is not None:
+                    best[x] = value
+            xs = sorted(best)
+            if len(xs) > 1:
+                halves = [None if dashed else (h and 100 * h) for h in (best[x].half_width for x in xs)]
+                curves.append(Curve(split, xs, [100 * best[x].mean for x in xs], halves, dashed=dashed, colour=1))
+        if curves:
+            xs = [float(x) for x in curves[0].x]
+            log = min(xs) > 0 and max(xs) / min(xs) >= 8
+            curves += _levels(results, task, metric)
+            panels.append(Panel(task, _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ()))
+    return panels
+
+
+def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
+    """A panel a language: values over layers and weights of the first cell that has them."""
+    panels = []
+    for cell in results.cells:
+        grids: dict[str, dict[tuple[int, float], float]] = defaultdict(dict)
+        for (t, lang, metric, split), value in cell.values.items():
+            point = shift_point(metric)
+            if t == task and point is not None and point[2] == stem and split == "test":
+                grids[lang][point[:2]] = value.mean
+        for lang in sorted(grids, key=lambda lang: (lang not in MEANS, lang)):
+            layers, weights = sorted({l for l, _ in grids[lang]}), sorted({a for _, a in grids[lang]})  # noqa: E741
+            values = [[100 * grids[lang].get((layer, weight), math.nan) for weight in weights] for layer in layers]
+            heat = Heat(values, [str(layer) for layer in layers], [f"{weight:g}" for weight in weights])
+            panels.append(Panel({"avg": "mean"}.get(lang, lang), "weight α", "layer", heat=heat))
+        if panels:
+            break
+    return panels
+
+
+def gain_panels(results: Results) -> list[Panel]:
+    """One panel a transfer task: a cloud a method."""
+    panels = []
+    for task, metric in _transfer(results):
+        base = _baseline(results, task, metric)
+        clouds = []
+        for colour, cell in enumerate(_representatives(results, task, metric), 1):
+            if base is None or cell is base:
+                continue
+            langs = [lang for lang in _languages(results.plan.pivot, task, metric, cell) if (task, lang, metric, "test") in base.values]
+            x = [100 * base.values[task, lang, metric, "test"].mean for lang in langs]
+            y = [100 * cell.values[task, lang, metric, "test"].mean - a for lang, a in zip(langs, x, strict=True)]
+            if langs:
+                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour))
+        if clouds:
+            panels.append(Panel(task, f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True))
+    return panels
+
+
+def transfer_panels(results: Results) -> list[Panel]:
+    """One panel a transfer task: its scores against word retrieval, with the correlation for the encoder as it was, or the first method."""
+    retrieval = next((task for task, kind in results.tasks.items() if kind == "retrieval"), None)
+    if retrieval is None:
+        return []
+    panels = []
+    for task, metric in _transfer(results):
+        clouds, told = [], []
+        for colour, cell in enumerate(_representatives(results, task, metric)):
+            measured = _retrieval_metric(cell, retrieval)
+            if measured is None:
+                continue
+            langs = [
+                lang
+                for lang in _languages(results.plan.pivot, task, metric, cell)
+                if (retrieval, f"{lang}-{results.plan.pivot}", measured, "test") in cell.values
+            ]
+            x = [100 * cell.values[retrieval, f"{lang}-{results.plan.pivot}", measured, "test"].mean for lang in langs]
+            y = [100 * cell.values[task, lang, metric, "test"].mean for lang in langs]
+            if len(langs) > 1:
+                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour))
+                told.append(f"{cell.method}: {correlate(x, y).text()}")
+        if clouds:
+            panels.append(Panel(task, "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note=told[0]))
+    return panels
+
+
+def _transfer(results: Results) -> Iterator[tuple[str, str]]:
+    """Tasks whose languages are single ones (not pairs) with their main metrics, on test."""
+    for task in results.tasks:
+        metric = results.main_metric(task)
+        langs = results.by_table.get((task, metric or "", "test"), ())
+        if metric is not None and langs and not any("-" in lang for lang in langs):
+            yield task, metric
+
+
+def _languages(pivot: str, task: str, metric: str, cell: Cell) -> list[str]:
+    names = [(t, lang, m, s) for t, lang, m, s in cell.values if (t, m, s) == (task, metric, "test")]
+    return [lang for _, lang, _, _ in names if lang not in MEANS and lang != pivot]
+
+
+def _retrieval_metric(cell: Cell, task: str) -> str | None:
+    """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
+    names = [name for name in cell.values if name[0] == task and name[3] == "test"]
+    for metric in ("contextual_accuracy", "contextual_accuracy_all"):
+        there = [name for name in names if name[2] == metric]
+        counts = [cell.values[name].mean for name in names if name[2] == f"{metric}_pairs"]
+        if there and (not counts or min(counts) >= FEW):
+            return metric
+    return None
+
+
+def _baseline(results: Results, task: str, metric: str) -> Cell | None:
+    cells = [cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"]
+    return next((cell for cell in cells if _value(cell, task, metric, "test") is not None), None)
+
+
+def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
+    """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
+    base = _baseline(results, task, metric)
+    there = [cell for cell in results.cells if _value(cell, task, metric, "test") is not None]
+    there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
+    chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
+    for cell in sorted(there, key=lambda cell: (cell.sentences or 0, _dev(cell, task, metric))):
+        if base is None or cell.method != base.method:
+            chosen[cell.method] = cell
+    return list(chosen.values())
+
+
+def _levels(results: Results, task: str, metric: str) -> list[Curve]:
+    base = _baseline(results, task, metric)
+    value = _value(base, task, metric, "test") if base is not None else None
+    return [Curve(base.method, (), [100 * value.mean], level=True, colour=7)] if base is not None and value is not None else []
+
+
+def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
+    """All cells, or where they make too many curves, for each method and size the one that dev chooses."""
+    cells = [cell for cell in results.cells if _value(cell, task, metric, "test") is not None]
+    if len({_named(results, cell) for cell in cells}) <= MOST_CURVES:
+        return cells
+    best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for cell in cells:
+        best[cell.method, cell.encoder][_named(results, cell)] += _dev(cell, task, metric)
+    kept = {max(points, key=lambda name: points[name]) for points in best.values()}
+    return [cell for cell in cells if _named(results, cell) in kept]
+
+
+def _named(results: Results, cell: Cell) -> str:
+    name = label(cell, results.plan).replace("lambda=", "λ=")
+    return f"{name} [{cell.encoder}]" if len({other.encoder for other in results.cells}) > 1 else name
+
+
+def _numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
+    for method, axes in results.plan.axes.items():
+        for axis in axes:
+            values = {cell.params.get(axis) for cell in results.cells if cell.method == method}
+            if len(values) > 1 and all(_number(value) is not None for value in values):
+                yield method, axis
+
+
+def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
+    found = dict.fromkeys((task, point[2]) for task, _, metric, split in results.names if split == "test" and (point := shift_point(metric)))
+    yield from found
+
+
+def _value(cell: Cell, task: str, metric: str, split: str) -> Value | None:
+    name = mean_name(cell, task, metric, split)
+    return cell.values[name] if name is not None else None
+
+
+def _dev(cell: Cell, task: str, metric: str) -> float:
+    value = _value(cell, task, metric, "dev")
+    return value.mean if value is not None else -math.inf
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _in_percent(metric: str) -> str:
+    return f"{metric.replace('_', ' ')} (%)"

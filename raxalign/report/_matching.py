@@ -1,0 +1,164 @@
+"""From a published row to the cell of the grid that measures it, by the rules of the table's data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from raxalign.analysis.cells import Cell, Name
+from raxalign.config.published import Publication, PublishedTable, Rule
+from raxalign.report._results import Results, shift_point
+
+
+@dataclass(frozen=True)
+class Match:
+    """The cell that measures a row, and in what it is not as published, in words; `chosen` says how it was chosen among several."""
+
+    cell: Cell
+    differs: tuple[str, ...]
+    chosen: str = ""
+
+
+def match_row(results: Results, table: PublishedTable, row: str) -> Match | None:
+    """The cell for a row: of those for which all that must hold holds, one with the fewest differences, then the best on dev."""
+    rules = [rule for column in table.columns if column not in table.means and (rule := table.rule(row, column)) is not None]
+    if not rules:
+        return None
+    fitting = [cell for cell in results.cells if _fits(results, cell, rules[0]) and any(find(results, cell, rule, table.split) for rule in rules)]
+    fitting = _of_size(fitting, table, row, rules[0])
+    if not fitting:
+        return None
+    differences = {id(cell): differing(cell.params, rules[0].prefers) for cell in fitting}
+    fewest = min(len(found) for found in differences.values())
+    nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
+    best, how = _best_on_dev(results, nearest, rules)
+    return Match(best, tuple(differences[id(best)]), how)
+
+
+def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
+    """The names of a cell's values that a rule means, one for each of its metrics; on the other split where this one has none."""
+    for where in (split, "dev" if split == "test" else "test"):
+        found = [name for metric in _metrics(rule) if (name := _name(results, cell, rule, metric, where)) is not None]
+        if found:
+            return found
+    return []
+
+
+def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
+    """Of a rule over a sweep: (layer, weight) -> the name of its score."""
+    stem = rule.best_of or rule.stem
+    points = {}
+    for name in cell.values:
+        task, lang, metric, where = name
+        point = shift_point(metric)
+        if point is not None and point[2] == stem and where == split and lang == rule.lang and _is_task(results, task, rule):
+            points[point[:2]] = name
+    return points
+
+
+def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """What is not as wanted, in words; what has no such option does not differ."""
+    return [
+        f"{name}: {_shown(have[name])} (published: {_shown(value)})" for name, value in wanted.items() if name in have and not _is(have[name], value)
+    ]
+
+
+def sizes(table: PublishedTable, row: str) -> list[int]:
+    """The training sizes of the rows that differ from a row in nothing but theirs, ascending."""
+    own = _but_size(table.rows[row].match)
+    found = {entry.match.sentences for entry in table.rows.values() if entry.match is not None and _but_size(entry.match) == own}
+    return sorted(size for size in found if size is not None)
+
+
+def encoder_differs(publication: Publication, cell: Cell) -> bool:
+    """Whether a cell's encoder is another than the paper's."""
+    return not any(label in cell.encoder for label in publication.encoder)
+
+
+def _metrics(rule: Rule) -> tuple[str, ...]:
+    return rule.metrics or ((rule.metric,) if rule.metric else ())
+
+
+def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
+    for task in results.tasks:
+        name = (task, rule.lang or "", metric, split)
+        if name in cell.values and _is_task(results, task, rule):
+            return name
+    return None
+
+
+def _is_task(results: Results, task: str, rule: Rule) -> bool:
+    if rule.task is not None and results.tasks.get(task, task) not in rule.task:
+        return False
+    if rule.name is not None and task not in rule.name:
+        return False
+    return _hold(results.task_params.get(task, {}), rule.task_params)
+
+
+def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
+    if rule.method is not None and results.kinds.get(cell.method, cell.method) not in rule.method:
+        return False
+    if rule.encoder is not None and not any(part in cell.encoder for part in rule.encoder):
+        return False
+    if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
+        return False
+    return _hold(cell.params, rule.params)
+
+
+def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """An option that is not there counts as null, and as false."""
+    return all(_is(have.get(name), value) or (name not in have and value is False) for name, value in wanted.items())
+
+
+def _is(have: Any, wanted: Any) -> bool:
+    return have in wanted if isinstance(wanted, tuple | list) else bool(have == wanted)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "local files"
+    if isinstance(value, tuple | list):
+        return " or ".join(map(_shown, value))
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _but_size(rule: Rule | None) -> dict[str, Any] | None:
+    return rule.model_dump(exclude={"sentences"}) if rule is not None else None
+
+
+def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
+    """The cells of the size that stands for the row's: the very one, where the grid has any published one; else by rank from the largest,
+    where the grid has as many sizes; else the nearest, each size standing for one row.
+    """
+    if rule.sentences is None:
+        return list(fitting)
+    there = sorted({cell.sentences for cell in fitting if cell.sentences is not None})
+    wanted = sizes(table, row)
+    size: int | None
+    if not there or set(there) & set(wanted):
+        size = rule.sentences if rule.sentences in there else None
+    elif len(there) >= len(wanted):
+        size = there[wanted.index(rule.sentences) - len(wanted)]
+    else:
+        size = {_nearest(entry, wanted): entry for entry in there}.get(rule.sentences)
+    return [cell for cell in fitting if cell.sentences is None or cell.sentences == size]
+
+
+def _nearest(size: int, published: Sequence[int]) -> int:
+    return min(published, key=lambda other: (abs(math.log(max(size, 1) / other)), -other))
+
+
+def _best_on_dev(results: Results, cells: Sequence[Cell], rules: Sequence[Rule]) -> tuple[Cell, str]:
+    """Among cells that fit alike the one with the best dev mean; the first where nothing was measured on dev."""
+    if len(cells) == 1:
+        return cells[0], ""
+    means = []
+    for cell in cells:
+        names = [name for rule in rules for name in find(results, cell, rule, "dev") if name[3] == "dev"]
+        means.append(math.fsum(cell.values[name].mean for name in names) / len(names) if names else -math.inf)
+    best = max(range(len(cells)), key=lambda index: means[index])
+    if means[best] == -math.inf:
+        return cells[0], f"the first of {len(cells)} points that fit"
+    return cells[best], f"the best on dev of {len(cells)} points"

@@ -1,0 +1,75 @@
+"""Numbers as a table shows them, by their unit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MINUS = "−"
+_UNITS: dict[str | None, tuple[float, int]] = {  # what a stored value is multiplied by, and decimals
+    "accuracy_percent": (100, 1),
+    "f1_percent": (100, 1),
+    "em_and_f1_percent": (100, 1),
+    "bleu": (100, 2),
+    "accuracy_fraction": (1, 2),
+    "rate": (1, 3),
+    "layer": (1, 0),
+    "weight": (1, 1),
+    "sentences": (1, 0),
+    "sentence_pairs": (1, 0),
+    "tokens": (1, 0),
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How values are shown: multiplied by `scale`, with `decimals`; `sign` stands in headings."""
+
+    scale: float = 1.0
+    decimals: int = 4
+    sign: str = ""
+
+    def show(self, value: float) -> str:
+        """A stored value."""
+        return number(value * self.scale, self.decimals)
+
+    def show_spread(self, half_width: float | None) -> str:
+        """± half an interval, or nothing."""
+        return "" if half_width is None else f"±{number(half_width * self.scale, self.decimals)}"
+
+
+def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
+    """The unit of a published table; its decimals are at least those that the paper prints."""
+    scale, decimals = _UNITS.get(name, (1.0, 0))
+    printed = max((len(f"{figure!r}".partition(".")[2].rstrip("0")) for figure in figures if "e" not in f"{figure!r}"), default=0)
+    return Unit(scale, max(decimals, printed) if decimals else (printed if name is None else 0), "%" if scale == 100 else "")
+
+
+def metric_unit(values: Iterable[float]) -> Unit:
+    """The unit of a metric by its values: shares are shown in percent, counts without decimals, others with three."""
+    known = list(values)
+    if all(-1.0 <= value <= 1.0 for value in known):
+        return Unit(100, 1, "%")
+    return Unit(1, 0) if all(float(value).is_integer() for value in known) else Unit(1, 3)
+
+
+def number(value: float, decimals: int) -> str:
+    """A number with thousands apart and a real minus; what rounds to nothing has no sign.
+
+    >>> number(-1234.56, 1), number(-0.04, 1)
+    ('−1,234.6', '0.0')
+    """
+    text = f"{abs(value):,.{decimals}f}"
+    return MINUS + text if value < 0 and float(text.replace(",", "")) else text
+
+
+def signed(value: float, decimals: int) -> str:
+    """A difference: always with its sign.
+
+    >>> signed(0.26, 1), signed(-0.26, 1), signed(0.0, 1)
+    ('+0.3', '−0.3', '±0.0')
+    """
+    text = number(value, decimals)
+    if text.startswith(MINUS):
+        return text
+    return ("+" if float(text.replace(",", "")) else "±") + text

@@ -1,0 +1,142 @@
+"""The grid's own tables: methods by languages for every task and metric, what dev chooses, and the two intervals apart."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from raxalign.analysis.cells import Cell, Name, Value
+from raxalign.report._marks import Judge, Place
+from raxalign.report._numbers import Unit, metric_unit
+from raxalign.report._results import MEANS, Results
+from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
+from raxalign.report.tables import FEW, label
+
+MOST_INTERVALS = 600  # cells with an interval over examples; tables beyond show the seeds' alone
+
+
+def own_section(results: Results, judge: Judge) -> Section:
+    """Every table of the grid."""
+    for cell in results.cells:
+        for name in cell.values:
+            if (name[0], name[2], name[3]) in results.tables:
+                judge.want(cell, name)
+    budget = [MOST_INTERVALS]
+    tables = [_table(results, judge, entry, budget) for entry in results.tables]
+    lead = (
+        "A line for each point of the grid. ± is half the 95 % interval over seeds (Student's t); the brackets are the 95 % interval over examples "
+        "(bootstrap over sentences, premises or contexts). They are not the same thing: the first says what another training run would give, "
+        "the second what other test data would."
+    )
+    return Section("grid", "The grid's own tables", lead, tuple(tables))
+
+
+def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: list[int]) -> Table:
+    task, metric, split = entry
+    langs = results.by_table[entry]
+    cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
+    unit = metric_unit(cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, metric, split)) in cell.values)
+    places, notes = [], Notes()
+    for i, cell in enumerate(cells):
+        for k, lang in enumerate(langs):
+            name = (task, lang, metric, split)
+            if name in cell.values:
+                places.append(Place(i, k, cell, None if lang in MEANS else name, cell.values[name].mean, (task, metric, split)))
+    few = _few(cells, langs, task, metric, split)
+    marks = {} if few else judge.marks(places)
+    lines = []
+    for i, cell in enumerate(cells):
+        entries = []
+        for k, lang in enumerate(langs):
+            name = (task, lang, metric, split)
+            entries.append(_entry(judge, cell, name, unit, budget if lang not in MEANS else [0], marks.get((i, k), "")))
+        lines.append(Line(label(cell, results.plan), tuple(entries), _under(results, cell)))
+    caption = " ".join(_caption(results, task, metric, split, unit, few))
+    heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
+    title = f"{task}: {metric.replace('_', ' ')}"
+    return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=few))
+
+
+def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, budget: list[int], mark: str) -> Entry:
+    value = cell.values.get(name)
+    if value is None:
+        return Entry("not run", state="absent")
+    below = ""
+    if budget[0] > 0 and (interval := judge.interval(cell, name)) is not None:
+        budget[0] -= 1
+        below = f"[{unit.show(interval[0])}, {unit.show(interval[1])}]"
+    return Entry(unit.show(value.mean), unit.show_spread(value.half_width), below, mark=mark)  # type: ignore[arg-type]
+
+
+def _under(results: Results, cell: Cell) -> str:
+    facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
+    facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
+    seeds = max((value.n for value in cell.values.values()), default=0)
+    return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
+
+
+def _few(cells: Sequence[Cell], langs: Sequence[str], task: str, metric: str, split: str) -> bool:
+    """Whether an accuracy is over so few pairs that it tells nothing."""
+    counts = [cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
+    return bool(counts) and max(counts) < FEW
+
+
+def _caption(results: Results, task: str, metric: str, split: str, unit: Unit, few: bool) -> Iterator[str]:
+    yield f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''} on the {'test' if split == 'test' else 'development'} set."
+    params = results.task_params.get(task, {})
+    selection = params.get("selection")
+    if split == "dev" and selection not in (None, "last"):
+        yield f"The same set chose the checkpoint (selection: {selection}), so these values are optimistic."
+    if selection == "target-dev":
+        yield "The checkpoint was chosen on each target language's dev set: these are no zero-shot results."
+    if few:
+        yield f"Over fewer than {FEW} pairs in every language: too few to tell anything."
+
+
+def chosen_section(results: Results) -> Section | None:
+    """For each method with several points: the one with the best dev mean, and its test value; None where no method has several."""
+    tables = [table for task in results.tasks if (table := _chosen(results, task)) is not None]
+    if not tables:
+        return None
+    lead = (
+        "Where a method has several points, the one with the highest mean over languages on the development set is taken, and its test value is "
+        "what an honest comparison may quote. The best test value of all points is beside it, to show what choosing on test would have gained."
+    )
+    return Section("chosen", "Chosen on dev", lead, tuple(tables))
+
+
+def _chosen(results: Results, task: str) -> Table | None:
+    metric = results.main_metric(task)
+    groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
+    for cell in results.cells:
+        if metric is not None and mean_name(cell, task, metric, "dev") and mean_name(cell, task, metric, "test"):
+            groups[cell.method, cell.encoder, cell.sentences].append(cell)
+    if metric is None or not any(len(cells) > 1 for cells in groups.values()):
+        return None
+    lines = []
+    unit = metric_unit(value.mean for cells in groups.values() for cell in cells for value in [_mean(cell, task, metric, "test")])
+    for (method, _, _), cells in groups.items():
+        best = max(cells, key=lambda cell: _mean(cell, task, metric, "dev").mean)
+        top = max(_mean(cell, task, metric, "test").mean for cell in cells)
+        dev, test = _mean(best, task, metric, "dev"), _mean(best, task, metric, "test")
+        point = label(best, results.plan).removeprefix(method).strip() or "–"
+        shown = [Entry(point), *(Entry(unit.show(value.mean), unit.show_spread(value.half_width)) for value in (dev, test)), Entry(unit.show(top))]
+        lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best)))
+    caption = f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
+    columns = ("chosen point", "dev", "test", "best test of all", "points")
+    return Table(f"chosen-{task}", task, columns, tuple(lines), caption)
+
+
+def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
+    """The name of a cell's mean over languages: the zero-shot one where there is one, or the only language there is."""
+    for lang in ("avg_zero_shot", "avg"):
+        if (task, lang, metric, split) in cell.values:
+            return (task, lang, metric, split)
+    only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
+    return only[0] if len(only) == 1 else None
+
+
+def _mean(cell: Cell, task: str, metric: str, split: str) -> Value:
+    name = mean_name(cell, task, metric, split)
+    return cell.values[name] if name is not None else Value(math.nan, None, 0)

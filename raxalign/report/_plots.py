@@ -1,0 +1,234 @@
+"""Drawing: plain values in, SVG and PNG out. The only file that uses matplotlib, which is imported when something is drawn.
+
+Ink and rules have colours of their own that nothing else has, so that a page can put its own in their place (``currentColor``, ``var(--rule)``).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+INK, RULE = "#1a1b1c", "#d8d9da"
+COLOURS = ("#2f7fc1", "#d9632b", "#1f9e77", "#c2649a", "#c99a1c", "#7a6fc0", "#5aa9c9", "#8a8d91")  # legible on white and on near black
+MARKERS = "osD^vPX*"
+_STYLE: Mapping[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.minor.width": 0.4,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.fonttype": "none",
+}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points with the half widths of their intervals (None: none); `dashed` for dev values and published ones, `level` for a horizontal line."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float | None] = ()
+    dashed: bool = False
+    level: bool = False
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Points:
+    """A cloud with a name for each point."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    names: Sequence[str] = ()
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Values (rows, columns); a missing one is NaN."""
+
+    values: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: what is drawn in it, its title and labels; `note` stands small under the title."""
+
+    title: str
+    x: str
+    y: str
+    curves: Sequence[Curve] = ()
+    points: Sequence[Points] = ()
+    heat: Heat | None = None
+    log: bool = False
+    zero: bool = False
+    ticks: Sequence[float] = field(default=())
+    note: str = ""
+
+
+def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
+    """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the page's own ink and without its size."""
+    with _canvas(panels) as figure:
+        _fill(figure, panels)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        svg = _unique(text.getvalue(), name)
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+        figure.savefig(folder / f"{name}.png", dpi=200, facecolor="white", metadata={"Software": None})
+    return _for_page(svg, name)
+
+
+@contextmanager
+def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": "raxalign"}):
+        figure = Canvas(figsize=(max(3.1 * columns, 4.2), 2.7 * rows + 0.45), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+
+
+def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
+    columns = min(len(panels), 3)
+    grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
+    handles: dict[str, Any] = {}
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        _panel(axes, panel)
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_visible(False)
+    if len(handles) > 1 or (handles and any(panel.curves for panel in panels)):
+        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4 if columns > 1 else 2))
+
+
+def _panel(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title, pad=14 if panel.note else 6)
+    if panel.note:
+        axes.text(0, 1.02, panel.note, transform=axes.transAxes, fontsize=7.5, va="bottom")
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    if panel.heat is not None:
+        _heat(axes, panel.heat)
+        return
+    axes.grid(visible=True, which="major")
+    if panel.log:
+        axes.set_xscale("log")
+    if panel.zero:
+        axes.axhline(0, color=INK, linewidth=0.7)
+    for curve in panel.curves:
+        _curve(axes, curve)
+    for cloud in panel.points:
+        _cloud(axes, cloud)
+    if panel.ticks:
+        _ticks(axes, panel.ticks)
+    axes.margins(x=0.08, y=0.12)
+
+
+def _curve(axes: Axes, curve: Curve) -> None:
+    colour = COLOURS[curve.colour % len(COLOURS)]
+    if curve.level:
+        axes.axhline(curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label)
+        return
+    marker = MARKERS[curve.colour % len(MARKERS)]
+    face = "none" if curve.dashed else colour
+    style: dict[str, Any] = {"color": colour, "linewidth": 1.4, "marker": marker, "markersize": 4, "markerfacecolor": face, "label": curve.label}
+    axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
+    if any(curve.spread):
+        half = [spread or 0.0 for spread in curve.spread]
+        low, high = ([y + sign * h for y, h in zip(curve.y, half, strict=True)] for sign in (-1, 1))
+        axes.fill_between(curve.x, low, high, color=colour, alpha=0.16, linewidth=0)
+
+
+def _cloud(axes: Axes, cloud: Points) -> None:
+    colour = COLOURS[cloud.colour % len(COLOURS)]
+    axes.plot(
+        cloud.x, cloud.y, linestyle="none", marker=MARKERS[cloud.colour % len(MARKERS)], markersize=4.5, color=colour, alpha=0.9, label=cloud.label
+    )
+    for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=False):
+        axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour)
+
+
+def _heat(axes: Axes, heat: Heat) -> None:
+    import numpy as np
+
+    values = np.asarray(heat.values, dtype=float)
+    mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="cividis", edgecolors="none", rasterized=False)
+    axes.set_xticks([i + 0.5 for i in range(len(heat.columns))], heat.columns)
+    axes.set_yticks([i + 0.5 for i in range(len(heat.rows))], heat.rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if values.size <= 60:
+        low, high = np.nanmin(values), np.nanmax(values)
+        for (row, column), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                light = high > low and (value - low) / (high - low) > 0.55
+                axes.text(column + 0.5, row + 0.5, f"{value:.1f}", ha="center", va="center", fontsize=7, color="#101010" if light else "#f4f4f4")
+    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=7.5)
+
+
+def _ticks(axes: Axes, ticks: Sequence[float]) -> None:
+    from matplotlib.ticker import NullLocator
+
+    axes.set_xticks(list(ticks), [f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in ticks])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _unique(svg: str, name: str) -> str:
+    """Names within a drawing made its own, since a page holds several."""
+    known = set(re.findall(r'\bid="([^"]+)"', svg))
+
+    def own(found: re.Match[str]) -> str:
+        return f"{found[1]}{name}-{found[2]}{found[3]}" if found[2] in known else found[0]
+
+    svg = re.sub(r'(\bid=")([^"]+)(")', own, svg)
+    svg = re.sub(r"(url\(#)([^)]+)(\))", own, svg)
+    return re.sub(r'((?:xlink:)?href="#)([^"]+)(")', own, svg)
+
+
+def _for_page(svg: str, name: str) -> str:
+    """Without prolog and metadata; its width follows the page's, up to its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    head, rest = svg.split(">", 1)
+    width = re.search(r'width="([0-9.]+)pt"', head)
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    head += f' role="img" aria-labelledby="figure-{name}" style="max-width:{float(width[1]) * 4 / 3 if width else 640:.0f}px"'
+    return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

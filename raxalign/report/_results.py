@@ -1,0 +1,90 @@
+"""What a report is made of: the grid's cells, with the kinds that rules ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.cells import Cell, Name, cells
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>[0-9.]+?)_(?P<stem>[A-Za-z].*)")
+COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
+MEANS = ("avg", "avg_zero_shot")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The cells of a grid's results; `kinds` and `tasks` map the grid's names of methods and tasks to their kinds."""
+
+    plan: Plan
+    cells: Sequence[Cell]
+    kinds: Mapping[str, str]
+    tasks: Mapping[str, str]
+    task_params: Mapping[str, Mapping[str, Any]]
+    planned: int = 0
+    done: int = 0
+    seeds: tuple[int, ...] = field(default=())
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
+        """Group result rows; kinds come from the plan, and a name that it does not have is a kind itself."""
+        kinds = {row["method"]: row["method"] for row in rows} | {trial.method: trial.kind for trial in plan.trials}
+        params = {row["task"]: row["task_params"] or {} for row in rows}
+        tasks = {name: name for name in params}
+        for trial in plan.trials:
+            for name, key in trial.evaluations.items():
+                if key in plan.stages:
+                    tasks[name] = plan.stages[key].maker
+        wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+        seeds = tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None}))
+        return cls(plan, cells(rows, plan.pivot), kinds, tasks, params, len(wanted), len({row["evaluation"] for row in rows}), seeds)
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """Every (task, lang, metric, split) that some cell has, in the order of first appearance."""
+        return tuple(dict.fromkeys(name for cell in self.cells for name in cell.values))
+
+    @cached_property
+    def tables(self) -> tuple[tuple[str, str, str], ...]:
+        """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a sweep over layers and weights."""
+        found = dict.fromkeys((task, metric, split) for task, _, metric, split in self.names if is_main(metric))
+        tested = {task for task, _, split in found if split == "test"}
+        return tuple(entry for entry in found if entry[2] == "test" or entry[0] not in tested)
+
+    @cached_property
+    def by_table(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
+        """(task, metric, split) -> its languages: the pivot first, the means last."""
+        found: dict[tuple[str, str, str], dict[str, None]] = {}
+        for task, lang, metric, split in self.names:
+            found.setdefault((task, metric, split), {})[lang] = None
+        return {entry: tuple(sorted(langs, key=lambda lang: (lang in MEANS, lang != self.plan.pivot, lang))) for entry, langs in found.items()}
+
+    def main_metric(self, task: str) -> str | None:
+        """The metric by which a task is compared: what its plug-in calls its main one, where it is there, else the first of its tables."""
+        from raxalign.catalog import catalog
+
+        there = list(dict.fromkeys(metric for t, metric, _ in self.tables if t == task))
+        kind = self.tasks.get(task, task)
+        main = getattr(catalog("tasks")[kind], "main_metric", None) if kind in catalog("tasks") else None
+        return main if main in there else next(iter(there), None)
+
+
+def is_main(metric: str) -> bool:
+    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over layers and weights."""
+    return not metric.endswith((*COUNTS, "_to_pivot", "_from_pivot")) and shift_point(metric) is None
+
+
+def shift_point(metric: str) -> tuple[int, float, str] | None:
+    """(layer, weight, metric) of a score of a sweep over layers and weights.
+
+    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
+    ((10, 2.5, 'convert_rate'), None)
+    """
+    found = _SHIFT.fullmatch(metric)
+    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None

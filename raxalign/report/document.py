@@ -1,0 +1,130 @@
+"""A report as a value: sections of tables and figures, which HTML, Markdown and LaTeX are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+State = Literal["value", "published", "absent", "empty"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell: `text` (a mean) with `spread` (± over seeds); `below` (the published figure, or the interval over examples) with `delta`.
+
+    `mark` is ``best`` for the best of its column, ``tie`` for one that is not significantly worse; `notes` are numbers of the table's notes,
+    from 1; `state` tells a measured value from a published one alone, one that was not run, and a cell that nobody fills.
+    """
+
+    text: str
+    spread: str = ""
+    below: str = ""
+    delta: str = ""
+    mark: Literal["", "best", "tie"] = ""
+    notes: tuple[int, ...] = ()
+    state: State = "value"
+    worse: bool | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: its label, what stands small under it, and a cell a column; rows of one `group` stand together under its name."""
+
+    label: str
+    entries: tuple[Entry, ...]
+    sub: str = ""
+    notes: tuple[int, ...] = ()
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption and numbered notes; `columns` does not count the labels' own, which is headed by `corner`."""
+
+    anchor: str
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    caption: str = ""
+    notes: tuple[str, ...] = ()
+    corner: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds (its ink is ``currentColor``)."""
+
+    anchor: str
+    title: str
+    name: str
+    svg: str = field(repr=False)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both."""
+
+    title: str
+    table: Table | None = None
+    svg: str | None = field(default=None, repr=False)
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a paragraph, and what stands under them."""
+
+    anchor: str
+    title: str
+    lead: str = ""
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """The whole report; `facts` are (name, value) lines under its title."""
+
+    title: str
+    subtitle: str
+    facts: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    legend: tuple[str, ...] = ()
+
+
+def renumbered(table: Table) -> Table:
+    """The table without notes that nothing refers to; the others are numbered in the order of reading."""
+    order: dict[int, int] = {}
+    for line in table.lines:
+        for number in (*line.notes, *(number for entry in line.entries for number in entry.notes)):
+            order.setdefault(number, len(order) + 1)
+    lines = tuple(
+        replace(
+            line,
+            notes=tuple(sorted(order[n] for n in line.notes)),
+            entries=tuple(replace(entry, notes=tuple(sorted(order[n] for n in entry.notes))) for entry in line.entries),
+        )
+        for line in table.lines
+    )
+    return replace(table, lines=lines, notes=tuple(table.notes[number - 1] for number in order))
+
+
+@dataclass
+class Notes:
+    """The notes of a table while it is made: the same text has one number."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def number(self, text: str) -> int:
+        """The number of a note, from 1."""
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+    def numbers(self, texts: Sequence[str]) -> tuple[int, ...]:
+        """The numbers of several, ascending."""
+        return tuple(sorted({self.number(text) for text in texts}))

@@ -1,0 +1,130 @@
+"""A report as HTML, Markdown and LaTeX: the templates in `templates/`, and what each language needs escaped."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from raxalign.report.document import Document, Entry
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "–": "--",
+    "λ": r"$\lambda$",
+    "α": r"$\alpha$",
+    "ρ": r"$\rho$",
+    "×": r"$\times$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
+_LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
+
+
+def as_html(document: Document) -> str:
+    """One self-contained page: its style and its drawings are in it, and nothing is fetched."""
+    return _rendered("report.html.j2", document)
+
+
+def as_markdown(document: Document) -> str:
+    """The same tables in Markdown; figures are links to their files."""
+    return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.j2", document)).strip() + "\n"
+
+
+def as_latex(document: Document) -> str:
+    """The tables with booktabs, in a document that compiles by itself (each table can be copied out)."""
+    return re.sub(r"\n{3,}", "\n\n", _rendered("report.tex.j2", document, angles=True)).strip() + "\n"
+
+
+def tex(text: object) -> str:
+    """Text for LaTeX: its special characters, and signs that a plain document does not know."""
+    return "".join(_TEX.get(character, character) for character in str(text))
+
+
+def markdown(text: object) -> str:
+    """Text for Markdown in one line, in a table or outside of one."""
+    return _LINE.sub(r"\1\\\2", _MARKDOWN.sub(r"\\\1", " ".join(str(text).split())))
+
+
+def letter(number: int) -> str:
+    """The mark of a note: a, b, ..., z, aa.
+
+    >>> [letter(n) for n in (1, 26, 27)]
+    ['a', 'z', 'aa']
+    """
+    text = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        text = chr(ord("a") + rest) + text
+    return text
+
+
+def letters(numbers: tuple[int, ...]) -> str:
+    """The marks of several notes."""
+    return ",".join(map(letter, numbers))
+
+
+def markdown_cell(entry: Entry) -> str:
+    """A cell in one line: mean ± spread, then in brackets what stands below."""
+    text = markdown(entry.text)
+    if entry.mark == "best":
+        text = f"**{text}**"
+    elif entry.mark == "tie":
+        text = f"*{text}*"
+    text += f" {entry.spread}" if entry.spread else ""
+    text += f"^{letters(entry.notes)}^" if entry.notes else ""
+    if entry.below:
+        inner = f"{entry.below}; {entry.delta}" if entry.delta else entry.below
+        text += f" {markdown(inner)}" if inner.startswith("[") else f" ({markdown(inner)})"
+    return text
+
+
+def tex_cell(entry: Entry) -> str:
+    """The upper line of a cell."""
+    text = tex(entry.text)
+    if entry.state == "absent":
+        return rf"\textit{{\scriptsize {text}}}"
+    text = {"best": rf"\textbf{{{text}}}", "tie": rf"\underline{{{text}}}"}.get(entry.mark, text)
+    text += rf"{{\scriptsize {tex(entry.spread)}}}" if entry.spread else ""
+    return text + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")
+
+
+def tex_below(entry: Entry) -> str:
+    """The lower line of a cell: the published figure and the difference, or the interval over examples."""
+    if not entry.below:
+        return ""
+    inner = f"{entry.below} ({entry.delta})" if entry.delta else entry.below
+    return rf"{{\scriptsize {tex(inner)}}}"
+
+
+@cache
+def _environment(*, angles: bool = False) -> Environment:
+    """Templates; with `angles`, code stands in << >> and <% %>, since LaTeX is full of braces."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    own = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%", "block_end_string": "%>"} if angles else {}
+    environment = Environment(
+        loader=PackageLoader("raxalign.report", "templates"),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        **own,
+    )
+    environment.filters |= {"tex": tex, "md": markdown, "letters": letters, "md_cell": markdown_cell, "tex_cell": tex_cell, "tex_below": tex_below}
+    return environment
+
+
+def _rendered(template: str, document: Document, *, angles: bool = False) -> str:
+    return str(_environment(angles=angles).get_template(template).render(document=document))
