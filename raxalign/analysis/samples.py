@@ -4,14 +4,19 @@ A predictions table has a row an example, with columns `lang` and `split`. What 
 
 * word pairs (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval; a unit is a sentence
   pair, a part is a direction;
+* counts a sentence (`n_right`, `n_gold`, `n_predicted`, `n_tokens`, `n_tokens_right`): F1, precision, recall and accuracy as ratios of sums;
+* `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query;
+* `correct` and `direction`: `accuracy`, the mean of both directions;
 * `label` and `predicted`: `accuracy`; a unit is a premise where the table has a column of that name, else an example;
-* a column called as the metric itself (`f1`, `exact_match`): its mean; with `<metric>_count` beside it, the ratio of the two sums, so that an
-  entity F1 has twice the entities found right and those given and there; a unit is named by the first of `UNITS` that is a column.
+* a column called as the metric itself (`f1`, `exact_match`): its mean over rows.
+
+A unit is named by the first of `UNITS` that is a column.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +30,12 @@ if TYPE_CHECKING:
 UNITS = ("unit", "context_id", "context", "paragraph", "premise_id", "premise", "sentence", "row", "id")
 _PAIRS = {"correct", "direction", "identical", "unseen", "first", "first_unseen", "id"}
 _DIRECTIONS = ("to_pivot", "from_pivot")
+_RATIOS = {  # metric -> columns that are summed above and below the line
+    "f1": (("n_right", "n_right"), ("n_gold", "n_predicted")),
+    "precision": (("n_right",), ("n_predicted",)),
+    "recall": (("n_right",), ("n_gold",)),
+    "accuracy": (("n_tokens_right",), ("n_tokens",)),
+}
 _WORD_METRICS = ("contextual_accuracy", "noncontextual_accuracy")
 
 Array = npt.NDArray[Any]
@@ -41,14 +52,36 @@ def sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None
         return None
     if set(part.column_names) >= _PAIRS and metric.startswith(_WORD_METRICS):
         return _word_pairs(part, metric)
+    if metric in _RATIOS and {column for side in _RATIOS[metric] for column in side} <= set(part.column_names):
+        above, below = (np.sum([_column(part, column) for column in side], axis=0, dtype=np.float64) for side in _RATIOS[metric])
+        return _summed(_units(part), _models(part), above, below)
+    if "direction" in part.column_names:
+        return _directed(part, metric)
     if metric in part.column_names:
-        gains = _column(part, metric).astype(np.float64)
-        counts = _column(part, f"{metric}_count").astype(np.float64) if f"{metric}_count" in part.column_names else np.ones(len(part))
-        return _summed(_units(part), _models(part), gains, counts)
+        return _summed(_units(part), _models(part), _column(part, metric).astype(np.float64), np.ones(len(part)))
     if metric == "accuracy" and {"label", "predicted"} <= set(part.column_names):
         right = pc.equal(part["label"], part["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
         return _summed(_units(part), _models(part), right, np.ones(len(part)))
     return None
+
+
+def _directed(table: pa.Table, metric: str) -> Sample | None:
+    """Metrics that are the mean of both directions, or that of one."""
+    direction = next((entry for entry in _DIRECTIONS if metric.endswith(f"_{entry}")), None)
+    name = metric.removesuffix(f"_{direction}") if direction else metric
+    directions = _column(table, "direction")
+    chosen = directions == direction if direction else np.ones(len(table), dtype=bool)
+    if "rank" in table.column_names and "query" in table.column_names:
+        rank, cut = _column(table, "rank").astype(np.float64), re.fullmatch(r"precision_at_(\d+)", name)
+        if name != "mrr" and cut is None:
+            return None
+        gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
+        units = _numbered(np.char.add(np.char.add(directions.astype(str), "/"), _column(table, "query").astype(str)))
+    elif name == "accuracy" and "correct" in table.column_names:
+        gains, units = _column(table, "correct").astype(np.float64), _units(table)
+    else:
+        return None
+    return _summed(units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())))
 
 
 def _word_pairs(table: pa.Table, metric: str) -> Sample | None:
@@ -81,14 +114,19 @@ def _summed(units: Array, parts: Array, gains: Array, counts: Array) -> Sample:
 
 
 def _units(table: pa.Table) -> Array:
-    """A number for each row's unit; texts become the first 63 bits of their hash, the same in every table."""
+    """A number for each row's unit, the same in every table."""
     name = next((entry for entry in UNITS if entry in table.column_names), None)
     if name is None:
         return np.arange(len(table))
     values = _column(table, name)
     if np.issubdtype(values.dtype, np.integer):
         return values
-    texts, places = np.unique(values.astype(str), return_inverse=True)
+    return _numbered(values.astype(str))
+
+
+def _numbered(values: Array) -> Array:
+    """A number for each text: the first 63 bits of its hash."""
+    texts, places = np.unique(values, return_inverse=True)
     hashes = [int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1 for text in texts]
     return np.array(hashes, dtype=np.int64)[places]
 

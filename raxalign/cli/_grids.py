@@ -111,7 +111,7 @@ def report(
     storage: Storage = None,
     out: Annotated[Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")] = None,
 ) -> None:
-    """Write the results as files: CSV, JSON and Markdown tables."""
+    """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers' tables that the grid names (`published`)."""
     from raxalign.plan.load import open_grid
     from raxalign.plan.results import rows
     from raxalign.report.write import write_report
@@ -119,5 +119,9 @@ def report(
 
     opened = open_grid(file, storage=storage)
     folder = out or file.parent / f"{opened.plan.name}-report"
-    for path in write_report(rows(opened.plan, Ledger(opened.root)), opened.plan, folder):
+    ledger = Ledger(opened.root)
+    found = rows(opened.plan, ledger)
+    if not found:
+        tell(f"no results yet (raxalign grid {file}): the report says so in every cell")
+    for path in write_report(found, opened.plan, folder, ledger=ledger, published=opened.grid.published):
         print_out(str(path))
