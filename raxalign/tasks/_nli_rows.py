@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +12,7 @@ import numpy.typing as npt
 
 from raxalign.corpora._lines import read_lines
 from raxalign.errors import DataError, TransientError
+from raxalign.tasks._fingerprints import fingerprint, normal
 
 LABELS = ("entailment", "neutral", "contradiction")
 """Their numbers are those of the hub's data sets."""
@@ -68,17 +67,9 @@ class Rows:
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """A hash of each row's text (case, white space and Unicode forms do not count), and of the id of each that has one."""
-        found = [_hash("text", _normal(row.premise), _normal(row.hypothesis)) for row in self.rows]
-        found += [_hash("id", row.id) for row in self.rows if row.id is not None]
+        found = [fingerprint("text", normal(row.premise), normal(row.hypothesis)) for row in self.rows]
+        found += [fingerprint("id", row.id) for row in self.rows if row.id is not None]
         return np.array(found, dtype=np.int64)
-
-
-def _normal(text: str) -> str:
-    return "".join(unicodedata.normalize("NFKC", text).lower().split())
-
-
-def _hash(*parts: str) -> int:
-    return int.from_bytes(hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Rows) -> None:
