@@ -27,7 +27,7 @@ def grid(
     from raxalign.store.ledger import Ledger
     from raxalign.sweep.grid import finish_tracking, local_folder, run
 
-    opened = open_grid(file, storage=storage, address=address, workers=workers)
+    opened = open_grid(file, storage=storage, address=address, workers=workers, allow_missing=dry_run)
     if dry_run:
         _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
         return
@@ -62,7 +62,7 @@ def plan(
     """Show what a grid will run, what is there already, and what it may cost."""
     from raxalign.plan.load import open_grid
 
-    opened = open_grid(file, storage=storage)
+    opened = open_grid(file, storage=storage, allow_missing=True)
     if format is PlanFormat.json:
         from raxalign.report.plans import as_json
 

@@ -41,10 +41,11 @@ class _Expansion:
     methods: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
 
-def expand(grid: Grid, identity: Identity | None = None) -> Plan:
+def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool = False) -> Plan:
     """The plan of a grid. `identity` looks up digests (default: reads the files; remote data stays unresolved).
 
-    Raises `DataError` naming every local file that is missing, and `RaxalignError` for what only the whole grid shows to be wrong.
+    Raises `DataError` naming every local file that is missing (with `allow_missing` they stand in `missing`, for a plan that is only looked
+    at), and `RaxalignError` for what only the whole grid shows to be wrong.
     """
     identity = identity or Identity()
     for start in grid.encoders:
@@ -56,7 +57,8 @@ def expand(grid: Grid, identity: Identity | None = None) -> Plan:
         for spec in grid.methods:
             for point in spec.points:
                 _expand_method(expansion, encoder, spec, point)
-    identity.refuse_missing()
+    if not allow_missing:
+        identity.refuse_missing()
     if not expansion.trials:
         raise RaxalignError(f"{grid.path}: no trial is left: every point is excluded or its encoder does not suit its method")
     return Plan(
@@ -69,6 +71,7 @@ def expand(grid: Grid, identity: Identity | None = None) -> Plan:
         merged=tuple(_merged(expansion)),
         unresolved=tuple(identity.unresolved),
         warnings=tuple(expansion.tasks.warnings),
+        missing=tuple(map(str, identity.missing)),
     )
 
 

@@ -38,19 +38,21 @@ class Opened:
         return self.run.storage
 
 
-def open_grid(path: Path, *, storage: str | None = None, address: str | None = None, workers: int | None = None) -> Opened:
-    """Read a grid file and expand it; flags come before the environment, and that before the file's `run`."""
+def open_grid(
+    path: Path, *, storage: str | None = None, address: str | None = None, workers: int | None = None, allow_missing: bool = False
+) -> Opened:
+    """Read a grid file and expand it; flags come before the environment, and that before the file's `run`. See `expand` for `allow_missing`."""
     grid = load(path)
     run = effective(grid.run, storage=storage, address=address, workers=workers, environ=os.environ)
-    return Opened(grid, run, _expand(grid, run.storage))
+    return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
 
 
-def _expand(grid: Grid, root: str) -> Plan:
+def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
     digests = FileDigests(root)
     try:
-        return expand(grid, Identity(digests.of, Lock.load(grid.path).get))
+        return expand(grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing)
     except StorageError:  # a storage that cannot be written can still be planned for: digests are then not remembered
-        return expand(grid, Identity(locked=Lock.load(grid.path).get))
+        return expand(grid, Identity(locked=Lock.load(grid.path).get), allow_missing=allow_missing)
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:

@@ -18,7 +18,7 @@ class Plan:
 
     `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs before what reads them, evaluations
     included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
-    (their stages' keys are provisional); `axes` gives for each method the params that vary in the grid.
+    (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that vary in the grid.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Plan:
     merged: tuple[str, ...] = ()
     unresolved: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    missing: tuple[str, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -71,6 +72,7 @@ class Plan:
             merged=self.merged,
             unresolved=self.unresolved,
             warnings=self.warnings,
+            missing=self.missing,
         )
 
     def to_json(self) -> str:
@@ -85,6 +87,7 @@ class Plan:
             "merged": self.merged,
             "unresolved": self.unresolved,
             "warnings": self.warnings,
+            "missing": self.missing,
         }
         return json.dumps(data, ensure_ascii=False)
 
@@ -104,4 +107,5 @@ class Plan:
             merged=tuple(data["merged"]),
             unresolved=tuple(data["unresolved"]),
             warnings=tuple(data["warnings"]),
+            missing=tuple(data["missing"]),
         )

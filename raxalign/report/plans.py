@@ -43,6 +43,7 @@ def as_json(plan: Plan, root: str) -> str:
         "cached": sum(there.issuperset(trial.evaluations.values()) for trial in plan.trials),
         "merged": plan.merged,
         "unresolved": plan.unresolved,
+        "missing": plan.missing,
         "warnings": plan.warnings,
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
@@ -71,5 +72,6 @@ def as_text(plan: Plan, root: str) -> str:
     ]
     if plan.unresolved:
         lines.append("unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved))
+    lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
     lines += [f"note: {warning}" for warning in plan.warnings]
     return "\n".join(line for line in lines if line)

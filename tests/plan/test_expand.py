@@ -137,6 +137,8 @@ def test_a_missing_file_is_named_with_all_others(tmp_path):
         plan_of(tmp_path, methods=methods)
     assert "absent.de.txt" in str(told.value)
     assert "absent.fr.txt" in str(told.value)
+    looked_at = expand(load(write_grid(tmp_path, methods=methods)), allow_missing=True)
+    assert looked_at.missing == tuple(str(tmp_path / f"absent.{lang}.txt") for lang in ("de", "fr"))
 
 
 def test_a_plan_survives_json(tmp_path):
