@@ -51,12 +51,14 @@ class Retrieval(Task):
     main_metric = "contextual_accuracy"
 
     class Params(Task.Params):
-        """`layers` are added up; `pooling` joins a word's pieces (Cao et al. take the last); `candidates: linked` is what circulating code
-        does; `unseen_in` fixes the number of training sentences by which pairs count as seen.
+        """`layers` are added up; `pooling` joins a word's pieces (Cao et al. take the last); `augmentation: sentence` makes a word's vector four
+        times as wide, by the mean, largest and smallest value of each coordinate over its sentence, not scaled anew; `candidates: linked` is what
+        circulating code does; `unseen_in` fixes the number of training sentences by which pairs count as seen.
         """
 
         layers: str = "last"
         pooling: Pooling = "last"
+        augmentation: Literal["none", "sentence"] = "none"
         measure: Measure = "csls"
         k: int = Field(10, ge=1)
         candidates: Literal["all", "linked"] = "all"
@@ -123,7 +125,25 @@ class Retrieval(Task):
     def _vectors(self, aligned: AlignedEncoder, words: Words, lang: str) -> tuple[torch.Tensor, Bools]:
         """Vectors (words, hidden), the layers added up, and which words have one."""
         found = aligned.words(words.sentences, lang, layers=self.params.layers, pooling=self.params.pooling)
-        return found.vectors_NLH.sum(1), found.present_N.cpu().numpy().astype(np.bool_)
+        vectors_NH = found.vectors_NLH.sum(1)
+        if self.params.augmentation == "sentence":
+            vectors_NH = with_sentence(vectors_NH, torch.from_numpy(words.row).to(vectors_NH.device), found.present_N.to(vectors_NH.device))
+        return vectors_NH, found.present_N.cpu().numpy().astype(np.bool_)
+
+
+def with_sentence(vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N: torch.Tensor) -> torch.Tensor:
+    """[word; mean; max; min] over the words of each word's sentence that have a vector, (N, 4H); absent words stay zero (Cao et al. 2020, §4).
+
+    `sentence_N` are the numbers of sentences, from 0. No part is scaled: the cosine is over the whole vector.
+    """
+    words_MH, owners_M = vectors_NH[present_N], sentence_N[present_N]
+    size = int(sentence_N.max()) + 1 if len(sentence_N) else 0
+    empty_SH = vectors_NH.new_zeros(size, vectors_NH.shape[1])
+    places_MH = owners_M[:, None].expand_as(words_MH)
+    parts = [words_MH, *(empty_SH.scatter_reduce(0, places_MH, words_MH, how, include_self=False)[owners_M] for how in ("mean", "amax", "amin"))]
+    wide_NW = vectors_NH.new_zeros(len(vectors_NH), 4 * vectors_NH.shape[1])
+    wide_NW[present_N] = torch.cat(parts, dim=1)
+    return wide_NW
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.base import Encoder, WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.retrieval import Retrieval
+from raxalign.tasks.retrieval import Retrieval, with_sentence
 from raxalign.train.runtime import Runtime
 
 SCHEMA = pa.schema(
@@ -249,3 +249,31 @@ def test_what_cannot_change_the_result_is_no_part_of_it():
     assert canonical(measure="cosine", k=3) == canonical(measure="cosine")
     assert canonical(k=3) != canonical()
     assert not Retrieval(Retrieval.Params()).has_chance()
+
+
+def test_a_sentence_adds_its_mean_largest_and_smallest_values_of_words_that_were_read():
+    """Sentence 0: (1, 4), (3, -2) and an absent word; sentence 1: nothing was read; sentence 2: (5, 6)."""
+    vectors = torch.tensor([[1.0, 4.0], [3.0, -2.0], [0.0, 0.0], [0.0, 0.0], [5.0, 6.0]])
+    present = torch.tensor([True, True, False, False, True])
+    found = with_sentence(vectors, torch.tensor([0, 0, 0, 1, 2]), present)
+    assert found.tolist() == [
+        [1, 4, 2, 1, 3, 4, 1, -2],
+        [3, -2, 2, 1, 3, 4, 1, -2],
+        [0] * 8,
+        [0] * 8,
+        [5, 6, 5, 6, 5, 6, 5, 6],
+    ]
+    assert with_sentence(vectors[:0], torch.zeros(0, dtype=torch.int64), present[:0]).shape == (0, 8)
+
+
+def test_sentences_tell_equal_words_apart(tmp_path):
+    """`Hund` has one vector in both sentences; what stands beside it finds the right `dog`."""
+    first, second = (["Hund", "Rex"], ["dog", "Rex"]), (["Hund", "!"], ["dog", "!"])
+    rows = [(1, *first, [(0, 0)]), (2, *second, [(0, 0)])]
+    table = {}
+    for src, tgt in (first, second):
+        for lang, words in (("de", src), ("en", tgt)):
+            beside = axis(1) if "Rex" in words else axis(2)
+            table |= {(lang, tuple(words), 0): axis(0), (lang, tuple(words), 1): beside}
+    assert values(run(tmp_path / "a", rows=rows, table=table))["contextual_accuracy"] == 0.5  # a tie: the first
+    assert values(run(tmp_path / "b", rows=rows, table=table, augmentation="sentence"))["contextual_accuracy"] == 1.0
