@@ -1,0 +1,133 @@
+"""Sentence retrieval: values by hand on planted vectors, and poolings of a tiny BERT."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._static import Reading, Space, StaticEncoder
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
+from raxalign.tasks._sentence_vectors import sentence_vectors
+from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.sentence_retrieval import SentenceRetrieval
+from raxalign.train.runtime import Runtime
+from tests.tiny import tiny_bert
+
+SPACES = {
+    "de": {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [-1.0, -1.0]},
+    "en": {"A": [1.0, 0.1], "B": [0.2, 1.0], "C": [1.0, 0.2]},
+}
+# (1, .5) finds (1, .1) + (.2, 1); c finds none near but A's opposite; ids are not row numbers.
+ROWS = [(10, ["a"], ["A"]), (20, ["b"], ["B"]), (30, ["c"], ["C"]), (40, ["a", "?"], ["A"])]
+
+
+def run(
+    tmp_path: Path, *, rows: Sequence[tuple[int, list[str], list[str]]] = ROWS, dev: int = 0, transforms=(), languages=("de",), **params
+) -> Outcome:
+    schema = pa.schema([("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))])
+    for name, part in (("data", rows), *([("dev", rows[:dev])] if dev else [])):
+        with DatasetWriter(tmp_path / name, schema, {}) as writer:
+            writer.write({key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))})
+    spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
+    aligned = AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
+    inputs = TaskInputs(pivot="en", heldout=dict.fromkeys(languages, tmp_path))
+    return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
+
+
+def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
+    return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
+
+
+def test_all_values_by_hand(tmp_path: Path) -> None:
+    """To the pivot a finds A (twice: the fourth sentence's A is of the same words), b finds B, c finds another. From it A finds a (the first of
+    two equal ones, which for the fourth sentence is [a], not [a ?]), B finds b, C finds a.
+    """
+    outcome = run(tmp_path)
+    found = values(outcome)
+    assert found["accuracy_to_pivot"] == 3 / 4
+    assert found["accuracy_from_pivot"] == 2 / 4
+    assert found["accuracy"] == 0.625
+    assert found["accuracy_pairs"] == 4
+    # residuals (right minus accuracy, over 4 and over 2 directions): row sums 3/32, 3/32, -5/32, -1/32; variance 4/3 of the squares' sum
+    assert found["accuracy_stderr"] == pytest.approx(math.sqrt(4 / 3 * (9 + 9 + 25 + 1)) / 32)
+    rows = outcome.predictions.to_pylist()
+    assert [row["found_id"] for row in rows if row["direction"] == "from_pivot"] == [10, 20, 10, 10]
+    assert [row["correct"] for row in rows] == [True, True, False, True, True, True, False, False]
+    assert rows[3] == {"lang": "de-en", "split": "test", "direction": "to_pivot", "id": 40, "found_id": 10, "correct": True}
+
+
+def test_sentences_without_a_vector_are_not_found(tmp_path: Path) -> None:
+    outcome = run(tmp_path, rows=[(1, ["?"], ["A"]), (2, ["b"], ["B"])])
+    assert values(outcome)["accuracy"] == 0.5
+    assert outcome.notes["de-en"]["test"] == {"sentences": 2, "unread_src": 1, "unread_tgt": 0}
+
+
+def test_dev_and_test_averages_and_transforms_of_the_pivot(tmp_path: Path) -> None:
+    swap = Affine(weight=torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    outcome = run(tmp_path, dev=2, languages=("de", "fr"), transforms=(Transform("en", 0, steps=(swap,), toward="fr"),))
+    assert values(outcome, split="dev")["accuracy"] == 1
+    assert values(outcome, "fr-en", "dev")["accuracy"] == 0
+    assert values(outcome, "avg", "dev") == {"accuracy": 0.5}
+    assert outcome.predictions.num_rows == 2 * 2 * (2 + 4)
+
+
+def test_nothing_held_out_is_no_metric(tmp_path: Path) -> None:
+    outcome = run(tmp_path, rows=[])
+    assert not outcome.scores
+    assert outcome.predictions.num_rows == 0
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
+    return TransformerEncoder.from_folder(tiny_bert(tmp_path_factory.mktemp("tiny"), ["der", "Hund", "play", "##ing"], positions=12))
+
+
+def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece(encoder: TransformerEncoder) -> None:
+    sentences = [["der"], ["der", "playing", "Hund"]]
+    shift = Transform("de", 1, steps=(Affine(shift=torch.full((32,), 2.0)),))
+    aligned = AlignedEncoder(encoder, (shift,))
+    with torch.no_grad():
+        alone = [aligned.hidden(encoder.collate(encoder.pieces([sentence], "de"))) for sentence in sentences]
+    for layers, numbers in (("1", [1]), ("1-2", [1, 2])):
+        states = [sum(state[layer] for layer in numbers)[0] for state in alone]
+        expected = {
+            ("mean", True): [state.mean(0) for state in states],
+            ("mean", False): [state[1:-1].mean(0) for state in states],
+            ("cls", True): [state[0] for state in states],
+        }
+        for (pooling, specials), vectors in expected.items():
+            found, read = sentence_vectors(aligned, sentences, "de", layers=layers, pooling=pooling, specials=specials)
+            assert torch.allclose(found, torch.stack(vectors), atol=1e-5)
+            assert read.tolist() == [True, True]
+
+
+def test_a_sentence_of_nothing_that_is_read_says_so(encoder: TransformerEncoder) -> None:
+    vectors, read = sentence_vectors(AlignedEncoder(encoder), [["\u200b"], ["der"]], "de", layers="last", pooling="mean", specials=False)
+    assert read.tolist() == [False, True]
+    assert vectors[0].abs().sum() == 0
+    assert sentence_vectors(AlignedEncoder(encoder), [], "de", layers="last", pooling="mean", specials=True)[0].shape == (0, 32)
+
+
+def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError, match="pooling cls wants a transformer"):
+        run(tmp_path, pooling="cls")
+
+
+def test_what_cannot_change_the_result_is_no_part_of_it() -> None:
+    def canonical(**params: object) -> dict[str, object]:
+        return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params)).canonical()
+
+    assert canonical(k=3) == canonical()
+    assert canonical(measure="csls", k=3) != canonical(measure="csls")
+    assert canonical(pooling="cls", specials="exclude") == canonical(pooling="cls")
+    assert canonical(specials="exclude") != canonical()
+    assert not SentenceRetrieval(SentenceRetrieval.Params()).has_chance()
