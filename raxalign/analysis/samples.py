@@ -53,7 +53,7 @@ def sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None
     if set(part.column_names) >= _PAIRS and metric.startswith(_WORD_METRICS):
         return _word_pairs(part, metric)
     if metric in _RATIOS and {column for side in _RATIOS[metric] for column in side} <= set(part.column_names):
-        above, below = (np.sum([_column(part, column) for column in side], axis=0, dtype=np.float64) for side in _RATIOS[metric])
+        above, below = (np.stack([_column(part, column) for column in side]).sum(0).astype(np.float64) for side in _RATIOS[metric])
         return _summed(_units(part), _models(part), above, below)
     if "direction" in part.column_names:
         return _directed(part, metric)

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.correlation import correlate
-from raxalign.report._own import mean_name
+from raxalign.report._own import mean_name, named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import MEANS, Results, shift_point
 from raxalign.report.document import Figure, Section
-from raxalign.report.tables import FEW, label
+from raxalign.report.tables import FEW
 
 MOST_CURVES = 8
 MOST_PANELS = 9
@@ -135,14 +135,14 @@ def gain_panels(results: Results) -> list[Panel]:
     for task, metric in _transfer(results):
         base = _baseline(results, task, metric)
         clouds = []
-        for colour, cell in enumerate(_representatives(results, task, metric), 1):
+        for cell in _representatives(results, task, metric):
             if base is None or cell is base:
                 continue
             langs = [lang for lang in _languages(results.plan.pivot, task, metric, cell) if (task, lang, metric, "test") in base.values]
             x = [100 * base.values[task, lang, metric, "test"].mean for lang in langs]
             y = [100 * cell.values[task, lang, metric, "test"].mean - a for lang, a in zip(langs, x, strict=True)]
             if langs:
-                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour))
+                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
         if clouds:
             panels.append(Panel(task, f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True))
     return panels
@@ -156,7 +156,7 @@ def transfer_panels(results: Results) -> list[Panel]:
     panels = []
     for task, metric in _transfer(results):
         clouds, told = [], []
-        for colour, cell in enumerate(_representatives(results, task, metric)):
+        for cell in _representatives(results, task, metric):
             measured = _retrieval_metric(cell, retrieval)
             if measured is None:
                 continue
@@ -168,10 +168,10 @@ def transfer_panels(results: Results) -> list[Panel]:
             x = [100 * cell.values[retrieval, f"{lang}-{results.plan.pivot}", measured, "test"].mean for lang in langs]
             y = [100 * cell.values[task, lang, metric, "test"].mean for lang in langs]
             if len(langs) > 1:
-                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour))
+                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
                 told.append(f"{cell.method}: {correlate(x, y).text()}")
         if clouds:
-            panels.append(Panel(task, "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note=told[0]))
+            panels.append(Panel(task, "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note="\n".join(told[:4])))
     return panels
 
 
@@ -217,6 +217,11 @@ def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
     return list(chosen.values())
 
 
+def _colour(results: Results, cell: Cell) -> int:
+    """One colour a method, the same in every cloud."""
+    return list(results.kinds).index(cell.method)
+
+
 def _levels(results: Results, task: str, metric: str) -> list[Curve]:
     base = _baseline(results, task, metric)
     value = _value(base, task, metric, "test") if base is not None else None
@@ -236,7 +241,7 @@ def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
 
 
 def _named(results: Results, cell: Cell) -> str:
-    name = label(cell, results.plan).replace("lambda=", "λ=")
+    name = named(cell, results.plan)
     return f"{name} [{cell.encoder}]" if len({other.encoder for other in results.cells}) > 1 else name
 
 

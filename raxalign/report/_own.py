@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.report._marks import Judge, Place
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import MEANS, Results
 from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
-from raxalign.report.tables import FEW, label
+from raxalign.report.tables import FEW
 
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+_GREEK = {"lambda": "λ", "alpha": "α"}
 MOST_INTERVALS = 600  # cells with an interval over examples; tables beyond show the seeds' alone
 
 
@@ -51,7 +56,7 @@ def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: 
         for k, lang in enumerate(langs):
             name = (task, lang, metric, split)
             entries.append(_entry(judge, cell, name, unit, budget if lang not in MEANS else [0], marks.get((i, k), "")))
-        lines.append(Line(label(cell, results.plan), tuple(entries), _under(results, cell)))
+        lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell)))
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {metric.replace('_', ' ')}"
@@ -120,12 +125,25 @@ def _chosen(results: Results, task: str) -> Table | None:
         best = max(cells, key=lambda cell: _mean(cell, task, metric, "dev").mean)
         top = max(_mean(cell, task, metric, "test").mean for cell in cells)
         dev, test = _mean(best, task, metric, "dev"), _mean(best, task, metric, "test")
-        point = label(best, results.plan).removeprefix(method).strip() or "–"
+        point = named(best, results.plan).removeprefix(method).strip() or "–"
         shown = [Entry(point), *(Entry(unit.show(value.mean), unit.show_spread(value.half_width)) for value in (dev, test)), Entry(unit.show(top))]
         lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best)))
     caption = f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
+    selection = results.task_params.get(task, {}).get("selection")
+    if selection not in (None, "last"):
+        caption += f" The dev set also chose the checkpoints (selection: {selection}), so that the dev values are optimistic."
     columns = ("chosen point", "dev", "test", "best test of all", "points")
     return Table(f"chosen-{task}", task, columns, tuple(lines), caption)
+
+
+def named(cell: Cell, plan: Plan) -> str:
+    """The method of a cell with the params that vary, numbers without needless zeros: ``finetune λ=0.1``."""
+    axes = [f"{_GREEK.get(axis, axis)}={_plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
+    return " ".join([cell.method, *axes])
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:

@@ -138,7 +138,7 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, pad=14 if panel.note else 6)
+    axes.set_title(panel.title, pad=6 + 9.5 * len(panel.note.splitlines()))
     if panel.note:
         axes.text(0, 1.02, panel.note, transform=axes.transAxes, fontsize=7.5, va="bottom")
     axes.set_xlabel(panel.x)
@@ -172,7 +172,7 @@ def _curve(axes: Axes, curve: Curve) -> None:
     if any(curve.spread):
         half = [spread or 0.0 for spread in curve.spread]
         low, high = ([y + sign * h for y, h in zip(curve.y, half, strict=True)] for sign in (-1, 1))
-        axes.fill_between(curve.x, low, high, color=colour, alpha=0.16, linewidth=0)
+        axes.fill_between(curve.x, low, high, color=colour, alpha=0.13, linewidth=0)
 
 
 def _cloud(axes: Axes, cloud: Points) -> None:

@@ -11,9 +11,10 @@ from raxalign.config.published import Note, Publication, PublishedTable, Rule, r
 from raxalign.report._marks import Judge, Mark, Place
 from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep
 from raxalign.report._numbers import Unit, published_unit, signed
+from raxalign.report._own import named
 from raxalign.report._results import Results
 from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
-from raxalign.report.tables import FEW, label
+from raxalign.report.tables import FEW
 
 RECORD = (
     "publication",
@@ -105,7 +106,7 @@ class _Maker:
         if match is None:
             return ""
         size = f", {match.cell.sentences:,} pairs" if match.cell.sentences is not None else ""
-        return f"{label(match.cell, self.results.plan)}{size}"
+        return f"{named(match.cell, self.results.plan)}{size}"
 
     def _row_notes(self, row: str, match: Match | None) -> tuple[int, ...]:
         texts = [note.text for note in self.table.notes if note.row == row and note.column is None]
