@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, final
 import lazy_loader as lazy
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from raxalign.encoders.base import Pooling
 from raxalign.similarity import Measure, nearest_neighbors
@@ -52,8 +52,9 @@ class Retrieval(Task):
 
     class Params(Task.Params):
         """`layers` are added up; `pooling` joins a word's pieces (Cao et al. take the last); `augmentation: sentence` makes a word's vector four
-        times as wide, by the mean, largest and smallest value of each coordinate over its sentence, not scaled anew; `candidates: linked` is what
-        circulating code does; `unseen_in` fixes the number of training sentences by which pairs count as seen.
+        times as wide, by the mean, largest and smallest value of each coordinate over its sentence, not scaled anew. `candidates: linked` is what
+        circulating code does, and so is `specials: include`, which counts a sentence's first and last piece as linked words; `unseen_in` fixes
+        the number of training sentences by which pairs count as seen.
         """
 
         layers: str = "last"
@@ -62,7 +63,14 @@ class Retrieval(Task):
         measure: Measure = "csls"
         k: int = Field(10, ge=1)
         candidates: Literal["all", "linked"] = "all"
+        specials: Literal["exclude", "include"] = "exclude"
         unseen_in: int | None = Field(None, ge=1)
+
+        @model_validator(mode="after")
+        def _words_alone(self) -> Retrieval.Params:
+            if self.augmentation == "sentence" and self.specials == "include":
+                raise ValueError("specials: include goes without augmentation: special pieces are no words of a sentence")
+            return self
 
     params: Params
 
@@ -97,6 +105,11 @@ class Retrieval(Task):
         """Asks for the nearest neighbours of all words, and keeps the answers for linked ones."""
         src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
         tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)
+        words = len(pairs)  # special pieces, where they are pairs too, come behind these
+        if self.params.specials == "include":
+            from raxalign.tasks._special_words import link_specials
+
+            pairs = link_specials(pairs)
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept = pairs.keep(read)
         if self.params.candidates == "linked":
@@ -110,6 +123,7 @@ class Retrieval(Task):
             found["from_pivot"] = src_words[back.cpu().numpy()][np.searchsorted(tgt_words, kept.tgt_word)]
         types = kept.types()
         identical = np.array([a == b for a, b in types], dtype=np.bool_)
+        identical[int(read[:words].sum()) :] = False
         unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
         counts: dict[str, object] = {
             "sentences": len(pairs.ids),
@@ -128,7 +142,12 @@ class Retrieval(Task):
         vectors_NH = found.vectors_NLH.sum(1)
         if self.params.augmentation == "sentence":
             vectors_NH = with_sentence(vectors_NH, torch.from_numpy(words.row).to(vectors_NH.device), found.present_N.to(vectors_NH.device))
-        return vectors_NH, found.present_N.cpu().numpy().astype(np.bool_)
+        read = found.present_N.cpu().numpy().astype(np.bool_)
+        if self.params.specials == "exclude":
+            return vectors_NH, read
+        from raxalign.tasks._special_words import add_specials
+
+        return add_specials(aligned, words, lang, vectors_NH, read, self.params.layers)
 
 
 def with_sentence(vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N: torch.Tensor) -> torch.Tensor:

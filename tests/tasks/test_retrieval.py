@@ -5,17 +5,22 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.encoders.base import Encoder, WordVectors
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks._linked_words import Words
+from raxalign.tasks._special_words import add_specials
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.retrieval import Retrieval, with_sentence
 from raxalign.train.runtime import Runtime
+from tests.tiny import tiny_bert
 
 SCHEMA = pa.schema(
     [
@@ -277,3 +282,41 @@ def test_sentences_tell_equal_words_apart(tmp_path):
             table |= {(lang, tuple(words), 0): axis(0), (lang, tuple(words), 1): beside}
     assert values(run(tmp_path / "a", rows=rows, table=table))["contextual_accuracy"] == 0.5  # a tie: the first
     assert values(run(tmp_path / "b", rows=rows, table=table, augmentation="sentence"))["contextual_accuracy"] == 1.0
+
+
+def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
+    """Two sentences a side of a tiny BERT, the pivot's the same words: with CSLS off every piece finds itself, and specials are pairs too."""
+    encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "tiny", ["der", "Hund", "bellt"]))
+    rows = [(1, ["der", "Hund"], ["der", "Hund"], [(1, 0)]), (2, ["bellt"], ["bellt"], [])]
+    inputs = TaskInputs("en", {"de": artifact(tmp_path / "pairs", None, rows)}, {"de": seen(tmp_path / "seen", [])})
+    params = {"measure": "cosine", "layers": "1-2"}
+    outcomes = {
+        specials: Retrieval(Retrieval.Params(**params, specials=specials)).evaluate(AlignedEncoder(encoder), ("de",), inputs, Runtime(), None)
+        for specials in ("exclude", "include")
+    }
+    assert values(outcomes["exclude"])["contextual_accuracy"] == 0  # Hund, linked with der
+    found = values(outcomes["include"])
+    assert found["contextual_accuracy_pairs"] == 5
+    assert found["contextual_accuracy"] == 4 / 5
+    assert found["noncontextual_accuracy"] == 2 / 3
+    rows = [row for row in outcomes["include"].predictions.to_pylist() if row["direction"] == "to_pivot"]
+    assert [(row["src"], row["id"], row["src_position"], row["found"], row["found_id"]) for row in rows] == [
+        ("Hund", 1, 1, "Hund", 1),
+        ("[CLS]", 1, 2, "[CLS]", 1),
+        ("[CLS]", 2, 1, "[CLS]", 2),
+        ("[SEP]", 1, 3, "[SEP]", 1),
+        ("[SEP]", 2, 2, "[SEP]", 2),
+    ]
+    hidden = AlignedEncoder(encoder).hidden(encoder.collate(encoder.pieces([["bellt"]], "de")))
+    words = Words([["der", "Hund"], ["bellt"]])
+    wide, read = add_specials(AlignedEncoder(encoder), words, "de", torch.zeros(3, 32), np.array([True, False, True]), "2")
+    assert read.tolist() == [True, False, True, True, True, True, True]
+    assert torch.allclose(wide[5:], hidden[2][0, [0, 2]], atol=1e-5)
+    assert wide[[0, 1, 4]].abs().sum() == 0
+
+
+def test_static_vectors_have_no_special_pieces(tmp_path):
+    with pytest.raises(RaxalignError, match="static vectors have no special pieces"):
+        run(tmp_path, specials="include")
+    with pytest.raises(ValueError, match="goes without augmentation"):
+        Retrieval.Params(specials="include", augmentation="sentence")
