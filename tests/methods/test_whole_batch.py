@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from raxalign.methods._whole_batch import WholeBatch
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.train.workers import run_workers
 
 ROWS = np.array([5, 0, 3, 6, 1, 2])
 COUNTS = np.array([2, 0, 1, 3, 1, 2, 1])
@@ -123,28 +123,29 @@ def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batche
     assert all(torch.allclose(left, right, rtol=1e-12, atol=1e-14) for left, right in zip(gradients, same, strict=True))
 
 
-def _train(rank: int, world: int, address: str, out: str) -> None:
-    torch.set_num_threads(1)
-    if world > 1:
-        torch.distributed.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=world)
+def trained(rank: int, world_size: int) -> tuple[list[float], torch.Tensor]:
+    """The losses and the weights of a training in batches of 5 and 2."""
     objective = Toy()
     objective.module.float()
     objective.inputs = objective.inputs.float()
-    runtime = Runtime(seed=1, rank=rank, world_size=world)
+    runtime = Runtime(seed=1, rank=rank, world_size=world_size)
     fitted = fit(objective, len(COUNTS), TrainSettings(1e-2, 5, epochs=3, dropout=False), runtime)
-    if rank == 0:
-        torch.save((fitted.losses, copy.deepcopy(objective.module.state_dict())), out)
-    if world > 1:
-        torch.distributed.destroy_process_group()
+    return fitted.losses, torch.cat([p.detach().flatten() for p in objective.module.parameters()])
+
+
+def train_as_one_of_three(rank: int, folder: Path) -> None:
+    losses, weights = trained(rank, 3)
+    torch.save((losses, weights), folder / f"worker-{rank}")
 
 
 @pytest.mark.slow
 def test_three_workers_train_as_one_does_even_where_one_of_them_has_no_row(tmp_path: Path) -> None:
-    _train(0, 1, "", str(tmp_path / "one"))
-    torch.multiprocessing.start_processes(_train, args=(3, str(tmp_path / "address"), str(tmp_path / "three")), nprocs=3, start_method="spawn")
-    (losses, weights), (others, other_weights) = (torch.load(tmp_path / name) for name in ("one", "three"))
-    assert others == pytest.approx(losses, rel=1e-5)
-    assert all(torch.allclose(weights[name], other_weights[name], atol=1e-5) for name in weights)
+    losses, weights = trained(0, 1)
+    run_workers(train_as_one_of_three, 3, tmp_path)
+    for rank in range(3):
+        others, other_weights = torch.load(tmp_path / f"worker-{rank}")
+        assert others == pytest.approx(losses, rel=1e-5)
+        assert torch.allclose(weights, other_weights, atol=1e-5)
 
 
 def test_a_step_of_one_row_is_told_from_none() -> None:
