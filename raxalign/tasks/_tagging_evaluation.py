@@ -77,7 +77,7 @@ def _predictions(
 
 
 def _table(lang: str, split: str, toward: str | None, step: int, held: _HeldOut, names: Sequence[Sequence[str]], counts: Counts) -> pa.Table:
-    """A row a sentence: words, tags and predicted tags as lists, and the counts that the scores are made of (scores are ratios of sums)."""
+    """A row a sentence: words, tags and predicted tags as lists, and for each metric what it sums (`f1`) and divides the sum by (`f1_count`)."""
     n, texts = len(held.sentences), pa.list_(pa.string())
     columns = {
         "lang": pa.array([lang] * n, pa.string()),
@@ -90,7 +90,9 @@ def _table(lang: str, split: str, toward: str | None, step: int, held: _HeldOut,
         "label": pa.array([row.tags for row in held.sentences.rows], texts),
         "predicted": pa.array(names, texts),
     }
-    return pa.table({**columns, **{f"n_{name}": pa.array(numbers, pa.int64()) for name, numbers in counts.items()}})
+    for metric, (part, whole) in counts.items():
+        columns |= {metric: pa.array(part, pa.int64()), f"{metric}_count": pa.array(whole, pa.int64())}
+    return pa.table(columns)
 
 
 def _notes(

@@ -1,4 +1,4 @@
-"""Entities and words counted sentence by sentence, and the scores that the counts make."""
+"""Entities and words counted sentence by sentence, and the scores that are ratios of the counts' sums."""
 
 from __future__ import annotations
 
@@ -7,34 +7,29 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-Counts = Mapping[str, npt.NDArray[np.int64]]
-"""A number a sentence: `tokens`, `tokens_right`, and for entities `gold`, `predicted`, `right`."""
+Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+"""For each metric two numbers a sentence; the metric is the sum of the first ones divided by that of the second ones."""
 
 
 def count(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, entities: bool) -> Counts:
-    """Right words of each sentence, and its entities by seqeval: gold, predicted, and those with the same type and ends."""
+    """Right words and words of each sentence, and for entities, found by seqeval, those that are right (type and both ends), given and found.
+
+    F1 is twice the right ones divided by those given and those found together.
+    """
     pairs = list(zip(gold, predicted, strict=True))
-    rows = [(len(a), sum(x == y for x, y in zip(a, b, strict=True))) for a, b in pairs]
-    found = dict(zip(("tokens", "tokens_right"), np.array(rows, dtype=np.int64).reshape(-1, 2).T, strict=True))
+    words = np.array([(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+    counts = {"accuracy": (words[:, 0], words[:, 1])}
     if entities:
         from seqeval.metrics.sequence_labeling import get_entities
 
         sets = [(set(get_entities(list(a))), set(get_entities(list(b)))) for a, b in pairs]
         sizes = np.array([(len(a), len(b), len(a & b)) for a, b in sets], dtype=np.int64).reshape(-1, 3)
-        found |= dict(zip(("gold", "predicted", "right"), sizes.T, strict=True))
-    return found
+        given, found, right = sizes.T
+        counts |= {"f1": (2 * right, given + found), "precision": (right, found), "recall": (right, given)}
+    return counts
 
 
 def values(counts: Counts) -> dict[str, float]:
-    """`accuracy`, and for entities `f1`, `precision` and `recall` over all sentences; what would be 0/0 is 0."""
-    total = {name: int(numbers.sum()) for name, numbers in counts.items()}
-    scores = {"accuracy": _ratio(total["tokens_right"], total["tokens"])}
-    if "gold" in total:
-        scores["precision"] = _ratio(total["right"], total["predicted"])
-        scores["recall"] = _ratio(total["right"], total["gold"])
-        scores["f1"] = _ratio(2 * total["right"], total["gold"] + total["predicted"])
-    return scores
-
-
-def _ratio(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+    """The metrics over all sentences; what would be 0/0 is 0."""
+    totals = {metric: (int(part.sum()), int(whole.sum())) for metric, (part, whole) in counts.items()}
+    return {metric: part / whole if whole else 0.0 for metric, (part, whole) in totals.items()}

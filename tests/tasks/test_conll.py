@@ -1,0 +1,124 @@
+"""Reading tagged sentences, with the traps of the files that circulate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import get_entities
+
+from raxalign.errors import DataError
+from raxalign.tasks._conll import iob2, read_conll, read_conllu
+
+
+def write(tmp_path, text, name="dev.conll"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def conll(tmp_path, text):
+    return [(row.words, row.tags, row.line) for row in read_conll(write(tmp_path, text)).rows]
+
+
+def test_iob1_becomes_iob2_by_hand():
+    cases = [
+        ("I-PER I-PER O I-LOC", "B-PER I-PER O B-LOC"),
+        ("I-PER B-PER I-PER", "B-PER B-PER I-PER"),  # in IOB1 a B- divides neighbours
+        ("I-PER I-LOC I-LOC I-PER", "B-PER B-LOC I-LOC B-PER"),
+        ("B-PER I-PER O B-LOC I-ORG", "B-PER I-PER O B-LOC B-ORG"),
+        ("O O", "O O"),
+    ]
+    for given_, expected in cases:
+        assert " ".join(iob2(given_.split())) == expected
+
+
+@given(st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b"]), min_size=1, max_size=12))
+def test_conversion_keeps_every_entity_and_is_done_once(tags):
+    converted = iob2(tags)
+    assert get_entities(list(converted)) == get_entities(tags)
+    assert iob2(converted) == converted
+
+
+def test_columns_of_the_shared_tasks(tmp_path):
+    text = "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nBlackburn NNP I-NP I-PER\n"
+    assert conll(tmp_path, text) == [(("EU", "rejects"), ("B-ORG", "O"), 3), (("Peter", "Blackburn"), ("B-PER", "I-PER"), 6)]
+
+
+def test_tabs_line_ends_marks_and_spaces_that_are_no_blanks(tmp_path):
+    text = "\ufeffto\tO\r\nwest\u00a0bam\tB-artist\r\n\r\n \r\nplay\tO\r\n".encode()
+    assert conll(tmp_path, text) == [(("to", "west\u00a0bam"), ("O", "B-artist"), 1), (("play",), ("O",), 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a O\nb X O\n", r"dev\.conll:2: 3 columns, expected 2"),
+        ("a O\nb\n", r"dev\.conll:2: 1 column, expected 2"),
+        ("a\nb\n", r"dev\.conll:1: 1 column, expected a word and its tag"),
+        ("a O\nb S-PER\n", r"dev\.conll:2: unknown tag 'S-PER'.*IOB1 or IOB2"),
+        ("a B-\n", r"dev\.conll:1: unknown tag 'B-'"),
+        ("a\tO\n\tO\n", r"dev\.conll:2: the word is empty"),
+        (b"a O\n\xe9 O\n", r"dev\.conll:2: invalid UTF-8"),
+        ("", r"dev\.conll: has no sentences"),
+        ("-DOCSTART- O\n\n", r"dev\.conll: has no sentences"),
+    ],
+)
+def test_faults_have_their_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_conll(write(tmp_path, text))
+
+
+def test_a_missing_file_is_told(tmp_path):
+    for read in (read_conll, read_conllu):
+        with pytest.raises(DataError, match="no such file"):
+            read(tmp_path / "none")
+
+
+def line(number, word, tag):
+    return "\t".join([number, word, "_", tag, *"______"]) + "\n"
+
+
+def test_conllu_skips_ranges_empty_nodes_and_comments(tmp_path):
+    text = "# text = im Haus\n" + line("1-2", "im", "_") + line("1", "in", "ADP") + line("2", "dem", "DET") + line("2.1", "x", "_")
+    text += line("3", "Haus", "NOUN") + "\n# next\n" + line("1", "?", "PUNCT") + "\n"
+    rows = read_conllu(write(tmp_path, text)).rows
+    assert [(row.words, row.tags, row.line) for row in rows] == [(("in", "dem", "Haus"), ("ADP", "DET", "NOUN"), 3), (("?",), ("PUNCT",), 9)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\tim\n", r":1: 2 columns, expected the 10"),
+        (line("1", "a", "NN"), r":1: unknown part of speech 'NN'.*ADJ, ADP"),
+        (line("one", "a", "NOUN"), r":1: unknown number of a word 'one'"),
+        (line("1", " ", "NOUN"), r":1: the word is empty"),
+        ("# text\n\n", "has no sentences"),
+    ],
+)
+def test_faults_of_conllu_have_their_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_conllu(write(tmp_path, text))
+
+
+def test_fingerprints_know_a_sentence_however_it_is_written(tmp_path):
+    one = read_conll(write(tmp_path, "Set O\nalarm B-x\n", "a")).fingerprints()
+    two = read_conll(write(tmp_path, "set\tB-y\nALARM\tO\n\nother\tO\n", "b"))
+    assert (two.fingerprints() == one[0]).tolist() == [True, False]
+    assert [row.words for row in two.without([read_conll(tmp_path / "a")]).rows] == [("other",)]
+
+
+def test_real_files():
+    data = os.environ.get("RAXALIGN_TEST_DATA")
+    if not data:
+        pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
+    # Counted with cut, sort and wc; one more entity begins with an I-.
+    rows = read_conll(Path(data, "slots-facebook", "train.en.conll"))
+    assert len(rows) == 30521
+    assert sum(tag == "B-datetime" for row in rows.rows for tag in row.tags) == 21590 + 1
+    assert len(read_conll(Path(data, "slots-snips", "test.en.conll"))) == 700
+    for lang in ("en", "de", "es", "fr", "tr", "zh"):
+        assert len(read_conllu(Path(data, "ud-pud", f"dev.{lang}.conllu"))) == 500
