@@ -12,6 +12,7 @@ import numpy as np
 from raxalign.encoders.base import Pooling
 from raxalign.methods._linked_rows import LinkedRows, Side, ranges
 from raxalign.methods._packing import can_pack, flat_states, pack
+from raxalign.methods._rounding import real_gap
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-_ROUNDING = 100  # units in the last place of the largest coordinate: what batches of other widths change in a dozen blocks
 Norm = Literal["squared", "plain"]
 Reduction = Literal["sum", "mean"]
 
@@ -49,14 +49,8 @@ def alignment_loss(
 
 
 def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> torch.Tensor:
-    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have vectors that differ by rounding alone.
-
-    At the start what is held lies where it was, but for the rounding of another batch. Adam divides a gradient by its own size: that noise
-    would move words by a whole learning rate, to and fro with the number of workers.
-    """
-    gap_NLH = left_NLH - right_NLH
-    rounding_NL1 = _ROUNDING * torch.finfo(gap_NLH.dtype).eps * right_NLH.detach().abs().amax(dim=-1, keepdim=True)
-    gap_NLH = torch.where(gap_NLH.detach().abs() > rounding_NL1, gap_NLH, 0.0)
+    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have vectors that differ by rounding alone."""
+    gap_NLH = real_gap(left_NLH, right_NLH)
     per_layer_NL = gap_NLH.pow(2).sum(dim=-1) if norm == "squared" else torch.linalg.vector_norm(gap_NLH, dim=-1)
     return per_layer_NL.sum(dim=-1)
 

@@ -16,6 +16,7 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.methods._contrast_rows import SentenceRows, pivot_sentences
 from raxalign.methods._linked_rows import Side, tokenise
 from raxalign.methods._reading import SentencePooling, pool_sentences, read_states
+from raxalign.methods._rounding import real_gap
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def distillation_loss(src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: to
     """The contribution of N of n sentence pairs to MSE(source, teacher) + MSE(pivot, teacher), means over pairs and coordinates (Reimers &
     Gurevych 2020, Eq. 1).
     """
-    squares: torch.Tensor = (src_NH - teacher_NH).pow(2).sum() + (tgt_NH - teacher_NH).pow(2).sum()
+    squares: torch.Tensor = real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
     return squares / (n * teacher_NH.shape[1])
 
 
