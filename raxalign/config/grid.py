@@ -175,7 +175,7 @@ def _published(node: Node, faults: Faults) -> tuple[str, ...]:
     names = []
     for item in node.items():
         if not isinstance(item.value, str):
-            faults.add(item, f"{item.shown()} is not the name of a publication", f"there are {', '.join(publications())}")
+            faults.add(item, f"{item.shown()} is not the name of a table", f"there are {', '.join(publications())}")
         elif item.value not in publications():
             faults.add(item, f"unknown publication {item.value!r}", suggestion(item.value, publications()))
         elif item.value not in names:
