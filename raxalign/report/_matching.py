@@ -26,7 +26,9 @@ def match_row(results: Results, table: PublishedTable, row: str) -> Match | None
     rules = [rule for column in table.columns if column not in table.means and (rule := table.rule(row, column)) is not None]
     if not rules:
         return None
-    fitting = [cell for cell in results.cells if _fits(results, cell, rules[0]) and any(find(results, cell, rule, table.split) for rule in rules)]
+    fitting = [
+        cell for cell in results.cells if _fits(results, cell, rules[0]) and any(_measures(results, cell, rule, table.split) for rule in rules)
+    ]
     fitting = _of_size(fitting, table, row, rules[0])
     if not fitting:
         return None
@@ -75,6 +77,10 @@ def sizes(table: PublishedTable, row: str) -> list[int]:
 def encoder_differs(publication: Publication, cell: Cell) -> bool:
     """Whether a cell's encoder is another than the paper's."""
     return not any(label in cell.encoder for label in publication.encoder)
+
+
+def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:
+    return bool(sweep(results, cell, rule, split) if rule.stem or rule.best_of else find(results, cell, rule, split))
 
 
 def _metrics(rule: Rule) -> tuple[str, ...]:

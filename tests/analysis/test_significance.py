@@ -1,6 +1,6 @@
 """Tests of a difference: values by hand, agreement with exact enumeration, and what must not matter."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_holm_never_lowers_a_p_value_and_keeps_their_order(p):
     adjusted = holm(p)
     assert all(b >= a for a, b in zip(p, adjusted, strict=True))
     order = sorted(range(len(p)), key=lambda i: p[i])
-    assert all(adjusted[a] <= adjusted[b] for a, b in zip(order, order[1:], strict=False))
+    assert all(adjusted[a] <= adjusted[b] for a, b in pairwise(order))
 
 
 def test_randomisation_is_the_exact_test_up_to_sampling():

@@ -1,0 +1,189 @@
+"""Published rows find the trials that measure them, and every way in which the two are not alike is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raxalign.config.published import Publication, Row, Rule
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.report._marks import Judge
+from raxalign.report._matching import match_row
+from raxalign.report._published import RECORD, published_sections
+from raxalign.report._results import Results
+from raxalign.report.document import Table
+
+
+def row(value: float, **changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "trial": "t",
+        "method": "finetune",
+        "params": {"lambda": 1.0},
+        "encoder": "bert-base-multilingual-cased",
+        "languages": ["de"],
+        "sentences": 250_000,
+        "seed": 0,
+        "task": "xnli",
+        "task_params": {"setting": "zero-shot", "data": "hub"},
+        "lang": "de",
+        "metric": "accuracy",
+        "split": "test",
+        "evaluation": "e",
+        "value": value,
+    }
+    return {**base, **changes}
+
+
+def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> Results:
+    trials = tuple(Trial(name, kind, {}, "e", ("de",), None, None, "a", {}) for name, kind in (kinds or {}).items())
+    return Results.of(rows, Plan("p", "en", 1, trials, {}, {"finetune": ("lambda",)}))
+
+
+def table_of(found: Results, label: str, name: str = "cao2020") -> Table:
+    sections, _ = published_sections(found, Judge(None), [name])
+    return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
+
+
+def line_of(table: Table, label: str, group: str = "") -> Any:
+    return next(line for line in table.lines if (line.label, line.group) == (label, group))
+
+
+def entry_of(table: Table, label: str, column: str, group: str = "") -> Any:
+    return line_of(table, label, group).entries[table.columns.index(column)]
+
+
+def test_a_cell_has_mean_interval_published_figure_and_difference() -> None:
+    found = results([row(0.70), row(0.72, seed=1, evaluation="f"), row(0.74, seed=2, evaluation="g")])
+    entry = entry_of(table_of(found, "xnli_methods"), "finetune", "de", "zero-shot")
+    assert (entry.text, entry.below, entry.delta, entry.state) == ("72.0", "73.1", "−1.1", "value")
+    assert entry.spread == "±5.0"  # 4.3027 x 0.02 / sqrt 3
+
+
+def test_cells_without_a_result_say_so_and_rows_without_a_rule_are_published_alone() -> None:
+    table = table_of(results([row(0.7)]), "xnli_methods")
+    assert (entry_of(table, "finetune", "fr", "zero-shot").text, entry_of(table, "finetune", "fr", "zero-shot").below) == ("not run", "74.5")
+    assert entry_of(table, "base", "de", "translate-train").state == "absent"
+    xlm = entry_of(table, "xlm-mlm-tlm", "de", "zero-shot")
+    assert (xlm.text, xlm.state) == ("77.8", "published")
+
+
+def test_nothing_at_all_was_run() -> None:
+    table = table_of(results([]), "xnli_methods")
+    assert {entry.state for line in table.lines for entry in line.entries} == {"absent", "published"}
+
+
+def test_the_very_size_is_taken_and_none_in_its_place_where_the_grid_has_published_sizes() -> None:
+    table = table_of(results([row(0.6, sentences=10_000), row(0.65, sentences=50_000)]), "xnli_data_size")
+    states = {line.label: line.entries[table.columns.index("de")].text for line in table.lines}
+    assert states == {"0": "not run", "10000": "60.0", "50000": "65.0", "250000": "not run"}
+
+
+def test_sizes_that_no_paper_has_stand_for_the_papers_by_rank_and_the_note_says_so() -> None:
+    table = table_of(results([row(0.5 + size / 10_000, sentences=size) for size in (100, 200, 400)]), "xnli_data_size")
+    texts = {line.label: line.entries[table.columns.index("de")].text for line in table.lines}
+    assert texts == {"0": "not run", "10000": "51.0", "50000": "52.0", "250000": "54.0"}
+    notes = [table.notes[number - 1] for number in line_of(table, "250000", "finetune").notes]
+    assert notes == ["Scale reduced: 400 sentence pairs a language (published: 250,000)."]
+
+
+def test_one_size_alone_stands_for_the_nearest() -> None:
+    table = table_of(results([row(0.6, sentences=8_000)]), "xnli_data_size")
+    assert [line.label for line in table.lines if line.entries[2].state == "value"] == ["10000"]
+
+
+def test_the_mean_over_some_columns_is_compared_with_the_published_mean_over_the_same() -> None:
+    found = results([row(0.7, lang="de"), row(0.8, lang="fr"), row(0.9, lang="en")])
+    table = table_of(found, "xnli_methods")
+    entry = entry_of(table, "finetune", "average", "zero-shot")
+    assert (entry.text, entry.below) == ("80.0", "74.7")
+    assert entry.delta == "+4.1"  # 80.0 - (73.1 + 74.5 + 80.1) / 3
+    assert any("Mean over 3 of 6 columns" in table.notes[number - 1] for number in entry.notes)
+
+
+def test_a_printed_mean_that_is_wrong_is_shown_and_not_compared_with() -> None:
+    base = {"method": "weam", "task": "mlqa", "params": {}, "sentences": None}
+    rows = [row(0.50, lang=lang, metric=metric, **base) for lang in ("es", "de", "zh") for metric in ("exact_match", "f1")]
+    table = table_of(results(rows), "mlqa", "weam2021")
+    assert table.columns[:2] == ("en EM", "en F1")
+    entry = entry_of(table, "weam", "average-zero-shot EM", "zero-shot")
+    assert (entry.text, entry.below, entry.delta) == ("50.0", "48.2", "+3.0")  # to 47.0, the mean of es, de and zh
+    assert any("Printed as the mean" in table.notes[number - 1] for number in entry.notes)
+
+
+def test_what_must_hold_keeps_other_trials_out() -> None:
+    other = results([row(0.7, task_params={"setting": "translate-train", "data": "hub"})])
+    assert match_row(other, table_data("xnli_methods"), "zero-shot/finetune") is None
+    assert match_row(results([row(0.7, method="mine")], {"mine": "rotation"}), table_data("xnli_methods"), "zero-shot/finetune") is None
+    renamed = match_row(results([row(0.7, method="mine")], {"mine": "finetune"}), table_data("xnli_methods"), "zero-shot/finetune")
+    assert renamed is not None
+
+
+def table_data(label: str, name: str = "cao2020") -> Any:
+    from raxalign.config.published import read
+
+    return read(name).tables[label]
+
+
+def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev() -> None:
+    points = [row(value, params={"lambda": x}) for x, value in ((0.1, 0.9), (1.0, 0.5), (10.0, 0.8))]
+    own = match_row(results(points), table_data("xnli_methods"), "zero-shot/finetune")
+    assert own is not None
+    assert (own.cell.params["lambda"], own.differs, own.chosen) == (1.0, (), "")
+    dev = [row(value, params={"lambda": x}, split="dev") for x, value in ((0.1, 0.2), (10.0, 0.3))]
+    best = match_row(results([points[0], points[2], *dev]), table_data("xnli_methods"), "zero-shot/finetune")
+    assert best is not None
+    assert best.cell.params["lambda"] == 10.0
+    assert best.differs == ("lambda: 10 (published: 1)",)
+    assert best.chosen == "the best on dev of 2 points"
+
+
+def test_a_dev_set_that_also_selected_is_flagged_and_never_passes_for_test() -> None:
+    params = {"setting": "zero-shot", "data": "hub", "selection": "pivot-dev"}
+    table = table_of(results([row(0.7, split="dev", task_params=params)]), "xnli_methods")
+    notes = " ".join([table.caption, *table.notes])
+    assert "Measured on the dev set (published: test)." in notes
+    assert "also chose the checkpoint (selection: pivot-dev)" in notes
+
+
+def test_other_encoders_and_data_are_said_once_for_the_whole_table() -> None:
+    rows = [row(0.7, method=method, encoder="scratch", task_params={"setting": "zero-shot", "data": "phrasebook"}) for method in ("none", "finetune")]
+    table = table_of(results(rows), "xnli_methods")
+    assert "Measured on scratch (published: bert-base-multilingual-cased)." in table.caption
+    assert "data: phrasebook (published: hub)" in table.caption
+    assert not any("scratch" in note for note in table.notes)
+
+
+def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point() -> None:
+    names = {"layer10_alpha1_bleu1": 0.05, "layer11_alpha3.0_bleu1": 0.08, "layer10_alpha2_convert_rate": 0.7}
+    base = {"method": "none", "params": {}, "task": "token_translation", "task_params": {}, "lang": "en-de", "sentences": None}
+    table = table_of(results([row(value, metric=metric, **base) for metric, value in names.items()]), "token_translation", "liu2020")
+    texts = {line.label or line.group: line.entries[0].text for line in table.lines}
+    assert texts["bleu1/layer=11,alpha=3"] == texts["bleu1/best"] == "8.00"
+    assert (texts["best-layer"], texts["best-alpha"]) == ("11", "3.0")
+    assert texts["convert-rate/layer=10,alpha=2"] == "0.700"
+    assert texts["convert-rate/layer=10,alpha=1"] == "not run"
+
+
+def test_a_dataset_is_matched_by_the_task_s_name() -> None:
+    base = {"method": "none", "params": {}, "metric": "f1", "split": "dev", "task_params": {"tagger": "bilstm_crf"}, "sentences": None}
+    found = Results.of([row(0.5, task="atis", lang="tr", **base)], Plan("p", "en", 1, (), {}, {}))
+    sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(None), ["kulshreshtha2020"])
+    measured = [dict(zip(RECORD, record, strict=True)) for record in records if record[RECORD.index("measured")] is not None]
+    assert [(entry["row"], entry["column"], entry["measured"]) for entry in measured] == [("base", "atis/tr", 50.0)]
+    assert measured[0]["difference"] == pytest.approx(50.0 - 21.15)
+    assert len(sections) == 1
+
+
+def vars_of(found: Results) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in ("plan", "cells", "kinds", "tasks", "task_params", "planned", "done", "seeds")}
+
+
+def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Extra inputs"):
+        Rule.model_validate({"method": ["none"], "sentence": 3})
+    with pytest.raises(ValueError, match="values"):
+        Row.model_validate({})
+    assert Publication.model_fields
