@@ -43,9 +43,8 @@ class Distillation(Method):
     class Params(Method.Params):
         """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: the mean over all pieces, special ones too,
         or that of [CLS]; `teacher_pooling` the teacher's (None: the same), always from its last layer where `teacher` is given, and from
-        `layers` (one layer) else. The rate falls linearly after the warm-up. `eps` is Adam's (1e-6 in the released
-        program): where the encoder is its own teacher, the pivot's side begins with no gradient but rounding, which a smaller one would make
-        steps of. `dropout: false` trains without dropout.
+        `layers` (one layer) else. The rate falls linearly after the warm-up. `eps` is Adam's. `dropout: false` trains
+        without dropout.
         """
 
         teacher: DataPath | None = None
@@ -58,7 +57,7 @@ class Distillation(Method):
         pooling: SentencePooling = "mean"
         dropout: bool = True
         max_length: int = Field(128, ge=3)
-        eps: float = Field(1e-5, gt=0)
+        eps: float = Field(1e-6, gt=0)
 
     params: Params
 
