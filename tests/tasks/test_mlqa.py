@@ -1,0 +1,290 @@
+"""MLQA end to end on a tiny BERT: the answer is the one word of the context that can be one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import DataError
+from raxalign.tasks._qa_data import QaData
+from raxalign.tasks._qa_metrics import exact_match, f1
+from raxalign.tasks._qa_training import SpanTuning
+from raxalign.tasks._spans import span_loss
+from raxalign.tasks._squad import Answer, Question, Questions
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.mlqa import Mlqa
+from raxalign.train.objective import Step
+from raxalign.train.runtime import Runtime
+from tests.tiny import tiny_bert
+
+ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
+WORDS = [f"w{i}" for i in range(30)] + [*(word for words in ANSWERS.values() for word in words), "who", "wer", "quien", "here", "hier"]
+ASKED = {"en": "who", "de": "wer", "es": "quien"}
+FAST = {"learning_rate": 5e-3, "epochs": 3, "batch_size": 8, "max_length": 24, "max_answer_length": 2}
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+
+
+@pytest.fixture
+def encoder(encoder_folder):
+    return TransformerEncoder.from_folder(encoder_folder)
+
+
+def write(path, lang, n, seed, name):
+    rng = np.random.default_rng(seed)
+    paragraphs = []
+    for i in range(n):
+        words = [f"w{k}" for k in rng.integers(0, 30, 7)]
+        at = int(rng.integers(0, 7))
+        words[at] = ANSWERS[lang][i % 2]
+        start = len(" ".join([*words[:at], ""]))
+        qas = [{"id": f"{name}{i}", "question": ASKED[lang], "answers": [{"text": words[at], "answer_start": start}]}]
+        paragraphs.append({"context": " ".join(words), "qas": qas})
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for k, lang in enumerate(("en", "de", "es")):
+        write(folder / f"train-{lang}.json", lang, 96, k, "train")
+        write(folder / f"dev-{lang}.json", lang, 20, 10 + k, "dev")
+        write(folder / f"test-{lang}.json", lang, 24, 20 + k, "test")
+    return {"train": f"{folder}/train-{{pivot}}.json", "dev": f"{folder}/dev-{{lang}}.json", "test": f"{folder}/test-{{lang}}.json"}
+
+
+def task(files, **params):
+    return Mlqa(Mlqa.Params(**{"data": files, **FAST, **params}))
+
+
+def translated(files):
+    return {**files, "train": files["train"].replace("{pivot}", "{lang}")}
+
+
+def run(tmp_path, aligned, files, *, languages=("de",), seed=0, name="tuned", runtime=None, **params):
+    mlqa, inputs, runtime = task(files, **params), TaskInputs("en"), runtime or Runtime(seed=seed)
+    folder = tmp_path / name
+    folder.mkdir()
+    notes = mlqa.train(aligned, mlqa.training_languages(languages, "en"), inputs, runtime, folder)
+    return mlqa.evaluate(aligned, mlqa.languages(languages, "en"), inputs, runtime, folder), notes
+
+
+def values(outcome, metric="f1"):
+    return {(s.lang, s.split): s.value for s in outcome.scores if s.metric == metric}
+
+
+def test_learns_to_answer_and_predictions_recompute_to_the_scores(tmp_path, encoder, files):
+    outcome, notes = run(tmp_path, AlignedEncoder(encoder), files)
+    found = values(outcome)
+    assert found["en", "test"] > 0.9
+    assert set(found) == {(lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")}
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert found["avg_zero_shot", "test"] == found["de", "test"]
+    assert notes["rows"] == {"en": 96}
+    rows = outcome.predictions.to_pylist()
+    assert len(rows) == 2 * (20 + 24)
+    for row in rows:
+        assert row["f1"] == f1(row["prediction"], row["answer"], row["context_lang"])
+    for metric in ("f1", "exact_match"):
+        for (lang, split), value in values(outcome, metric).items():
+            if not lang.startswith("avg"):
+                assert value == pytest.approx(np.mean([row[metric] for row in rows if (row["lang"], row["split"]) == (lang, split)]))
+    assert exact_match(rows[0]["prediction"], rows[0]["answer"], "en") == rows[0]["exact_match"]
+
+
+def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, files):
+    outcome, _ = run(tmp_path, AlignedEncoder(encoder), files, languages=("de", "es"), setting="g-xlt", epochs=1)
+    pairs = [f"{q}-{c}" for q in ("en", "de", "es") for c in ("en", "de", "es")]
+    found = values(outcome)
+    assert {lang for lang, _ in found} == {*pairs, "avg", "avg_zero_shot"}
+    assert found["avg", "dev"] == pytest.approx(np.mean([found[pair, "dev"] for pair in pairs]))
+    assert found["avg_zero_shot", "dev"] == pytest.approx(np.mean([found[pair, "dev"] for pair in pairs[1:]]))
+    (row,) = [r for r in outcome.predictions.to_pylist() if (r["lang"], r["split"], r["id"]) == ("de-es", "test", "test3")]
+    (gold,) = [r for r in QaData(task(files).params, TaskInputs("en")).questions("test", "es").rows if r.id == "test3"]
+    assert (row["question_lang"], row["context_lang"], row["answer"]) == ("de", "es", gold.answers[0].text)
+    assert row["prediction"] in gold.context
+
+
+def test_g_xlt_shares_its_training_with_xlt(files):
+    assert task(files, setting="g-xlt").training() == task(files).training()
+    assert task(files, setting="g-xlt").canonical() != task(files).canonical()
+    both = task(translated(files), setting="translate-train")
+    assert both.training() != task(files).training()
+    training = {rule: task(files, selection=rule).training() for rule in ("pivot-dev", "mean-dev", "target-dev", "last")}
+    assert training["mean-dev"] == training["target-dev"]
+    assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
+    assert all(str(path) not in json.dumps(task(files).canonical()) for path in files.values())
+
+
+def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, files):
+    for rule in ("mean-dev", "target-dev"):
+        outcome, _ = run(tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2)
+        chosen, by_epoch = (outcome.notes["models"]["all"][name] for name in ("epochs", "dev_by_epoch"))
+        means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
+        for lang in ("en", "de"):
+            assert chosen[lang] == 1 + int(np.argmax(means if rule == "mean-dev" else by_epoch[lang]))
+            assert values(outcome)[lang, "dev"] == pytest.approx(by_epoch[lang][chosen[lang] - 1])
+        assert ("warning" in outcome.notes) is (rule == "target-dev")
+
+
+def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encoder, files):
+    class Killed(Exception):
+        pass
+
+    def die(metrics, step):
+        if step >= 30:
+            raise Killed
+
+    whole, _ = run(tmp_path, AlignedEncoder(encoder), files)
+    runtime = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 7}
+    with pytest.raises(Killed):
+        run(tmp_path, AlignedEncoder(encoder), files, name="killed", runtime=Runtime(**runtime, report=die))
+    resumed, _ = run(tmp_path, AlignedEncoder(encoder), files, name="resumed", runtime=Runtime(**runtime))
+    assert resumed.predictions.equals(whole.predictions)
+
+
+def test_training_questions_that_are_evaluated_are_refused(tmp_path, encoder, files):
+    with pytest.raises(DataError, match="20 of 20 questions are training rows too"):
+        run(tmp_path, AlignedEncoder(encoder), {**files, "train": files["dev"].replace("{lang}", "{pivot}")})
+    folder = Path(files["dev"]).parent
+    write(folder / "test-de.json", "de", 24, 99, "train")  # the ids of training questions, in another language
+    with pytest.raises(DataError, match=r"test-de\.json: 24 of 24 questions .*the same id"):
+        run(tmp_path, AlignedEncoder(encoder), files, name="ids", epochs=1)
+
+
+def test_misplaced_answers_are_left_out_of_training_and_counted(tmp_path, encoder, files):
+    path = Path(files["train"].replace("{pivot}", "en"))
+    document = json.loads(path.read_text())
+    for paragraph in document["data"][0]["paragraphs"][:5]:
+        paragraph["qas"][0]["answers"][0]["answer_start"] += 1
+    path.write_text(json.dumps(document))
+    mlqa = task(files, epochs=1, max_train=50)
+    (tmp_path / "few").mkdir()
+    notes = mlqa.train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "few")
+    assert (notes["rows"], notes["misplaced"]) == ({"en": 45}, {"en": 5})
+
+
+def of(lang, *rows):
+    return Questions(lang, [Question(i, ASKED[lang], c, n, (Answer(a, c.index(a)),)) for n, (i, c, a) in enumerate(rows)])
+
+
+GIVEN = {
+    "en": of("en", ("a", "here w1 w2", "w1"), ("b", "w3 " * 30 + "here w4", "w4")),
+    "de": of("de", ("b", "hier w5", "w5"), ("a", "w6 hier w7", "w7")),
+}
+
+
+def tuning(files, encoder, **params):
+    turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
+    return SpanTuning(task(files, setting="translate-train", **params).params, turned, GIVEN, None, "en", 0)
+
+
+def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files, encoder):
+    words = encoder.tokenizer.convert_ids_to_tokens
+    made = tuning(files, encoder, code_switching="sentence")
+    units = [[(w.row.languages, w.target != (0, 0)) for w in unit] for unit in made.units]
+    n_long = sum(unit[0].row.languages == ("en", "en") for unit in made.units) - 1
+    assert n_long >= 2  # the pivot's long context has several windows
+    german = made.units[1 + n_long :]
+    assert units[0] == [(("en", "en"), True)]
+    assert [w.row.languages for w in german[0]] == [("de", "en"), ("en", "de")]
+    assert all([w.row.languages for w in unit] == [("de", "en")] for unit in german[1:n_long])
+    assert [words(w.row.ids.tolist()) for w in german[-1]] == [
+        ["[CLS]", "wer", "[SEP]", "here", "w1", "w2", "[SEP]"],
+        ["[CLS]", "who", "[SEP]", "w6", "hier", "w7", "[SEP]"],
+    ]
+    assert len(german) == n_long + 1
+    plain = tuning(files, encoder)
+    assert [unit[0].row.languages for unit in plain.units[-2:]] == [("de", "de")] * 2
+    assert all(len(unit) == 1 for unit in plain.units)
+
+
+def test_questions_that_the_pivot_lacks_cannot_be_mixed(files, encoder):
+    given = {**GIVEN, "de": of("de", ("z", "hier w5", "w5"))}
+    with pytest.raises(DataError, match="1 of 1 questions are not in en, as z"):
+        SpanTuning(task(files, setting="translate-train", code_switching="sentence").params, AlignedEncoder(encoder), given, None, "en", 0)
+
+
+def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
+    made = tuning(files, encoder, code_switching="sentence")
+    made.module.eval()
+    last = len(made.units) - 1
+    step = Step(0, 0, np.array([last, 0, 1]))
+    with torch.no_grad():
+        whole = float(made.loss(step, np.arange(3)))
+        assert whole == pytest.approx(sum(float(made.loss(step, np.array([k]))) for k in range(3)), abs=1e-5)
+        windows = [*made.units[last], *made.units[0], *made.units[1]]
+        by_hand = span_loss(made.model([w.row for w in windows]), torch.tensor([w.target for w in windows])) / 4
+    assert whole == pytest.approx(float(by_hand), abs=1e-5)
+
+
+def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
+    for switching in ("none", "sentence"):
+        options = {"setting": "translate-train", "code_switching": switching, "name": switching}
+        outcome, notes = run(tmp_path, AlignedEncoder(encoder), translated(files), **options)
+        assert notes["rows"] == {"en": 96, "de": 96}
+        assert notes["windows"] == (192 if switching == "none" else 288)
+        assert min(values(outcome)[lang, "test"] for lang in ("en", "de")) > 0.8
+
+
+def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, files):
+    towards = tuple(Transform("en", 2, steps=(Affine(weight=-torch.eye(32)),), toward=lang) for lang in ("de", "es"))
+    outcome, _ = run(tmp_path, AlignedEncoder(encoder, towards), files, languages=("de", "es"), setting="g-xlt", epochs=1, max_train=16)
+    answered = {(row["lang"], row["toward"]) for row in outcome.predictions.to_pylist()}
+    of_german = {("en-en", "de"), ("de-de", "de"), ("en-de", "de"), ("de-en", "de"), ("es-de", "de")}
+    of_spanish = {("en-en", "es"), ("es-es", "es"), ("en-es", "es"), ("es-en", "es"), ("de-es", "es")}
+    assert answered == of_german | of_spanish
+
+
+def test_faults_that_only_the_params_show(files):
+    assert task(files).check(("de",), "en") == []
+    assert "zero-shot" in task(translated(files)).check(("de",), "en")[0]
+    assert task(translated(files), setting="translate-train").check(("de",), "en") == []
+    assert "no {lang}" in task(files, setting="translate-train").check(("de",), "en")[0]
+    assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
+    assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
+    assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
+    assert "phrasebook has no zh" in Mlqa(Mlqa.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
+    assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
+    assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
+    for wrong in ({"data": {"dev": "x"}}, {"setting": "xlt"}, {"max_answer_length": 0}, {"hub": {"split": "x"}}):
+        with pytest.raises(ValidationError):
+            Mlqa.Params(**wrong)
+
+
+def test_what_is_read_of_each_language(files):
+    mlqa = task(files)
+    assert set(mlqa.sources("en", "en")) == {"train", "dev", "test"}
+    assert set(mlqa.sources("de", "en")) == {"dev", "test"}
+    assert isinstance(mlqa.sources("de", "en")["dev"], LocalFile)
+    both = task(translated(files), setting="translate-train")
+    assert both.sources("de", "en")["train"].path.name == "train-de.json"
+    assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
+    hub = Mlqa(Mlqa.Params(hub={"train_revision": "a" * 40}))
+    assert hub.sources("de", "en") == {"hub": RemoteData("hub:facebook/mlqa/mlqa.de.de@main")}
+    assert hub.sources("en", "en")["train"] == RemoteData(f"hub:rajpurkar/squad/plain_text@{'a' * 40}", "a" * 40)
+    translating = Mlqa(Mlqa.Params(setting="translate-train"))
+    assert translating.sources("de", "en")["train"] == RemoteData("hub:facebook/mlqa/mlqa-translate-train.de@main")
+    assert "hub" not in task(files).canonical()
+    assert "hub" in hub.canonical()
+
+
+def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
+    sizes = {"train": 24, "dev": 6, "test": 6}
+    outcome, notes = run(tmp_path, AlignedEncoder(encoder), "phrasebook", phrasebook=sizes, epochs=1, setting="g-xlt", max_length=32)
+    assert {row["id"] for row in outcome.predictions.to_pylist()} == {f"{split}-{i}" for split in ("dev", "test") for i in range(6)}
+    assert notes["misplaced"] == {}
+    assert 0 < notes["windows_with_answer"] <= notes["windows"]
