@@ -13,7 +13,9 @@ from raxalign.provenance import versions
 
 @dataclass(frozen=True)
 class Card:
-    """What a card tells: how the encoder was made, from what, and (task, language, metric, value) results on test sets."""
+    """What a card tells: how the encoder was made, from what, and (task, language, metric, value) results on test sets; `family` is the
+    encoder's.
+    """
 
     method: str
     params: Mapping[str, Any]
@@ -25,6 +27,7 @@ class Card:
     key: str | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     results: Sequence[tuple[str, str, str, float]] = ()
+    family: str = "transformer"
 
     def write(self, folder: Path, *, has_transforms: bool) -> None:
         """Write ``README.md``."""
@@ -33,14 +36,21 @@ class Card:
     def text(self, *, has_transforms: bool) -> str:
         """The card as Markdown with the front matter that the Hugging Face Hub reads."""
         codes = [*self.languages, self.pivot]
-        front = ["---", "library_name: transformers", "pipeline_tag: fill-mask", "language:", *(f"- '{code}'" for code in codes)]
+        static = self.family == "static"
+        front = [
+            "---",
+            *([] if static else ["library_name: transformers", "pipeline_tag: fill-mask"]),
+            "language:",
+            *(f"- '{code}'" for code in codes),
+        ]
         front += ["tags:", "- raxalign", "- cross-lingual-alignment", "---"]
         parts = [
             "\n".join(front),
             f"# {self.encoder} aligned by {self.method}",
             f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with {self.pivot} by the method `{self.method}`.",
             "\n".join(self._facts()),
-            _USE if not has_transforms else _USE_TRANSFORMS,
+            *([_USE_STATIC] if static else []),
+            *([_USE_TRANSFORMS] if has_transforms else [] if static else [_USE]),
         ]
         if self.results:
             rows = [f"| {task} | {lang} | {metric} | {value:.4f} |" for task, lang, metric, value in self.results]
@@ -65,7 +75,14 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 ```"""
-_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`: `AutoModel` opens the encoder *without* it. With it:
+_USE_STATIC = """Vectors of words, a file a language in word2vec's text format, as they were trained:
+
+```python
+from gensim.models import KeyedVectors
+
+vectors = KeyedVectors.load_word2vec_format(f"{folder}/de.vec")
+```"""
+_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`: other libraries open the encoder *without* it. With it:
 
 ```python
 from raxalign.encoders._aligned import AlignedEncoder

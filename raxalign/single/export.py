@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import fsspec
@@ -39,7 +39,7 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
     aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
         aligned.export(partial)
-        _card(workshop, found).write(partial, has_transforms=bool(aligned.transforms))
+        replace(_card(workshop, found), family=aligned.encoder.family).write(partial, has_transforms=bool(aligned.transforms))
     return found
 
 
