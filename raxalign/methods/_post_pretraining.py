@@ -31,16 +31,23 @@ class PostPretrainingOptions:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """A global batch: the rows that are compared, and the rows whose words are masked (with `joint` one a pair, else all first sentences and
-    then all second ones).
+class _Contrasted:
+    """The sentence pairs of a global batch that are compared: their rows, the keys (zero where another worker makes them), and whether the queue
+    may be contrasted with.
     """
 
-    query: Rows | None
-    key: Rows | None
-    masked: Rows | None
-    masks: Masks | None
+    query: Rows
+    key: Rows
+    keys_BD: torch.Tensor
     ready: bool
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """The rows of a global batch whose words are masked: one a pair, or all first sentences and then all second ones."""
+
+    rows: Rows
+    masks: Masks
 
 
 class PostPretraining(Objective):
@@ -60,68 +67,59 @@ class PostPretraining(Objective):
         self.slow = Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
         self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(encoder.device)
         self.rule = MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
-        self.batch: _Batch | None = None
-        self.keys_BD: torch.Tensor | None = None
+        self.contrasted: _Contrasted | None = None
+        self.predicted: _Predicted | None = None
 
     def begin(self, step: Step) -> None:
         """The order of sentences and the masks of the global batch."""
         sentences, src, tgt = self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows]
         turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
-        query = key = masked = masks = None
         if self.moco:
-            query, key = single_rows(sentences, first), single_rows(sentences, second)
-            self.keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
+            keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
+            self.contrasted = _Contrasted(single_rows(sentences, first), single_rows(sentences, second), keys_BD, self.moco.is_ready())
         if self.rule:
-            alone = not self.options.joint
-            masked = single_rows(sentences, np.concatenate([first, second])) if alone else joint_rows(sentences, first, second)
-            masks = choose_masks(masked, self.rule, chance_of(step, MASKING), within="row" if alone else "batch")
-        self.batch = _Batch(query, key, masked, masks, bool(self.moco and self.moco.is_ready()))
+            joint = self.options.joint
+            rows = joint_rows(sentences, first, second) if joint else single_rows(sentences, np.concatenate([first, second]))
+            self.predicted = _Predicted(rows, choose_masks(rows, self.rule, chance_of(step, MASKING), within="batch" if joint else "row"))
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The contribution of some rows of the global batch."""
-        assert self.batch is not None, "begin comes first"
-        batch = self.batch
-        if self.moco:
-            self.make_keys(positions)
-        parts: list[tuple[Rows, np.ndarray]] = []
-        if batch.ready and batch.query:
-            rows = batch.query.take(positions)
-            parts.append((rows, rows.ids))
-        masks = None
-        if batch.masked and batch.masks:
+        contrasted, predicted, parts = self.contrasted, self.predicted, []
+        if contrasted:
+            self.make_keys(contrasted, positions)
+            if contrasted.ready:
+                rows = contrasted.query.take(positions)
+                parts.append((rows, rows.ids))
+        n_queries = sum(len(rows) for rows, _ in parts)
+        if predicted:
             chosen = positions if self.options.joint else np.concatenate([positions, len(step.rows) + positions])
-            chosen = chosen[np.diff(batch.masks.offsets)[chosen] > 0]
-            rows, masks = batch.masked.take(chosen), batch.masks.take(chosen)
+            chosen = chosen[np.diff(predicted.masks.offsets)[chosen] > 0]
+            rows, masks = predicted.rows.take(chosen), predicted.masks.take(chosen)
             parts.append((rows, masks.applied(rows)))
         total = torch.zeros((), device=self.encoder.device)
         if not sum(len(rows) for rows, _ in parts):
             return total
         states_FH, starts_S = read_rows(self.encoder, parts)
-        if batch.ready:
-            total = total + self.contrast(step, positions, states_FH[starts_S[: len(positions)]])
-        if masks:
-            total = total + self.predict(states_FH, masks, starts_S[len(positions) if batch.ready else 0 :])
+        if contrasted and contrasted.ready:
+            total = total + self.contrast(contrasted, step, positions, states_FH[self.tensor(starts_S[:n_queries])])
+        if predicted:
+            total = total + self.predict(states_FH, masks, starts_S[n_queries:])
         return total
 
-    def make_keys(self, positions: np.ndarray) -> None:
+    @torch.no_grad()
+    def make_keys(self, batch: _Contrasted, positions: np.ndarray) -> None:
         """The keys of some rows of the global batch, by the slow encoder."""
         assert self.moco is not None
-        assert self.batch is not None
-        assert self.batch.key is not None
-        assert self.keys_BD is not None
-        rows = self.batch.key.take(positions)
-        with torch.no_grad():
-            states_FH, starts_S = read_rows(self.slow, [(rows, rows.ids)])
-            self.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[starts_S], slow=True).to(self.keys_BD)
+        rows = batch.key.take(positions)
+        states_FH, starts_S = read_rows(self.slow, [(rows, rows.ids)])
+        batch.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[self.tensor(starts_S)], slow=True).to(batch.keys_BD)
 
-    def contrast(self, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
+    def contrast(self, batch: _Contrasted, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
         """L_MoCo's part."""
         assert self.moco is not None
-        assert self.keys_BD is not None
-        places = self.tensor(positions)
         pivots_B = self.pivots_P[self.tensor(step.rows[positions])]
-        return self.moco.losses(self.moco.embed(states_BH), self.keys_BD[places], pivots_B).sum() / len(step.rows)
+        return self.moco.losses(self.moco.embed(states_BH), batch.keys_BD[self.tensor(positions)], pivots_B).sum() / len(step.rows)
 
     def predict(self, states_FH: torch.Tensor, masks: Masks, starts_S: np.ndarray) -> torch.Tensor:
         """L_TLM's part."""
@@ -134,14 +132,13 @@ class PostPretraining(Objective):
 
     def end(self, step: Step) -> None:
         """The keys of all workers enter the queue, and the slow encoder follows."""
-        if self.moco is None:
+        if self.moco is None or self.contrasted is None:
             return
-        assert self.keys_BD is not None
+        keys_BD = self.contrasted.keys_BD
         if step.world_size > 1:
-            torch.distributed.all_reduce(self.keys_BD)
-        self.moco.enqueue(self.keys_BD, self.pivots_P[self.tensor(step.rows)])
+            torch.distributed.all_reduce(keys_BD)
+        self.moco.enqueue(keys_BD, self.pivots_P[self.tensor(step.rows)])
         self.moco.follow()
-        self.keys_BD = None
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
