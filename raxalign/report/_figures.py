@@ -214,7 +214,7 @@ def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
     for cell in sorted(there, key=lambda cell: (cell.sentences or 0, _dev(cell, task, metric))):
         if base is None or cell.method != base.method:
             chosen[cell.method] = cell
-    return list(chosen.values())
+    return sorted(chosen.values(), key=lambda cell: (cell is not base, _colour(results, cell)))
 
 
 def _colour(results: Results, cell: Cell) -> int:

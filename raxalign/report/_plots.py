@@ -101,11 +101,13 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
     """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the page's own ink and without its size."""
     with _canvas(panels) as figure:
         _fill(figure, panels)
+        figure.draw_without_rendering()  # lays it out once for both files
+        figure.set_layout_engine("none")
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
         svg = _unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-        figure.savefig(folder / f"{name}.png", dpi=200, facecolor="white", metadata={"Software": None})
+        figure.savefig(folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None})
     return _for_page(svg, name)
 
 
@@ -230,5 +232,5 @@ def _for_page(svg: str, name: str) -> str:
     head, rest = svg.split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
-    head += f' role="img" aria-labelledby="figure-{name}" style="max-width:{float(width[1]) * 4 / 3 if width else 640:.0f}px"'
+    head += f' role="img" aria-labelledby="caption-{name}" style="max-width:{float(width[1]) * 4 / 3 if width else 640:.0f}px"'
     return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

@@ -221,7 +221,7 @@ class _Maker:
         if found is None:
             measurable = column in self.table.means or self.table.rule(row, column) is not None
             measurable = measurable and self.table.rows[row].match is not None and self.table.match is not None
-            self.records.append((*record, *[None] * 5, None, None, "not run" if measurable else "published alone"))
+            self.records.append((*record, *[None] * 6, "not run" if measurable else "published alone"))
             if not measurable:
                 return Entry(printed or "–", notes=marks, state="published" if printed else "empty")
             return Entry("not run", below=printed, notes=marks, state="absent")

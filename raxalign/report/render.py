@@ -18,6 +18,8 @@ _TEX = {
     "^": r"\textasciicircum{}",
     "−": "$-$",
     "±": r"$\pm$",
+    "“": "``",
+    "”": "''",
     "–": "--",
     "λ": r"$\lambda$",
     "α": r"$\alpha$",
@@ -83,7 +85,7 @@ def markdown_cell(entry: Entry) -> str:
     elif entry.mark == "tie":
         text = f"*{text}*"
     text += f" {entry.spread}" if entry.spread else ""
-    text += f"^{letters(entry.notes)}^" if entry.notes else ""
+    text += f"<sup>{letters(entry.notes)}</sup>" if entry.notes else ""
     if entry.below:
         inner = f"{entry.below}; {entry.delta}" if entry.delta else entry.below
         text += f" {markdown(inner)}" if inner.startswith("[") else f" ({markdown(inner)})"

@@ -9,7 +9,6 @@ from typing import Any
 
 from raxalign.plan.plan import Plan
 from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks
-from raxalign.report.write import as_markdown, write_report
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
@@ -72,24 +71,6 @@ def test_csv_holds_what_json_holds() -> None:
         assert float(line["value"]) == original["value"]
         assert json.loads(line["params"]) == original["params"]
         assert json.loads(line["languages"]) == original["languages"]
-
-
-def test_markdown_holds_the_numbers_of_the_tables() -> None:
-    lines = [line for line in as_markdown(ROWS, PLAN).splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    [block] = blocks(ROWS, PLAN)
-    assert cells[0] == ["method", "sentences", *block.langs]
-    assert cells[2] == list(block.lines[0])
-    assert {len(line) for line in cells} == {len(block.langs) + 2}
-
-
-def test_bars_in_names_do_not_break_markdown() -> None:
-    assert "a\\|b" in as_markdown([row(0.5, method="a|b")], PLAN)
-
-
-def test_a_report_is_csv_json_and_markdown(tmp_path: Any) -> None:
-    assert [path.name for path in write_report(ROWS, PLAN, tmp_path / "new" / "report")] == ["results.csv", "results.json", "results.md"]
-    assert json.loads((tmp_path / "new" / "report" / "results.json").read_text(encoding="utf-8")) == ROWS
 
 
 def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():

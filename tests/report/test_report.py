@@ -1,0 +1,277 @@
+"""The report as files: one page that needs nothing else, tables that survive their languages' special characters, marks that tests bear out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raxalign.plan.results import rows
+from raxalign.report._figures import transfer_panels
+from raxalign.report._marks import Judge
+from raxalign.report._numbers import metric_unit, number, published_unit, signed
+from raxalign.report._own import chosen_section, own_section
+from raxalign.report._plots import Curve, Heat, Panel, Points, draw
+from raxalign.report._results import Results, shift_point
+from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
+from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
+from raxalign.report.write import write_report
+from tests.ledgers import made_up
+
+NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return made_up(tmp_path_factory.mktemp("grid"))
+
+
+@pytest.fixture(scope="module")
+def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    opened, ledger = made
+    folder = tmp_path_factory.mktemp("report") / "new"
+    paths = write_report(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger, published=opened.grid.published)
+    assert all(path.is_file() for path in paths)
+    assert {path.name for path in paths} >= {
+        "report.html",
+        "report.md",
+        "report.tex",
+        "results.csv",
+        "results.json",
+        "published.csv",
+        "data-size.svg",
+    }
+    return folder
+
+
+class _Page(HTMLParser):
+    """Everything that a page refers to, and whether its elements close."""
+
+    EMPTY = frozenset({"meta", "br", "hr", "img", "input", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: set[str] = set()
+        self.ids: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        self.open += [] if tag in self.EMPTY else [tag]
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href", "action") and not (value or "").startswith("#"):
+                self.outside.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.EMPTY:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+
+def test_the_page_stands_alone(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8")
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.outside == []
+    assert not page.seen & {"script", "link", "img", "iframe", "object"}
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert len(page.ids) == len(set(page.ids))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= set(page.ids)
+    assert "prefers-color-scheme: dark" in text
+    assert "currentColor" in text
+
+
+@pytest.mark.slow
+def test_the_same_results_give_the_same_report(made: Any, written: Path, tmp_path: Path) -> None:
+    opened, ledger = made
+    write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=opened.grid.published)
+    for name in ("report.html", "report.md", "report.tex", "published.csv", "figures/data-size.svg"):
+        assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
+
+
+def test_markdown_tables_are_tables(written: Path) -> None:
+    lines = (written / "report.md").read_text(encoding="utf-8").splitlines()
+    heads = [number for number, line in enumerate(lines) if re.fullmatch(r"\|---\|(---:\|)+", line)]
+    assert len(heads) > 5
+    for head in heads:
+        width, end = lines[head].count("|"), head
+        while end < len(lines) and lines[end].startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", lines[end])) == width
+            end += 1
+        assert end > head + 1
+        assert lines[head - 1].startswith("|")
+
+
+def test_latex_rows_have_the_columns_of_their_table(written: Path) -> None:
+    text = (written / "report.tex").read_text(encoding="utf-8")
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    tables = re.findall(r"\\begin\{tabular\}\{l(r*)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
+    assert len(tables) > 5
+    for columns, body in tables:
+        for line in (line for line in body.splitlines() if line.endswith("\\\\") and "multicolumn" not in line):
+            assert len(re.findall(r"(?<!\\)&", line)) == len(columns)
+
+
+def test_the_figures_files_are_drawings(written: Path) -> None:
+    for path in (written / "figures").glob("*.svg"):
+        assert ET.fromstring(path.read_text(encoding="utf-8")).tag.endswith("svg")
+        assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_published_figures_and_measured_ones_are_a_table_for_programs(written: Path) -> None:
+    found = list(csv.DictReader(io.StringIO((written / "published.csv").read_text(encoding="utf-8"))))
+    measured = [entry for entry in found if entry["measured"]]
+    assert measured
+    for entry in measured:
+        if not entry["column"].startswith("average"):
+            assert float(entry["difference"]) == pytest.approx(float(entry["measured"]) - float(entry["published"]))
+    assert {entry["notes"] for entry in found if not entry["measured"]} == {"not run", "published alone"}
+    assert json.loads((written / "results.json").read_text(encoding="utf-8"))
+
+
+def test_names_with_special_characters_break_no_language() -> None:
+    table = Table("t", NASTY, (NASTY,), (Line(NASTY, (Entry(NASTY, "±1", NASTY, "−1", notes=(1,)),), NASTY, (1,), NASTY),), NASTY, (NASTY,))
+    document = Document(NASTY, NASTY, ((NASTY, NASTY),), (Section("s", NASTY, NASTY, (table,), remarks=(NASTY,)),), (NASTY,))
+    page = as_html(document)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    row = next(line for line in as_markdown(document).splitlines() if line.startswith("| a"))
+    assert len(re.findall(r"(?<!\\)\|", row)) == 3
+    text = as_latex(document)
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+    assert not re.search(r"(?<!\\)[%#](?![\n ])", text.split(r"\maketitle")[1].replace("!}{%", ""))
+
+
+def test_escapes_by_hand() -> None:
+    assert tex("a_b & 5 % ±1 − λ") == r"a\_b \& 5 \% $\pm$1 $-$ $\lambda$"
+    assert tex("\\{") == r"\textbackslash{}\{"
+    assert markdown("a|b *c* <d>") == r"a\|b \*c\* \<d\>"
+    assert [letter(n) for n in (1, 26, 27)] == ["a", "z", "aa"]
+
+
+def test_numbers_are_shown_by_their_unit() -> None:
+    assert (number(-1234.56, 1), number(-0.04, 1), signed(0.26, 1), signed(-0.04, 1)) == ("−1,234.6", "0.0", "+0.3", "±0.0")
+    assert published_unit("f1_percent", [66.15]).show(0.6615) == "66.15"
+    assert published_unit("accuracy_percent", [80.4]).show(0.72345) == "72.3"
+    assert published_unit("sentences", [14987]).show(14987) == "14,987"
+    assert metric_unit([0.5, 1.0]).show(0.5) == "50.0"
+    assert metric_unit([12.5, 3]).show(12.5) == "12.500"
+    assert shift_point("layer10_alpha2.5_convert_rate") == (10, 2.5, "convert_rate")
+    assert shift_point("accuracy") is None
+
+
+def test_the_best_of_a_column_and_what_is_not_worse_are_marked(made: Any) -> None:
+    opened, ledger = made
+    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(ledger))
+    table = next(table for table in found.tables if table.anchor == "grid-xnli-accuracy-test")
+    for column in range(len(table.columns)):
+        values = {float(line.entries[column].text): line.entries[column].mark for line in table.lines}
+        assert values[max(values)] == "best"
+        assert values[min(values)] == ""  # far below, and tests say so
+    assert any(entry.mark == "tie" for line in table.lines for entry in line.entries)
+
+
+def test_without_predictions_nothing_is_called_equal(made: Any) -> None:
+    opened, ledger = made
+    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(None))
+    entries = [entry for table in found.tables for line in table.lines for entry in line.entries]
+    assert {entry.mark for entry in entries} == {"", "best"}
+    assert not any(entry.below for entry in entries)
+
+
+def test_the_examples_interval_holds_the_value_and_is_not_the_seeds(made: Any) -> None:
+    opened, ledger = made
+    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(ledger))
+    table = next(table for table in found.tables if table.anchor == "grid-retrieval-contextual_accuracy-test")
+    entry = table.lines[-1].entries[0]
+    low, high = map(float, entry.below.strip("[]").split(", "))
+    assert low < float(entry.text) < high
+    assert entry.spread.startswith("±")
+
+
+def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
+    opened, ledger = made
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    section = chosen_section(results)
+    assert section is not None
+    table = next(table for table in section.tables if table.anchor == "chosen-xnli")
+    assert "also chose the checkpoints (selection: pivot-dev)" in table.caption
+    largest = [line for line in table.lines if line.label == "finetune"][-1]
+    point, _, test, top, points = (entry.text for entry in largest.entries)
+    assert points == "3"
+    assert float(test) <= float(top)
+    name = ("xnli", "avg_zero_shot", "accuracy")
+    cells = [cell for cell in results.cells if cell.method == "finetune" and cell.sentences == 200]
+    best = max(cells, key=lambda cell: cell.values[*name, "dev"].mean)
+    assert point == f"λ={best.params['lambda']:g}"
+    assert float(test) == pytest.approx(100 * best.values[*name, "test"].mean, abs=0.051)
+
+
+def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
+    opened, ledger = made
+    (panel,) = transfer_panels(Results.of(rows(opened.plan, ledger), opened.plan))
+    assert [cloud.label for cloud in panel.points] == ["none", "rotation", "finetune"]
+    assert all(len(cloud.x) == 3 for cloud in panel.points)
+    assert "none: Pearson r" in panel.note
+    assert "n = 3" in panel.note
+
+
+def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
+    opened, _ = made
+    write_report([], opened.plan, tmp_path, published=["cao2020"])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "0 of" in text
+    assert "not run" in text
+
+
+def test_analyses_have_a_place(made: Any, tmp_path: Path) -> None:
+    opened, _ = made
+    svg = draw([Panel("t", "x", "y", points=(Points("p", [1, 2], [1, 2], ["a", "b"]),))], tmp_path, "mine")
+    table = Table("x", "By part of speech", ("NOUN",), (Line("none", (Entry("0.61"),)),))
+    write_report([], opened.plan, tmp_path, analyses=[Analysis("t-SNE", svg=svg), Analysis("POS", table)])
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "By part of speech" in text
+    assert "t-SNE" in text
+    assert (tmp_path / "figures" / "analysis-1.svg").is_file()
+
+
+def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
+    panels = [
+        Panel(
+            "curves", "x", "y", (Curve("a", [1, 10], [1, 2], [0.1, None], dashed=True), Curve("b", (), [1.5], level=True)), log=True, ticks=[1, 10]
+        ),
+        Panel("heat", "α", "layer", heat=Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"])),
+        Panel("points", "x", "y", points=(Points("a", [1], [2], ["de"]),), zero=True, note="r = 1"),
+    ]
+    svg = draw(panels, tmp_path, "all")
+    assert "currentColor" in svg
+    assert "#1a1b1c" not in svg
+    assert "#1a1b1c" in (tmp_path / "all.svg").read_text(encoding="utf-8")
+    assert set(re.findall(r'id="([^"]+)"', svg)) >= set(re.findall(r"url\(#([^)]+)\)", svg))
+
+
+def test_notes_that_hold_everywhere_are_said_once(made: Any) -> None:
+    opened, ledger = made
+    changed = replace(opened.plan)
+    from raxalign.report._published import published_sections
+
+    sections, _ = published_sections(Results.of(rows(changed, ledger), changed), Judge(ledger), ["cao2020"])
+    table = sections[0].tables[0]
+    assert "phrasebook" in table.caption
+    assert not any("phrasebook" in note for note in table.notes)
