@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart test unit check bench clean
+.PHONY: setup quickstart report-demo test unit check bench clean
 
 setup: $(READY)
 
@@ -18,6 +18,11 @@ quickstart: $(READY)
 	$(BIN)/raxalign grid grids/quickstart.yaml
 	$(BIN)/raxalign results grids/quickstart.yaml
 	@echo "MLflow UI: $(BIN)/raxalign ui"
+
+report-demo: $(READY)
+	$(BIN)/raxalign grid grids/report-demo.yaml
+	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
+	@echo "Open .raxalign/report-demo/report.html"
 
 test: $(READY)
 	$(BIN)/python -m pytest
