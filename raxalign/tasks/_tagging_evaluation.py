@@ -77,7 +77,7 @@ def _predictions(
 
 
 def _table(lang: str, split: str, toward: str | None, step: int, held: _HeldOut, names: Sequence[Sequence[str]], counts: Counts) -> pa.Table:
-    """A row a sentence: words, tags and predicted tags as lists, and for each metric what it sums (`f1`) and divides the sum by (`f1_count`)."""
+    """A row a sentence: words, tags and predicted tags as lists, and the numbers whose sums the scores are made of."""
     n, texts = len(held.sentences), pa.list_(pa.string())
     columns = {
         "lang": pa.array([lang] * n, pa.string()),
@@ -90,9 +90,10 @@ def _table(lang: str, split: str, toward: str | None, step: int, held: _HeldOut,
         "label": pa.array([row.tags for row in held.sentences.rows], texts),
         "predicted": pa.array(names, texts),
     }
-    for metric, (part, whole) in counts.items():
-        columns |= {metric: pa.array(part, pa.int64()), f"{metric}_count": pa.array(whole, pa.int64())}
-    return pa.table(columns)
+    numbers = dict(zip(("n_tokens_right", "n_tokens"), counts["accuracy"], strict=True))
+    if "f1" in counts:
+        numbers |= dict(zip(("n_right", "n_predicted"), counts["precision"], strict=True)) | {"n_gold": counts["recall"][1]}
+    return pa.table({**columns, **{name: pa.array(column, pa.int64()) for name, column in numbers.items()}})
 
 
 def _notes(
