@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.methods._masking import MaskRule, Masks, chance_of, choose_masks
-from raxalign.methods._packing import can_pack, flat_states, pack
+from raxalign.methods._packed_rows import read_rows
 from raxalign.methods._sentence_rows import Rows
 from raxalign.methods.base import Method
 from raxalign.train.loop import TrainSettings, fit
@@ -52,10 +52,8 @@ def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int)
 
 def masked_logits(encoder: TransformerEncoder, rows: Rows, masks: Masks) -> torch.Tensor:
     """What the masked-LM head predicts at the masked places of rows, (M, V), in the order of `masks`; only these reach the head."""
-    width = {} if can_pack(encoder) else {"width": 0}
-    packed = pack(masks.applied(rows), rows.lengths, int(encoder.tokenizer.pad_token_id or 0), segments=rows.segments, **width)
-    (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
-    return encoder.lm_logits(states_FH[torch.from_numpy(masks.flat(packed.starts_S)).to(states_FH.device)])
+    states_FH, starts_R = read_rows(encoder, [(rows, masks.applied(rows))])
+    return encoder.lm_logits(states_FH[torch.from_numpy(masks.flat(starts_R)).to(states_FH.device)])
 
 
 class MaskedLM(Objective):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from raxalign.errors import RaxalignError
 from raxalign.methods._linked_rows import ranges
 from raxalign.methods._sentence_rows import Rows, offsets_of
 from raxalign.train.objective import Step, mix
@@ -37,8 +38,10 @@ class MaskRule:
 
     @classmethod
     def of(cls, encoder: TransformerEncoder, share: float) -> MaskRule:
-        """The rule for an encoder's vocabulary."""
+        """The rule for an encoder's vocabulary. Raises `RaxalignError` where it has no mask."""
         tokenizer = encoder.tokenizer
+        if tokenizer.mask_token_id is None:
+            raise RaxalignError("the encoder's tokenizer has no mask token, so nothing can be masked; use a masked language model")
         allowed_V = np.ones(max(len(tokenizer), int(encoder.model.config.vocab_size)), bool)
         allowed_V[np.array(tokenizer.all_special_ids)] = False
         # What the output layer has beyond the vocabulary (padding to a round size) is no piece.

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from raxalign.errors import RaxalignError
 from raxalign.methods._masking import MaskRule, chance_of, choose_masks
 from raxalign.methods._sentence_rows import Rows, offsets_of
 from raxalign.train.objective import Step
@@ -111,3 +112,10 @@ def test_the_rule_of_an_encoder_allows_all_but_its_special_pieces(tmp_path: Path
     assert (rule.share, rule.mask) == (0.3, 4)
     assert np.flatnonzero(~rule.allowed_V).tolist() == [0, 1, 2, 3, 4]
     assert rule.ordinary.tolist() == list(range(5, len(encoder.tokenizer)))
+
+
+def test_an_encoder_without_a_mask_is_refused(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path)
+    encoder.tokenizer.mask_token = None
+    with pytest.raises(RaxalignError, match="no mask token"):
+        MaskRule.of(encoder, 0.15)
