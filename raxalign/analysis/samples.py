@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,13 +44,27 @@ Array = npt.NDArray[Any]
 
 def sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
     """What the predictions say about one metric of a language and split; None where it cannot be taken apart into units."""
+    return samples(table, [(lang, metric, split)])[lang, metric, split]
+
+
+def samples(table: pa.Table, wanted: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], Sample | None]:
+    """The samples of several (lang, metric, split); each language's rows are looked up once."""
     import pyarrow.compute as pc
 
+    found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
     if not {"lang", "split"} <= set(table.column_names):
-        return None
-    part = table.filter(pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], split)))
-    if not len(part):
-        return None
+        return found
+    for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
+        part = table.filter(pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], split)))
+        if len(part):
+            found |= {(a, metric, c): _sample(part, metric) for a, metric, c in found if (a, c) == (lang, split)}
+    return found
+
+
+def _sample(part: pa.Table, metric: str) -> Sample | None:
+    """One metric of the rows of one language and split."""
+    import pyarrow.compute as pc
+
     if set(part.column_names) >= _PAIRS and metric.startswith(_WORD_METRICS):
         return _word_pairs(part, metric)
     if metric in _RATIOS and {column for side in _RATIOS[metric] for column in side} <= set(part.column_names):

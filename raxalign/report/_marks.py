@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.samples import sample
+from raxalign.analysis.samples import samples
 from raxalign.analysis.significance import Sample, compare, examples_interval, holm, stack
 from raxalign.errors import RaxalignError
 from raxalign.store.ledger import Ledger
@@ -77,7 +77,7 @@ class Judge:
             table = self.ledger.predictions(key)
         except RaxalignError:
             return dict.fromkeys(wanted)
-        return {what: sample(table, *what) for what in wanted}
+        return samples(table, wanted)
 
     def interval(self, cell: Cell, name: Name) -> tuple[float, float] | None:
         """The 95 % interval over examples."""
