@@ -61,4 +61,4 @@ def pair_row(template: Template, first: np.ndarray, second: np.ndarray, language
     """The row of two texts' pieces with special ones (no piece is a word), and the position of the second text's first piece."""
     ids = np.concatenate([template.before, first, template.between, second, template.after_pair]).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
-    return Row(ids, np.full(len(ids), -1, dtype=np.int32), begin, 0, languages), begin
+    return Row(ids, np.broadcast_to(np.int32(-1), len(ids)), begin, 0, languages), begin

@@ -86,12 +86,16 @@ class _Scorer:
                 self.spans.load(self.model.files[epoch])
                 self._loaded = epoch
             held_out = self.sets[number]
-            if number not in self._windows:
-                languages = (held_out.question_lang, held_out.context_lang)
-                self._windows[number] = make_windows(held_out.questions, self.spans.encoder, languages, sizes_of(self.params))
-            answers = self.spans.answers(self._windows[number], self.params.max_answer_length)
+            windows = self._windows.get(number) or self._make_windows(held_out)
+            if held_out.split == "dev" and len(self.model.files) > 1:  # the others are asked once, and pairs of languages have many windows
+                self._windows[number] = windows
+            answers = self.spans.answers(windows, self.params.max_answer_length)
             self._found[number, epoch] = predictions(held_out, self.model.toward, epoch, answers)
         return self._found[number, epoch]
+
+    def _make_windows(self, held_out: EvaluationSet) -> Windows:
+        languages = (held_out.question_lang, held_out.context_lang)
+        return make_windows(held_out.questions, self.spans.encoder, languages, sizes_of(self.params))
 
     def select(self) -> tuple[dict[str, int], dict[str, list[float]]]:
         """The epoch of each language or pair, by the development sides alone, and the F1 that led to it."""
