@@ -106,6 +106,7 @@ def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, pr
 
 def _notes(params: Xnli.Params, rows: Mapping[tuple[str, Split], Rows], models: Mapping[str, object]) -> dict[str, object]:
     notes: dict[str, object] = {
+        "setting": params.setting,
         "selection": params.selection,
         "readout": params.readout,
         "models": models,
