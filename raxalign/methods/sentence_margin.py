@@ -25,6 +25,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
         "batch_size": 4096,
         "steps": 500_000,
         "warmup": 5000,
+        "pooling": "cls",
         "same_sentence": "keep",
         "max_length": 32,
         "eps": 1e-5,
@@ -35,6 +36,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
         "batch_size": 32,
         "steps": 0,
         "warmup": 0.1,
+        "pooling": "mean",
         "same_sentence": "mask",
         "max_length": 128,
         "eps": 1e-8,
@@ -53,8 +55,9 @@ class SentenceMargin(Method):
     Data: the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
 
     `profile` fills in what is not given. `released` is the public training configuration of LaBSE: 4,096 pairs a batch, 500,000
-    steps, 32 pieces a sentence. `sane` is for thousands of sentence pairs: 32 a batch, by epochs, and pairs that have a sentence in common
-    are no negatives of one another (`same_sentence: mask`). Margin 0.3, scale 100 and the [CLS] vector are LaBSE's in both.
+    steps, 32 pieces a sentence, whose vector is that of [CLS]. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; the mean over
+    pieces, which teaches every word and not [CLS] alone; and pairs that have a sentence in common are no negatives of one another
+    (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
 
     Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
     """
@@ -79,7 +82,7 @@ class SentenceMargin(Method):
         steps: int | None = Field(None, ge=0)
         warmup: float | None = Field(None, ge=0)
         layers: str = "last"
-        pooling: SentencePooling = "cls"
+        pooling: SentencePooling | None = None
         dropout: bool = True
         max_length: int | None = Field(None, ge=3)
         eps: float | None = Field(None, gt=0)
@@ -132,7 +135,7 @@ class SentenceMargin(Method):
         layers = parse_layers(params.layers, n_layers)
         if len(layers) > 1:
             raise RaxalignError(f"sentence_margin: layers: {params.layers} are several; a sentence has the vector of one")
-        return MarginOptions(layers[0], params.pooling, params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
+        return MarginOptions(layers[0], resolved["pooling"], params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
 
     def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
         return TrainSettings(

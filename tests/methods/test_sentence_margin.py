@@ -75,7 +75,7 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(pool
 
 
 def test_training_brings_translations_together(tmp_path: Path) -> None:
-    options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 15, "dropout": False}
+    options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 15, "dropout": False, "pooling": "cls"}
     inputs = toy_inputs(tmp_path, languages=("de", "nl"))
     aligned = method(**options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
     assert isinstance(aligned, AlignedEncoder)
@@ -87,6 +87,7 @@ def test_training_brings_translations_together(tmp_path: Path) -> None:
 def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps() -> None:
     released = method(profile="released").canonical()
     assert [released[name] for name in ("batch_size", "learning_rate", "steps", "margin", "scale")] == [4096, 1e-4, 500_000, 0.3, 100.0]
+    assert (released["pooling"], method().canonical()["pooling"]) == ("cls", "mean")
     assert "profile" not in released
     assert method(profile="released", epochs=3).canonical() == released
     assert method(**released).canonical() == released
