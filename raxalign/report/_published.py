@@ -70,13 +70,15 @@ class _Maker:
         measured = [entry for line in lines for entry in line.entries if entry.state == "value"]
         everywhere, lines = _lifted(lines, measured)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
+        caption += " Nothing of it was run." if self.table.match is not None and not measured else ""
         table = Table(self.anchor, self.table.title, self._headings(), tuple(lines), caption, tuple(self.notes.texts), folded=not measured)
         return renumbered(table)
 
     def _unit_in_words(self) -> str:
         split = {"dev": "on the development set", "test": "on the test set"}[self.table.split] if self.table.match else ""
         unit = (self.table.unit or "").replace("_", " ").replace("em and", "exact match and").replace("percent", "in percent").replace("f1", "F1")
-        return f"{' '.join(part for part in (unit, split) if part).capitalize()}." if unit or split else ""
+        text = " ".join(part for part in (unit, split) if part)
+        return f"{text[0].upper()}{text[1:]}." if text else ""
 
     def _headings(self) -> tuple[str, ...]:
         parts = self._parts()
@@ -252,9 +254,8 @@ def published_sections(results: Results, judge: Judge, names: Sequence[str]) -> 
 def _lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
     """The notes that hold for every measured cell, or every measured line, and the lines without them."""
     rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
-    if len(rows) < 2:
-        return [], list(lines)
-    shared = set.intersection(*(set(notes) for notes in rows)) | set.intersection(*(set(entry.notes) for entry in measured))
+    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
+    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
     kept = [
         replace(
             line,
