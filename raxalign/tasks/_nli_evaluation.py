@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from raxalign.tasks.xnli import Xnli
 
 _STRINGS = ("lang", "split", "toward", "label", "predicted")
-_NAMES = ("lang", "split", "toward", "epoch", "id", "label", "predicted", *LABELS)
-_SCHEMA = pa.schema([(n, pa.string() if n in _STRINGS else pa.int64() if n in ("epoch", "id") else pa.float32()) for n in _NAMES])
+_NAMES = ("lang", "split", "toward", "epoch", "id", "premise", "label", "predicted", *LABELS)
+_SCHEMA = pa.schema([(n, pa.string() if n in _STRINGS else pa.int64() if n in ("epoch", "id", "premise") else pa.float32()) for n in _NAMES])
 
 
 def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
@@ -100,7 +100,9 @@ def _accuracy(probabilities: npt.NDArray[np.float32], rows: Rows) -> float:
 def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, probabilities: npt.NDArray[np.float32]) -> pa.Table:
     n, names = len(rows), np.array(LABELS)
     same = {"lang": [lang] * n, "split": [split] * n, "toward": pa.array([toward] * n, pa.string()), "epoch": np.full(n, epoch)}
-    own = {"id": np.arange(n), "label": names[_labels(rows)].tolist(), "predicted": names[probabilities.argmax(1)].tolist()}
+    number: dict[str, int] = {}  # rows of one premise are not independent
+    premises = [number.setdefault(row.premise, len(number)) for row in rows.rows]
+    own = {"id": np.arange(n), "premise": premises, "label": names[_labels(rows)].tolist(), "predicted": names[probabilities.argmax(1)].tolist()}
     return pa.table({**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}}, schema=_SCHEMA)
 
 
