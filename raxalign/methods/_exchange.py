@@ -33,7 +33,7 @@ def prediction_loss(
     weight: float,
     cross_weight: float,
 ) -> torch.Tensor:
-    """`weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with 1/M and λ/N a mean each, L_mp + λ L_cp (Eq. 9)."""
+    """`weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with 1/M and λ/N a mean each, L_mp + λ L_cp (Eq. 9-11)."""
     multilingual = functional.cross_entropy(logits_MV, targets_M, reduction="sum")
     cross_lingual = functional.cross_entropy(cross_logits_NV, cross_targets_N, reduction="sum")
     return weight * multilingual + cross_weight * cross_lingual

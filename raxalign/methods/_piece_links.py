@@ -62,7 +62,8 @@ class Partners:
 
 
 def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
-    """The links of word-pair datasets, language -> folder as in `read_bitexts`, as links of places in the rows `[CLS] src [SEP] tgt [SEP]`.
+    """The links of word-pair datasets, language -> folder as in `read_bitexts`, as links of places in the rows `[CLS] tgt [SEP] src [SEP]`
+    (the pivot first): their `src` are places of the pivot's pieces, their `tgt` of the other language's.
 
     Links of words that were not read whole are left out.
     """
@@ -70,13 +71,14 @@ def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
     words, found = Links.join(parts), []
     for start in range(0, len(bitexts), _CHUNK):
         stop = min(start + _CHUNK, len(bitexts))
-        numbers_R2 = np.stack([bitexts.src_P[start:stop], bitexts.tgt_P[start:stop]], axis=1)
-        found.append(expand(bitexts.sentences, numbers_R2, words.part(start, stop)))
+        numbers_R2 = np.stack([bitexts.tgt_P[start:stop], bitexts.src_P[start:stop]], axis=1)
+        part = words.part(start, stop)
+        found.append(expand(bitexts.sentences, numbers_R2, Links(part.offsets, part.tgt, part.src)))
     return Links.join(found)
 
 
 def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
-    """The word links of some sentence pairs as links of places in their joint rows."""
+    """The word links of some sentence pairs, from first to second sentences, as links of places in their joint rows."""
     rows = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1])
     width = int(max(rows.words.max(initial=0), links.src.max(initial=0), links.tgt.max(initial=0))) + 1
     codes_W, first_W, count_W = _whole_words(rows, sentences, numbers_R2, width)

@@ -44,7 +44,7 @@ class _Batch:
 class WordExchange(Objective):
     """Cross-entropy of masked pieces, by the masked-LM head from their own states and by a second head from those of their partners.
 
-    Row r is sentence pair r of the bitexts, `[CLS] src [SEP] tgt [SEP]`; `links` are links of places in these rows. Means are over the masked
+    Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`; `links` are links of places in these rows. Means are over the masked
     places of the global batch, and over those of them that are linked.
     """
 
@@ -58,7 +58,7 @@ class WordExchange(Objective):
 
     def begin(self, step: Step) -> None:
         """Masks of the global batch, and which of them have partners."""
-        rows = joint_rows(self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows])
+        rows = joint_rows(self.bitexts.sentences, self.bitexts.tgt_P[step.rows], self.bitexts.src_P[step.rows])
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
         links = self.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))

@@ -25,9 +25,9 @@ class Weam(Method):
     """Train the encoder to predict the masked words of a sentence and its translation, read together, twice: from their own states, and from
     the states of the words that they are linked with.
 
-    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP]. L_mp = mean over masked pieces of -log p(piece | h), by the masked-LM head.
-    L_cp = the same over those with a link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding. A joins linked
-    pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
+    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is of the pivot. L_mp = mean over masked pieces of -log p(piece | h), by the
+    masked-LM head. L_cp = the same over those with a link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding.
+    A joins linked pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
 
     Data: linked words of all languages together, in random order. A link of words is one of their pieces, the i-th with the i-th, what is
     left with the last one. Masked pieces without a link have no part in L_cp, nor in its mean; a linked piece may itself be masked.
@@ -36,7 +36,7 @@ class Weam(Method):
     known shape (BERT, RoBERTa, XLM-R, DistilBERT, ModernBERT). This second head is dropped after training. Positions run on through both sentences
     and there are no language embeddings. `profile: paper` sums over masked pieces, as printed; `sane` takes means.
 
-    Reference: Yang et al. (2021, Eq. 1-9).
+    Reference: Yang et al. (2021, Eq. 1-11).
     """
 
     VERSION = 1

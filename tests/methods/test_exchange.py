@@ -57,17 +57,17 @@ def test_links_are_places_in_the_row_and_words_that_are_cut_have_none(tmp_path: 
     columns: dict[str, list[object]] = {
         "id": [0, 1],
         "src": [["haus", "rothaus", "rot"], ["hund"]],
-        "tgt": [["house", "redhouse", "red"], ["dog"]],
+        "tgt": [["red", "redhouse", "old", "house"], ["dog"]],
         "src_links": [[0, 1, 2], [0]],
-        "tgt_links": [[2, 1, 0], [0]],
+        "tgt_links": [[3, 1, 0], [0]],
     }
     encoder, folders = toy_encoder(tmp_path / "encoder"), {"de": write_pairs(tmp_path / "pairs", columns)}
     for max_length, linked in ((40, 3), (10, 0)):
         bitexts = read_bitexts(encoder, folders, "en", max_length)
         links = read_piece_links(bitexts, folders)
-        rows = joint_rows(bitexts.sentences, bitexts.src_P, bitexts.tgt_P)
+        rows = joint_rows(bitexts.sentences, bitexts.tgt_P, bitexts.src_P)
         words = {(int(rows.words[s]), int(rows.words[t])) for s, t in ((links.src[k], links.tgt[k]) for k in range(links.offsets[1]))}
-        assert words <= {(0, 2), (1, 1), (2, 0)}
+        assert words <= {(0, 2), (1, 1), (3, 0)}
         assert len(words) == linked
         assert links.pair(1) == {(1, 3)}
         assert (rows.segments[links.src[: links.offsets[1]]] == 0).all()
