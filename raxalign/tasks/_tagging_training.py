@@ -176,7 +176,9 @@ class _Run:
         curves[str(step)] = {lang: self._value(lang) for lang in self.held_out}
         if step in choose(self.settings.selection, curves).values():
             self.tagger.save(self.file(step))
-        self._scores.write_text(json.dumps(curves), encoding="utf-8")
+        written = self._scores.with_suffix(".new")  # a death in the middle must leave the old ones
+        written.write_text(json.dumps(curves), encoding="utf-8")
+        written.replace(self._scores)
         return float(np.mean(list(curves[str(step)].values())))
 
     def _value(self, lang: str) -> float:
