@@ -82,7 +82,7 @@ class AlignedEncoder:
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         """The vectors of `words` batch by batch, longest sentences first: (indices of the sentences, their vectors)."""
         chosen = parse_layers(layers, self.n_layers)
-        edits = self._edits()
+        edits = self.edits()
         if edits and isinstance(self.encoder, TransformerEncoder):
             batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, edits=edits)
         else:
@@ -95,12 +95,12 @@ class AlignedEncoder:
         """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of each piece. Gradient flows."""
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
-        states = list(self.encoder.hidden(batch, edits=self._edits()))
+        states = list(self.encoder.hidden(batch, edits=self.edits()))
         for transform in self.active("readout"):
             states[transform.layer] = _where_spoken(transform, states[transform.layer], batch)
         return tuple(states)
 
-    def _edits(self) -> dict[int, Edit]:
+    def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
         by_layer: dict[int, list[Transform]] = {}
         for transform in self.active("inside"):

@@ -13,8 +13,8 @@ from raxalign.methods.base import Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders._token_means import TokenMeans
     from raxalign.encoders.base import Encoder
-    from raxalign.methods._token_means import TokenMean
     from raxalign.train.runtime import Runtime
 
 
@@ -80,7 +80,7 @@ class MeanShift(Method):
         means = {lang: self._mean(encoder, inputs, lang, layer) for lang in (*inputs.languages, inputs.pivot)}
         pivot, transforms = inputs.pivot, []
         for lang in inputs.languages:
-            shift = self.params.alpha * (means[pivot].mean_H - means[lang].mean_H)
+            shift = self.params.alpha * (means[pivot].means_LH[0] - means[lang].means_LH[0])
             if self.params.direction == "to-pivot":
                 transforms.append(Transform(lang, layer, "inside", (Affine(shift=shift),)))
             else:
@@ -88,15 +88,16 @@ class MeanShift(Method):
         notes = {lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
-    def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMean:
+    def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
+        from raxalign.encoders._token_means import Reading, token_means
         from raxalign.encoders._transformer import TransformerEncoder
-        from raxalign.methods._token_means import Reading, token_mean
+        from raxalign.methods._pairs import sentences_of
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params
         reading = Reading(params.rows, params.block_size, params.max_blocks, params.weighting, params.specials)
-        mean = token_mean(encoder, inputs.text[lang], lang, layer, reading)
+        mean = token_means(encoder, sentences_of(inputs.text[lang], "words"), lang, (layer,), reading)
         if mean is None:
             raise RaxalignError(f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text` or `corpus` of {lang}")
         return mean

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,9 +8,10 @@ import pytest
 import torch
 
 from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders._token_means import Reading, row_sums, text_rows, token_means
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods._token_means import Reading, row_sums, text_rows, token_mean
+from raxalign.methods._pairs import sentences_of
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
 from raxalign.tasks._sentence_classifier import SentenceClassifier
@@ -38,6 +40,10 @@ def inputs(root: Path) -> MethodInputs:
     return toy_inputs(root, 30, ("de", "fr"))
 
 
+def text(inputs: MethodInputs, lang: str) -> Iterator[list[list[str]]]:
+    return sentences_of(inputs.text[lang], "words")
+
+
 def align(encoder: TransformerEncoder, inputs: MethodInputs, **params: object) -> AlignedEncoder:
     return MeanShift(MeanShift.Params.model_validate(params)).align(encoder, inputs, Runtime())
 
@@ -57,9 +63,9 @@ def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(encod
         moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
         after = {}
         for lang in (moving, held):
-            states = [aligned.toward("de").hidden(encoder.collate([row]))[-1][0] for row in text_rows(encoder, inputs.text[lang], lang, BLOCKS)]
+            states = [aligned.toward("de").hidden(encoder.collate([row]))[-1][0] for row in text_rows(encoder, text(inputs, lang), lang, BLOCKS)]
             after[lang] = torch.cat(states).double().mean(0)
-        before = token_mean(encoder, inputs.text[moving], moving, 3, replace(BLOCKS, weighting="tokens")).mean_H
+        before = token_means(encoder, text(inputs, moving), moving, (3,), replace(BLOCKS, weighting="tokens")).means_LH[0]
         expected = before + alpha * (after[held] - before)
         assert (after[moving] - expected).abs().max() < 1e-5
         assert (after[moving] - before).abs().max() > 0.01
@@ -80,7 +86,7 @@ def test_the_shift_of_means_moves_a_mean_onto_the_other_in_float64() -> None:
 @pytest.mark.parametrize("rows", ["blocks", "sentences"])
 def test_means_are_those_of_a_loop_over_rows(encoder: TransformerEncoder, inputs: MethodInputs, weighting: str, specials: str, rows: str) -> None:
     reading = Reading(rows, 11, None, weighting, specials)  # type: ignore[arg-type]
-    found = token_mean(encoder, inputs.text["de"], "de", 2, reading)
+    found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
     pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]  # type: ignore[arg-type]
     if rows == "blocks":
         running = [piece for row in pieces for piece in row]
@@ -93,11 +99,11 @@ def test_means_are_those_of_a_loop_over_rows(encoder: TransformerEncoder, inputs
         states.append(hidden if specials == "include" else hidden[1:-1])
     expected = torch.stack([part.mean(0) for part in states]).mean(0) if weighting == "blocks" else torch.cat(states).mean(0)
     assert (found.rows, found.tokens) == (len(states), sum(map(len, states)))
-    assert (found.mean_H - expected).abs().max() < 1e-6
+    assert (found.means_LH[0] - expected).abs().max() < 1e-6
 
 
 def test_blocks_are_clamped_to_the_positions_and_limited(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
-    lengths = [len(row) for row in text_rows(encoder, inputs.text["de"], "de", BLOCKS)]
+    lengths = [len(row) for row in text_rows(encoder, text(inputs, "de"), "de", BLOCKS)]
     assert lengths[:-1] == [32] * (len(lengths) - 1)
     assert len(lengths) > 2
     assert align(encoder, inputs, max_blocks=2).notes["de"] == {"rows": 2, "tokens": 64}
@@ -135,7 +141,7 @@ def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(encoder: Tra
         torch.nn.functional.cross_entropy(classifier(rows), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     for layer, stays in ((1, True), (2, True), (3, False)):
-        before, after = (token_mean(e, inputs.text["de"], "de", layer, BLOCKS).mean_H for e in (encoder, classifier.encoder))
+        before, after = (token_means(e, text(inputs, "de"), "de", (layer,), BLOCKS).means_LH[0] for e in (encoder, classifier.encoder))
         assert torch.equal(before, after) is stays
 
 

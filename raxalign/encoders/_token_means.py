@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 
 from raxalign.encoders._pieces import Row, bulk_pieces, cut, read_template, token_batches
-from raxalign.encoders._transformer import evaluating
-from raxalign.methods._pairs import sentences_of
+from raxalign.encoders._transformer import Edit, evaluating
 
 if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
+
+Chunks = Iterable[Sequence[Sequence[str]]]
+"""A text: its sentences, which are lists of words, some at a time."""
 
 _CHUNK = 512
 """Rows that are sorted into batches together."""
@@ -36,33 +37,36 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class TokenMean:
-    """The mean vector (H,) in float64, and the rows and tokens that it is of."""
+class TokenMeans:
+    """The mean vectors (L, H) in float64, and the rows and tokens that they are of."""
 
-    mean_H: torch.Tensor
+    means_LH: torch.Tensor
     rows: int
     tokens: int
 
 
 @torch.no_grad()
-def token_mean(encoder: TransformerEncoder, folder: Path, lang: str, layer: int, reading: Reading) -> TokenMean | None:
-    """The mean of the states of a layer over a text dataset; None where the text has no pieces."""
-    total_H = torch.zeros(encoder.hidden_size, dtype=torch.float64, device=encoder.device)
+def token_means(
+    encoder: TransformerEncoder, text: Chunks, lang: str, layers: Sequence[int], reading: Reading, edits: Mapping[int, Edit] | None = None
+) -> TokenMeans | None:
+    """The means of the states of some layers over a text, after the edits; None where the text has no pieces."""
+    total_LH = torch.zeros(len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device)
     rows_read = tokens = 0
-    rows = islice(text_rows(encoder, folder, lang, reading), reading.limit)
+    rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
     with evaluating(encoder.model):
         while chunk := list(islice(rows, _CHUNK)):
             for chosen in token_batches([len(row) for row in chunk], encoder.batch_tokens):
                 part = [chunk[i] for i in chosen]
                 batch = encoder.collate(part)
-                states_BTH = encoder.hidden(batch, upto=layer)[layer]
+                states = encoder.hidden(batch, edits=edits, upto=max(layers))
                 kept_BT = batch.mask_BT == 1 if reading.specials == "include" else batch.words_BT >= 0
-                sums_BH, counts_B = row_sums(states_BTH, kept_BT)
-                total_H += (sums_BH / counts_B[:, None] if reading.weighting == "blocks" else sums_BH).sum(dim=0)
+                for place, layer in enumerate(layers):
+                    sums_BH, counts_B = row_sums(states[layer], kept_BT)
+                    total_LH[place] += (sums_BH / counts_B[:, None] if reading.weighting == "blocks" else sums_BH).sum(dim=0)
                 rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
     if not rows_read:
         return None
-    return TokenMean(total_H / (rows_read if reading.weighting == "blocks" else tokens), rows_read, tokens)
+    return TokenMeans(total_LH / (rows_read if reading.weighting == "blocks" else tokens), rows_read, tokens)
 
 
 def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -70,8 +74,8 @@ def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Ten
     return torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH.double()), kept_BT.sum(dim=1)
 
 
-def text_rows(encoder: TransformerEncoder, folder: Path, lang: str, reading: Reading) -> Iterator[Row]:
-    """The rows of a text dataset, special pieces around each; `words` is 0 for pieces of the text and -1 for special ones.
+def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading) -> Iterator[Row]:
+    """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1 for special ones.
 
     Blocks take the pieces of all sentences one after the other; the last block is what is left.
     """
@@ -85,7 +89,7 @@ def text_rows(encoder: TransformerEncoder, folder: Path, lang: str, reading: Rea
         words = np.concatenate([np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)])
         return Row(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
 
-    for sentences in sentences_of(folder, "words"):
+    for sentences in text:
         pieces = bulk_pieces(encoder.tokenizer, sentences)
         if reading.rows == "sentences":
             yield from (row(cut(found, size)[0]) for found in pieces if len(found[0]))
