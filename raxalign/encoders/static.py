@@ -39,8 +39,9 @@ class Static(EncoderKind):
 
         `casing`: words are kept as they are, lower-cased in training and use, or lower-cased where they have no vector as they are.
         `normalization`: to unit length, the vocabulary's mean off, to unit length. `epochs` and `learning_rate` are, where not given, 5 and
-        .025 (.05 for CBOW), of GloVe 25 and .05 (with some ten thousand sentences fastText wants 30); `max_sentences` a language; `negative` samples; `sample` is word2vec's sub-sampling
-        of frequent words; fastText's n-grams have `min_n` to `max_n` characters and fall into `buckets`; `x_max` is GloVe's.
+        .025 (.05 for CBOW), of GloVe 25 and .05; on some ten thousand sentences fastText wants 30 epochs. `max_sentences` a language; `negative`
+        samples; `sample` is word2vec's sub-sampling of frequent words; fastText's n-grams have `min_n` to `max_n` characters and fall into
+        `buckets`; `x_max` is GloVe's.
         """
 
         algorithm: Literal["fasttext", "word2vec", "glove"] = "fasttext"
