@@ -37,7 +37,7 @@ class _Expansion:
     trials: dict[str, Trial] = field(default_factory=dict)
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     methods: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
 
@@ -91,7 +91,7 @@ def _expand_method(expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec
                 if _is_excluded(grid, encoder, spec, shown, languages, sentences, seed):
                     expansion.excluded[spec.name] += 1
                 elif family not in method.accepts:
-                    expansion.refused[f"{spec.name} does not take {family} encoders"] += 1
+                    expansion.refused[spec.name, family] += 1
                 else:
                     _add_trial(expansion, encoder, spec, method, canonical, shown, languages, sentences, seed)
 
@@ -219,14 +219,14 @@ def _merged(expansion: _Expansion) -> Iterator[str]:
     """What fell together and what was dropped, in words."""
     trials = Counter(trial.method for trial in expansion.trials.values())
     for name, points in expansion.points.items():
-        left = points - expansion.excluded[name]
+        refused = {family: count for (method, family), count in expansion.refused.items() if method == name}
+        left = points - expansion.excluded[name] - sum(refused.values())
         if expansion.excluded[name]:
             yield f"{name}: {expansion.excluded[name]} of {points} points excluded"
         if trials[name] and trials[name] < left:
             why = _why_merged(expansion.grid, [trial for trial in expansion.trials.values() if trial.method == name])
             yield f"{name}: {left} points are {trials[name]} trials{why}"
-    for reason, count in expansion.refused.items():
-        yield f"{reason}: {count} points dropped"
+        yield from (f"{name} does not take {family} encoders: {count} points dropped" for family, count in refused.items())
 
 
 def _why_merged(grid: Grid, trials: list[Trial]) -> str:
