@@ -88,9 +88,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
         values={name: interval(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
         by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
-        evaluations={
-            name: {seed: key for seed, (key, _) in seeds.items() if seed in by_seed[name] or None in by_seed[name]} for name, seeds in found.items()
-        },
+        evaluations={name: {seed: key for seed, (key, _) in seeds.items()} for name, seeds in found.items()},
     )
 
 

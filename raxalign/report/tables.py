@@ -18,8 +18,9 @@ FIELDS = ("trial", "method", "params", "encoder", "languages", "sentences", "see
 
 
 def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON list, a row a value."""
-    return json.dumps(list(rows), ensure_ascii=False, indent=1)
+    """A JSON list, a row a value, and each on a line of its own (the fast encoder of `json` does not indent)."""
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    return "[\n" + ",\n".join(map(encode, rows)) + "\n]" if rows else "[]"
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
