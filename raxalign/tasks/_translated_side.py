@@ -1,0 +1,47 @@
+"""The two sides of held-out sentence pairs as pieces: what is read, what is the reference, and which pieces a language has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.corpora._dataset import read_table
+from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders._pieces import Row, bulk_pieces
+from raxalign.encoders._transformer import TransformerEncoder
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sentences of one language: `rows` as the encoder reads them (`truncated` of them cut), `pieces` whole and without special ones, and
+    the `vocabulary` of the side. Special pieces count as every language's.
+    """
+
+    lang: str
+    ids: npt.NDArray[np.int64]
+    rows: Sequence[Row]
+    pieces: Sequence[npt.NDArray[np.int64]]
+    vocabulary: frozenset[int]
+    truncated: int
+
+
+def read_sides(stream: AlignedEncoder, folder: Path, languages: tuple[str, str]) -> tuple[Side, Side]:
+    """Both sides of a dataset of word pairs: the other language's and the pivot's."""
+    encoder, table = stream.encoder, read_table(folder)
+    assert isinstance(encoder, TransformerEncoder)
+    ids = np.asarray(table["id"], dtype=np.int64)
+    src, tgt = (_side(encoder, ids, table[name].to_pylist(), lang) for name, lang in zip(("src", "tgt"), languages, strict=True))
+    return src, tgt
+
+
+def _side(encoder: TransformerEncoder, ids: npt.NDArray[np.int64], sentences: Sequence[Sequence[str]], lang: str) -> Side:
+    rows = encoder.pieces(sentences, lang)
+    pieces = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences)]
+    around = len(encoder.pieces([[]], lang)[0])
+    truncated = sum(len(row) - around < len(whole) for row, whole in zip(rows, pieces, strict=True))
+    vocabulary = frozenset(np.unique(np.concatenate(pieces)).tolist() if pieces else ()) | frozenset(encoder.tokenizer.all_special_ids)
+    return Side(lang, ids, rows, pieces, vocabulary, truncated)

@@ -1,0 +1,217 @@
+"""Token translation: counts and BLEU by hand and against sacrebleu, the shift against blocks run one by one, what dev chooses."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+import torch
+from sacrebleu.metrics.bleu import BLEU
+
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
+from raxalign.tasks._shift_points import Counts, count, sacrebleu1, stream_of, translate
+from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.token_translation import TokenTranslation
+from raxalign.train.runtime import Runtime
+from tests.methods.planted import write_text
+from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+
+
+def ids(*sentences: list[int]) -> list[np.ndarray]:
+    return [np.array(sentence, dtype=np.int64) for sentence in sentences]
+
+
+def test_convert_rate_and_bleu_by_hand() -> None:
+    """Source has 1 2 3, target 3 4 5. Of 4 4 3 9 the 4s are converted, the 3 is everybody's, the 9 nobody's: 2 of 3; of 1 5 one of 2.
+
+    Matches: 4 once only (the reference has one), 3; 5. So 3 of 6 pieces, against 8 of the reference.
+    """
+    found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
+    rows = {name: values.tolist() for name, values in found.columns()}
+    assert rows == {"tokens": [4, 2], "reference": [5, 3], "matches": [2, 1], "converted": [2, 1], "shared": [1, 0]}
+    assert found.convert_rate() == 3 / 5
+    assert found.bleu1() == pytest.approx(math.exp(1 - 8 / 6) * 3 / 6, abs=1e-12)
+
+
+def test_nothing_that_could_convert_is_no_rate() -> None:
+    found = count(ids([3, 3]), ids([3]), {1, 3}, {3, 4})
+    assert found.convert_rate() is None
+    assert found.bleu1() == 0.5
+    assert count(ids([]), ids([3]), {1}, {3}).bleu1() == 0
+    assert isinstance(count([], [], {1}, {2}), Counts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bleu_is_that_of_sacrebleu_on_pieces(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    output, references = (ids(*(rng.integers(10, 30, rng.integers(1, 12)).tolist() for _ in range(20))) for _ in range(2))
+    texts = [[" ".join(map(str, sentence.tolist())) for sentence in side] for side in (output, references)]
+    expected = BLEU(max_ngram_order=1, tokenize="none", smooth_method="none").corpus_score(texts[0], [texts[1]]).score / 100
+    assert count(output, references, {1}, {2}).bleu1() == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("tokens")
+    toy_encoder(folder / "encoder", layers=3, positions=32, spread=0.05)  # type: ignore[arg-type]
+    toy_inputs(folder, 30, ("de", "fr"))
+    for lang in ("de", "fr"):
+        write_pairs(folder / lang / "data", toy_rows(9, seed=7))
+        write_pairs(folder / lang / "dev", toy_rows(5, seed=8))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def encoder(root: Path) -> TransformerEncoder:
+    return toy_encoder(root / "encoder")
+
+
+def inputs(root: Path, languages: tuple[str, ...] = ("de",)) -> TaskInputs:
+    text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
+    return TaskInputs("en", heldout={lang: root / lang for lang in languages}, text=text)
+
+
+def run(root: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object) -> Outcome:
+    task = TokenTranslation(TokenTranslation.Params.model_validate(params))
+    return task.evaluate(aligned, languages, inputs(root, languages), Runtime(), None)
+
+
+def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
+    return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
+
+
+def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder: TransformerEncoder) -> None:
+    rows = encoder.pieces([["haus", "rot", "rothaus"], ["alt"]], "de")
+    shift = 3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
+    model, plain = encoder.model, []
+    for layer in (1, 2, 3):
+        found = translate(AlignedEncoder(encoder), rows, "de", layer, shift)
+        for row, output in zip(rows, found, strict=True):
+            with torch.no_grad():
+                states = model(torch.tensor(row.ids[None].astype(np.int64)), output_hidden_states=True).hidden_states
+                moved = states[layer] + shift
+                for block in model.bert.encoder.layer[layer:]:
+                    moved = block(moved)
+                    moved = moved[0] if isinstance(moved, tuple) else moved
+                expected = model.cls(moved)[0, 1:-1].argmax(-1)
+                plain.append(torch.equal(expected, model.cls(states[-1])[0, 1:-1].argmax(-1)))
+            assert output.tolist() == expected.tolist()
+    assert not all(plain)
+
+
+def test_no_weight_is_no_shift_and_readouts_are_not_read(root: Path, encoder: TransformerEncoder) -> None:
+    readout = Transform("de", 3, steps=(Affine(shift=torch.full((32,), 9.0)),))
+    rows = encoder.pieces(toy_rows(6)["src"], "de")  # type: ignore[arg-type]
+    expected = []
+    for row in rows:
+        with torch.no_grad():
+            expected.append(encoder.model(torch.tensor(row.ids[None].astype(np.int64))).logits[0, 1:-1].argmax(-1).tolist())
+    for layer in (1, 3):
+        found = translate(stream_of(AlignedEncoder(encoder, (readout,))), rows, "de", layer, torch.zeros(32))
+        assert [output.tolist() for output in found] == expected
+    found = values(run(root, AlignedEncoder(encoder, (readout,)), layers="1-3", alpha=[0]))
+    assert len({found[f"layer{layer}_alpha0_bleu1"] for layer in (1, 2, 3)}) == 1
+
+
+def test_the_whole_task_by_hand(root: Path, encoder: TransformerEncoder) -> None:
+    """Means of blocks as long as the positions, at the last layer; the best point of dev is that of the metrics without a point."""
+    outcome = run(root, AlignedEncoder(encoder), layers="2-3", alpha=[1, 2.5], rows="sentences", weighting="tokens", specials="exclude")
+    means = {}
+    for lang, side in (("de", "src"), ("en", "tgt")):
+        states = []
+        for row in encoder.pieces(toy_rows(30)[side] if lang == "de" else toy_rows(25, seed=1)[side], lang):  # type: ignore[arg-type]
+            with torch.no_grad():
+                states.append(encoder.hidden(encoder.collate([row]))[3][0, 1:-1].double())
+        means[lang] = torch.cat(states).mean(0)
+    rows = toy_rows(9, seed=7)
+    pieces = {lang: [row.ids[1:-1] for row in encoder.pieces(rows[side], lang)] for lang, side in (("de", "src"), ("en", "tgt"))}  # type: ignore[arg-type]
+    sets = {lang: set(np.concatenate(found).tolist()) | set(encoder.tokenizer.all_special_ids) for lang, found in pieces.items()}
+    shift = 2.5 * (means["en"] - means["de"])
+    output = translate(AlignedEncoder(encoder), encoder.pieces(rows["src"], "de"), "de", 3, shift.float())  # type: ignore[arg-type]
+    expected = count(output, pieces["en"], sets["de"], sets["en"])
+    found = values(outcome)
+    assert found["layer3_alpha2.5_bleu1"] == expected.bleu1()
+    assert found.get("layer3_alpha2.5_convert_rate") == expected.convert_rate()
+    assert 0 < expected.tokens.sum() == sum(map(len, pieces["de"]))
+    for label in ("de-en", "en-de"):
+        dev, test, told = values(outcome, label, "dev"), values(outcome, label), outcome.notes[label]
+        best = max(value for name, value in dev.items() if name.endswith("bleu1"))
+        point = f"layer{told['layer']}_alpha{told['alpha']:g}"  # type: ignore[index]
+        assert dev[f"{point}_bleu1"] == best == dev["bleu1"]
+        assert test["bleu1"] == test[f"{point}_bleu1"]
+        assert 0 <= test["bleu1_sacrebleu"] <= 1
+        assert told["test"]["sentences"] == 9  # type: ignore[index]
+    assert values(outcome, "avg")["bleu1"] == pytest.approx((found["bleu1"] + values(outcome, "en-de")["bleu1"]) / 2)
+
+
+def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEncoder) -> None:
+    outcome = run(root, AlignedEncoder(encoder), ("de", "fr"), layers="1-2", alpha=[1.0, 3.0])
+    table = outcome.predictions
+    assert table.num_rows == 4 * 4 * (9 + 5)  # directions, points, sentences
+    part = table.filter(
+        pc.and_(
+            pc.equal(table["lang"], "en-fr"),
+            pc.and_(pc.equal(table["layer"], 2), pc.and_(pc.equal(table["alpha"], 3.0), pc.equal(table["split"], "dev"))),
+        )
+    )
+    sums = {name: sum(part[name].to_pylist()) for name in ("tokens", "reference", "matches", "converted", "shared")}
+    found = values(outcome, "en-fr", "dev")
+    penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
+    assert found["layer2_alpha3_bleu1"] == pytest.approx(penalty * sums["matches"] / sums["tokens"], abs=1e-12)
+    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / (sums["tokens"] - sums["shared"])
+
+
+def test_inside_transforms_flow_into_means_and_translations(root: Path, encoder: TransformerEncoder) -> None:
+    """What is added to German after block 1 is in its mean there, so that the shift of block 1 takes it out again."""
+    inside = Transform("de", 1, "inside", (Affine(shift=3 * torch.randn(32, generator=torch.Generator().manual_seed(1))),))
+    plain, moved = (run(root, AlignedEncoder(encoder, chosen), layers="1-2", alpha=[1.0]) for chosen in ((), (inside,)))
+    one, other = (part.predictions.select(["matches", "converted", "shared"]).to_pylist() for part in (plain, moved))
+    at_one = [row["layer"] == 1 and row["lang"] == "de-en" for row in plain.predictions.to_pylist()]
+    changed = [a != b for a, b in zip(one, other, strict=True)]
+    assert not any(change for change, first in zip(changed, at_one, strict=True) if first)
+    assert any(changed)
+    assert any(row["converted"] for row in one)
+
+
+def test_words_for_sacrebleu_are_put_together_from_pieces(encoder: TransformerEncoder) -> None:
+    pieces = [row.ids[1:-1].astype(np.int64) for row in encoder.pieces([["haus", "rot"], ["alt", "hund"]], "de")]
+    assert sacrebleu1(encoder, pieces, pieces, "de") == pytest.approx(1)
+    assert sacrebleu1(encoder, pieces[::-1], pieces, "de") == 0
+
+
+def test_without_dev_several_points_have_no_best_and_one_point_is_it(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "de" / "data", toy_rows(3))
+    given = TaskInputs("en", heldout={"de": tmp_path / "de"}, text=inputs(root).text)
+    for alpha, there in (((1.0, 2.0), False), ((2.0,), True)):
+        task = TokenTranslation(TokenTranslation.Params(alpha=alpha))
+        outcome = task.evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
+        assert ("bleu1" in values(outcome)) is there
+        assert outcome.notes["de-en"]["chosen_on"] is None  # type: ignore[index]
+
+
+def test_text_without_words_is_an_error(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
+    given = TaskInputs("en", heldout={"de": root / "de"}, text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])})
+    with pytest.raises(RaxalignError, match="text of de has no word"):
+        TokenTranslation(TokenTranslation.Params()).evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
+
+
+def test_params_that_say_the_same_have_one_identity() -> None:
+    def canonical(**params: object) -> dict[str, object]:
+        return TokenTranslation(TokenTranslation.Params.model_validate(params)).canonical()
+
+    assert canonical(alpha=[1]) == canonical(alpha=1.0)
+    assert canonical(rows="sentences", block_size=3) == canonical(rows="sentences")
+    assert canonical(block_size=3) != canonical()
+    assert not TokenTranslation(TokenTranslation.Params()).has_chance()
+
+
+@pytest.mark.parametrize("params", [{"alpha": [1, 1.0]}, {"alpha": []}, {"alpha": [math.inf]}, {"layers": "0-2"}])
+def test_points_that_are_none_are_refused(params: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"alpha|layers"):
+        TokenTranslation.Params.model_validate(params)
