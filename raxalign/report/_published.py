@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from raxalign.analysis.cells import Cell, Name, Value, interval
@@ -13,7 +13,7 @@ from raxalign.report._matching import Match, differing, encoder_differs, find, m
 from raxalign.report._numbers import Unit, published_unit, signed
 from raxalign.report._own import named
 from raxalign.report._results import Results
-from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
+from raxalign.report.document import Analysis, Entry, Line, Notes, Section, Table, renumbered
 from raxalign.report.tables import FEW
 
 RECORD = (
@@ -53,6 +53,7 @@ class _Maker:
     publication: Publication
     table: PublishedTable
     anchor: str
+    filled: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     notes: Notes = field(default_factory=Notes)
     places: list[Place] = field(default_factory=list)
     records: list[tuple[object, ...]] = field(default_factory=list)
@@ -70,7 +71,7 @@ class _Maker:
         measured = [entry for line in lines for entry in line.entries if entry.state == "value"]
         everywhere, lines = _lifted(lines, measured)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
-        caption += " Nothing of it was run." if self.table.match is not None and not measured else ""
+        caption += " Nothing of it was run." if (self.table.match or self.table.analysis) and not measured else ""
         table = Table(self.anchor, self.table.title, self._headings(), tuple(lines), caption, tuple(self.notes.texts), folded=not measured)
         return renumbered(table)
 
@@ -126,7 +127,8 @@ class _Maker:
     def _measured(self, row: str, column: str, match: Match | None) -> list[Measured | None]:
         """The values beside a printed cell, one for each metric of the rule."""
         if match is None:
-            return []
+            value = self.filled.get(row, {}).get(column)
+            return [Measured(value, None)] if value is not None else []
         scope = self.table.means.get(column)
         if scope is not None:
             return self._mean(row, match, scope)
@@ -223,6 +225,7 @@ class _Maker:
         if found is None:
             measurable = column in self.table.means or self.table.rule(row, column) is not None
             measurable = measurable and self.table.rows[row].match is not None and self.table.match is not None
+            measurable = measurable or self.table.analysis is not None
             self.records.append((*record, *[None] * 6, "not run" if measurable else "published alone"))
             if not measurable:
                 return Entry(printed or "–", notes=marks, state="published" if printed else "empty")
@@ -239,12 +242,17 @@ class _Maker:
         return Entry(unit.show(found.value.mean), spread, printed, delta, notes=marks, worse=None if difference is None else difference < 0)
 
 
-def published_sections(results: Results, judge: Judge, names: Sequence[str]) -> tuple[list[Section], list[tuple[object, ...]]]:
-    """A section a publication, and a record a figure (`RECORD`)."""
-    sections, records = [], []
+def published_sections(
+    results: Results, judge: Judge, names: Sequence[str], analyses: Sequence[Analysis] = ()
+) -> tuple[list[Section], list[tuple[object, ...]]]:
+    """A section a publication, and a record a figure (`RECORD`); analyses fill the tables that name them."""
+    sections, records, filled = [], [], {analysis.name: analysis.fills for analysis in analyses if analysis.name}
     for name in names:
         publication = read(name)
-        makers = [_Maker(results, judge, publication, table, f"{name}-{key}") for key, table in publication.tables.items()]
+        makers = [
+            _Maker(results, judge, publication, table, f"{name}-{key}", filled.get(table.analysis or "", {}))
+            for key, table in publication.tables.items()
+        ]
         tables = tuple(maker.make() for maker in makers)
         records += [record for maker in makers for record in maker.records]
         sections.append(Section(name, publication.short, publication.paper, tables, remarks=publication.notes))

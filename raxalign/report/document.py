@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
+
+from raxalign.analysis.cells import Value
 
 State = Literal["value", "published", "absent", "empty"]
 
@@ -65,12 +67,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both."""
+    """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both.
+
+    `name` and `fills` (row -> column -> value) fill the published tables that say `analysis: <name>`, in the units of the paper.
+    """
 
     title: str
     table: Table | None = None
     svg: str | None = field(default=None, repr=False)
     caption: str = ""
+    name: str = ""
+    fills: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def compose(
     """The report as a value, and a record (`RECORD`) a published figure; figures are drawn into a folder."""
     results, judge = Results.of(rows, plan), Judge(ledger)
     own = own_section(results, judge) if results.cells else None
-    beside, records = published_sections(results, judge, published)
+    beside, records = published_sections(results, judge, published, analyses)
     extra = _analyses(analyses, figures)
     found = [*beside, own, chosen_section(results), figures_section(results, figures), extra]
     sections = tuple(section for section in found if section is not None)

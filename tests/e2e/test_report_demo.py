@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 GRID = Path(__file__).resolve().parents[2] / "grids" / "report-demo.yaml"
 SMALLER = {
+    r"together: \[.*\]": "together: [de, es]",
     r"steps: \d+": "steps: 30",
     r"seeds: \[.*\]": "seeds: [0]",
     r"sentences: \[50, 200, 800\]": "sentences: [30, 50, 60]",

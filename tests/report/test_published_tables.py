@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raxalign.analysis.cells import Value
 from raxalign.config.published import Publication, Row, Rule
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -14,7 +15,7 @@ from raxalign.report._marks import Judge
 from raxalign.report._matching import match_row
 from raxalign.report._published import RECORD, published_sections
 from raxalign.report._results import Results
-from raxalign.report.document import Table
+from raxalign.report.document import Analysis, Table
 
 
 def row(value: float, **changes: Any) -> dict[str, Any]:
@@ -179,6 +180,15 @@ def test_a_dataset_is_matched_by_the_task_s_name() -> None:
 
 def vars_of(found: Results) -> dict[str, Any]:
     return {name: getattr(found, name) for name in ("plan", "cells", "kinds", "tasks", "task_params", "planned", "done", "seeds")}
+
+
+def test_an_analysis_fills_the_table_that_names_it() -> None:
+    fills = {"base": {"NOUN": Value(0.655, 0.01, 3)}}
+    sections, _ = published_sections(results([]), Judge(None), ["cao2020"], [Analysis("parts of speech", name="retrieval_by_pos", fills=fills)])
+    table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
+    noun = entry_of(table, "base", "NOUN")
+    assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "±0.01", "0.61", "+0.05")
+    assert entry_of(table, "base", "VERB").text == "not run"
 
 
 def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
