@@ -232,5 +232,6 @@ def _for_page(svg: str, name: str) -> str:
     head, rest = svg.split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
-    head += f' role="img" aria-labelledby="caption-{name}" style="max-width:{float(width[1]) * 4 / 3 if width else 640:.0f}px"'
+    wide = float(width[1]) * 4 / 3 if width else 640.0  # points are 4/3 pixels; below four fifths its text would be too small to read
+    head += f' role="img" aria-labelledby="caption-{name}" style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
     return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

@@ -20,7 +20,7 @@ SMALLER = {
     r"steps: \d+": "steps: 30",
     r"seeds: \[.*\]": "seeds: [0]",
     r"sentences: \[50, 200, 800\]": "sentences: [30, 50, 60]",
-    r"size: [\d_]+": "size: 300",
+    r"(?m)^  size: [\d_]+": "  size: 300",
     r"split: \{.*\}": "split: {test: 40, dev: 40}",
     r"phrasebook: \{train.*?\}": "phrasebook: {train: 64, dev: 24, test: 24}",
     r"epochs: \d+": "epochs: 1",
