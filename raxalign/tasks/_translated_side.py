@@ -29,9 +29,10 @@ class Side:
     truncated: int
 
 
-def read_sides(stream: AlignedEncoder, folder: Path, languages: tuple[str, str]) -> tuple[Side, Side]:
-    """Both sides of a dataset of word pairs: the other language's and the pivot's."""
+def read_sides(stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None) -> tuple[Side, Side]:
+    """Both sides of a dataset of word pairs, at most the first `limit`: the other language's and the pivot's."""
     encoder, table = stream.encoder, read_table(folder)
+    table = table if limit is None else table.slice(0, limit)
     assert isinstance(encoder, TransformerEncoder)
     ids = np.asarray(table["id"], dtype=np.int64)
     src, tgt = (_side(encoder, ids, table[name].to_pylist(), lang) for name, lang in zip(("src", "tgt"), languages, strict=True))

@@ -50,7 +50,8 @@ class TokenTranslation(Task):
     class Params(Task.Params):
         """`layers`, from 1 on, and `alpha` (values, not an axis) are all evaluated. The means are as those of `mean_shift`: over blocks of
         `block_size` pieces, at most `max_blocks`, or sentences (`rows`); `weighting` says whether every row weighs the same or every token, and
-        `specials` whether special pieces count in the means.
+        `specials` whether special pieces count in the means. Of the dev side, which only chooses the point, the first `dev_sentences` are
+        translated, of the test side the first `max_sentences` (None: all).
         """
 
         layers: str = "last"
@@ -60,6 +61,8 @@ class TokenTranslation(Task):
         max_blocks: int | None = Field(10_000, ge=1)
         weighting: Literal["blocks", "tokens"] = "blocks"
         specials: Literal["include", "exclude"] = "include"
+        dev_sentences: int | None = Field(256, ge=1)
+        max_sentences: int | None = Field(None, ge=1)
 
         @field_validator("alpha", mode="before")
         @classmethod
@@ -103,8 +106,9 @@ class TokenTranslation(Task):
         notes: dict[str, object] = {}
         for lang in languages:
             stream = stream_of(aligned.toward(lang))
-            splits = {"dev": inputs.heldout[lang] / "dev", "test": inputs.heldout[lang] / "data"}
-            sides = {split: read_sides(stream, folder, (lang, inputs.pivot)) for split, folder in splits.items() if folder.is_dir()}
+            folder, most = inputs.heldout[lang], {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
+            splits = {split: place for split, place in (("dev", folder / "dev"), ("test", folder / "data")) if place.is_dir()}
+            sides = {split: read_sides(stream, place, (lang, inputs.pivot), most[split]) for split, place in splits.items()}
             sides = {split: both for split, both in sides.items() if len(both[0].ids)}
             means = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
             for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):

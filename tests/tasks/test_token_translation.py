@@ -115,7 +115,9 @@ def test_no_weight_is_no_shift_and_readouts_are_not_read(root: Path, encoder: Tr
     for layer in (1, 3):
         found = translate(stream_of(AlignedEncoder(encoder, (readout,))), rows, "de", layer, torch.zeros(32))
         assert [output.tolist() for output in found] == expected
-    found = values(run(root, AlignedEncoder(encoder, (readout,)), layers="1-3", alpha=[0]))
+    outcome = run(root, AlignedEncoder(encoder, (readout,)), layers="1-3", alpha=[0], dev_sentences=2, max_sentences=4)
+    assert outcome.predictions.num_rows == 2 * 3 * (2 + 4)
+    found = values(outcome)
     assert len({found[f"layer{layer}_alpha0_bleu1"] for layer in (1, 2, 3)}) == 1
 
 
@@ -160,7 +162,7 @@ def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEnc
             pc.and_(pc.equal(table["layer"], 2), pc.and_(pc.equal(table["alpha"], 3.0), pc.equal(table["split"], "dev"))),
         )
     )
-    sums = {name: sum(part[name].to_pylist()) for name in ("tokens", "reference", "matches", "converted", "shared")}
+    sums: dict[str, int] = {name: sum(part[name].to_pylist()) for name in ("tokens", "reference", "matches", "converted", "shared")}
     found = values(outcome, "en-fr", "dev")
     penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
     assert found["layer2_alpha3_bleu1"] == pytest.approx(penalty * sums["matches"] / sums["tokens"], abs=1e-12)
