@@ -160,6 +160,15 @@ def _panel(axes: Axes, panel: Panel) -> None:
     if panel.ticks:
         _ticks(axes, panel.ticks)
     axes.margins(x=0.08, y=0.12)
+    if panel.curves:
+        axes.set_ylim(*_reach(panel.curves))
+
+
+def _reach(curves: Sequence[Curve]) -> tuple[float, float]:
+    """The limits of the axis of values: by the means alone, since the intervals of two seeds would leave no room for them."""
+    values = [y for curve in curves for y in curve.y]
+    pad = max(0.45 * (max(values) - min(values)), 2.0)
+    return (max(min(values) - pad, 0.0) if min(values) >= 0 else min(values) - pad), max(values) + pad
 
 
 def _curve(axes: Axes, curve: Curve) -> None:
