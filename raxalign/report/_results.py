@@ -13,7 +13,7 @@ from raxalign.analysis.cells import Cell, Name, cells
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
-_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>[0-9.]+?)_(?P<stem>[A-Za-z].*)")
+_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
 COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
 MEANS = ("avg", "avg_zero_shot")
 

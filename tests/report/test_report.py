@@ -173,6 +173,7 @@ def test_numbers_are_shown_by_their_unit() -> None:
     assert metric_unit([0.5, 1.0]).show(0.5) == "50.0"
     assert metric_unit([12.5, 3]).show(12.5) == "12.500"
     assert shift_point("layer10_alpha2.5_convert_rate") == (10, 2.5, "convert_rate")
+    assert shift_point("layer1_alpha-1e-05_bleu1") == (1, -1e-05, "bleu1")
     assert shift_point("accuracy") is None
 
 
