@@ -1,0 +1,140 @@
+"""Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4) and by difference of frequency ranks (their Figure 3).
+
+All is computed from the predictions of retrieval, a row a pair and direction. An accuracy is the mean of those of the directions that have pairs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "lexical-overlap": ("NUM", "PUNCT", "PROPN"),
+    "closed-class": ("DET", "ADP", "CONJ", "PRON", "AUX"),
+    "open-class": ("NOUN", "ADV", "ADJ", "VERB"),
+}
+RANK_EDGES = (0, 10, 30, 100, 300, 1_000, 3_000, 10_000)
+_JOINED = {"CCONJ": "CONJ", "SCONJ": "CONJ"}
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A group of words: how often their translation was found, and over how many queries (both directions counted); None without any."""
+
+    name: str
+    accuracy: float | None
+    queries: int
+
+
+def by_part_of_speech(table: pa.Table, tags: Sequence[str | None]) -> list[Bin]:
+    """Non-contextual accuracy, seen pairs kept, of each part of speech, each group's followed by the plain mean over its parts.
+
+    Args:
+        table: predictions of one language and split.
+        tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are one, as in the paper.
+
+    >>> GROUPS["open-class"]
+    ('NOUN', 'ADV', 'ADJ', 'VERB')
+    """
+    chosen = _flags(table, "first")
+    names = np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
+    bins = []
+    for group, parts in GROUPS.items():
+        found = [_bin(part, table, chosen & (names == part)) for part in parts]
+        known = [part.accuracy for part in found if part.accuracy is not None]
+        mean = float(np.mean(known)) if known else None
+        bins += [*found, Bin(f"{group}-average", mean, sum(part.queries for part in found))]
+    return bins
+
+
+def by_rank_difference(
+    table: pa.Table, src_ranks: Mapping[str, int], tgt_ranks: Mapping[str, int], *, edges: Sequence[int] = RANK_EDGES, unseen: bool = True
+) -> list[Bin]:
+    """Contextual accuracy over pairs of different forms by the difference of their words' frequency ranks, in bins ``[edge, next edge)``, the
+    last one open; the last entry of the list counts the pairs with a word that has no rank. With `unseen`, over unseen pairs alone.
+    """
+    chosen = ~_flags(table, "identical") & (_flags(table, "unseen") if unseen else True)
+    ranks = zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True)
+    gaps = np.array([abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1 for a, b in ranks], dtype=np.int64)
+    places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
+    bins = []
+    for place, edge in enumerate(edges):
+        name = f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
+        bins.append(_bin(name, table, chosen & (gaps >= 0) & (places == place)))
+    return [*bins, _bin("no rank", table, chosen & (gaps < 0))]
+
+
+def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
+    """The rank of every word form by its count, from 1; equally frequent ones share the smallest rank.
+
+    >>> frequency_ranks([["a", "b", "a"], ["c"]])
+    {'a': 1, 'b': 2, 'c': 2}
+    """
+    counts = Counter(word for sentence in sentences for word in sentence)
+    above, ranks = 0, {}
+    sizes = Counter(counts.values())
+    first = {}
+    for size in sorted(sizes, reverse=True):
+        first[size] = above + 1
+        above += sizes[size]
+    for word, size in counts.most_common():
+        ranks[word] = first[size]
+    return ranks
+
+
+def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
+    """The most frequent part of speech of every word form of a tagged text, the first met of equals."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for words, tags in tagged:
+        for word, tag in zip(words, tags, strict=True):
+            counts[word][tag] += 1
+    return {word: found.most_common(1)[0][0] for word, found in counts.items()}
+
+
+def tags_of_types(table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[str, str]) -> list[str | None]:
+    """A tag for each row by the form of one side's word, as it is written or else lower-cased."""
+    return [tags.get(word, tags.get(word.lower())) for word in table[side].to_pylist()]
+
+
+def tags_of_places(table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[int, Sequence[str]]) -> list[str | None]:
+    """A tag for each row by the place of one side's word; `tags` maps the id of a sentence pair to the tags of that side's words."""
+    places = zip(table["id"].to_pylist(), table[f"{side}_position"].to_pylist(), strict=True)
+    return [tags[id_][place] if id_ in tags and place < len(tags[id_]) else None for id_, place in places]
+
+
+def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, list[str]]:
+    """The tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads them as they are divided into words.
+
+    Raises `DependencyError` where spaCy or the model is not installed.
+    """
+    from importlib import import_module
+
+    from raxalign.errors import DependencyError
+
+    try:
+        pipeline: Any = import_module("spacy").load(model)
+        make: Any = import_module("spacy.tokens").Doc
+    except (ImportError, OSError) as error:
+        message = f"parts of speech by spaCy want spaCy and its model {model}: pip install 'raxalign[pos]'; python -m spacy download {model}"
+        raise DependencyError(message) from error
+    docs = pipeline.pipe(make(pipeline.vocab, words=list(words)) for words in sentences.values())
+    return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
+
+
+def _bin(name: str, table: pa.Table, chosen: Array) -> Bin:
+    correct, directions = _flags(table, "correct")[chosen], np.asarray(table["direction"].to_pylist(), dtype=object)[chosen]
+    values = [float(correct[directions == direction].mean()) for direction in sorted(set(directions.tolist()))]
+    return Bin(name, float(np.mean(values)) if values else None, int(chosen.sum()))
+
+
+def _flags(table: pa.Table, name: str) -> Array:
+    return np.asarray(table[name].to_numpy(zero_copy_only=False)).astype(np.bool_)

@@ -1,0 +1,91 @@
+"""Retrieval by part of speech and by frequency: bins, groups and ranks by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pyarrow as pa
+import pytest
+
+from raxalign.analysis.retrieval_bins import (
+    GROUPS,
+    Bin,
+    by_part_of_speech,
+    by_rank_difference,
+    frequency_ranks,
+    majority_tags,
+    spacy_tags,
+    tags_of_places,
+    tags_of_types,
+)
+from raxalign.errors import DependencyError
+
+
+def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Table:
+    """Rows of (direction, src, tgt, correct); flags are true where not given, `identical` false."""
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(("direction", "src", "tgt", "correct"))}
+    rest = {name: flags.get(name, [name != "identical"] * len(rows)) for name in ("first", "identical", "unseen")}
+    return pa.table({**columns, **rest, "id": range(len(rows)), "src_position": [0] * len(rows), "tgt_position": [1] * len(rows)})
+
+
+def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> None:
+    """NOUN: to the pivot 1 of 2, from it 1 of 1, so 3/4; VERB 0 of 1; open classes (3/4 + 0) / 2. What is not first, or untagged, is out."""
+    table = predictions(
+        ("to_pivot", "hund", "dog", True),
+        ("to_pivot", "haus", "house", False),
+        ("from_pivot", "hund", "dog", True),
+        ("to_pivot", "malt", "paints", False),
+        ("to_pivot", "und", "and", True),
+        ("to_pivot", "weil", "because", False),
+        ("to_pivot", "hund", "dog", False),
+        ("to_pivot", "?", "x", False),
+        first=[True] * 6 + [False, True],
+    )
+    tags = ["NOUN", "NOUN", "NOUN", "VERB", "CCONJ", "SCONJ", "NOUN", None]
+    found = {entry.name: entry for entry in by_part_of_speech(table, tags)}
+    assert found["NOUN"] == Bin("NOUN", 0.75, 3)
+    assert found["VERB"] == Bin("VERB", 0.0, 1)
+    assert found["CONJ"] == Bin("CONJ", 0.5, 2)
+    assert found["ADV"] == Bin("ADV", None, 0)
+    assert found["open-class-average"] == Bin("open-class-average", 0.375, 4)
+    assert found["closed-class-average"] == Bin("closed-class-average", 0.5, 2)
+    assert found["lexical-overlap-average"] == Bin("lexical-overlap-average", None, 0)
+    assert list(found) == [name for group, parts in GROUPS.items() for name in (*parts, f"{group}-average")]
+
+
+def test_rank_differences_fall_into_half_open_bins() -> None:
+    ranks = {"a": 1, "b": 10, "c": 11, "d": 200}
+    table = predictions(
+        ("to_pivot", "a", "b", True),  # 9
+        ("to_pivot", "a", "c", False),  # 10
+        ("from_pivot", "c", "a", True),  # 10
+        ("to_pivot", "d", "a", True),  # 199
+        ("to_pivot", "a", "unknown", True),
+        ("to_pivot", "b", "b", True),  # identical
+        ("to_pivot", "a", "b", False),  # seen
+        identical=[False] * 5 + [True, False],
+        unseen=[True] * 6 + [False],
+    )
+    found = by_rank_difference(table, ranks, ranks, edges=(0, 10, 100))
+    assert found == [Bin("0–9", 1.0, 1), Bin("10–99", 0.5, 2), Bin("100 and more", 1.0, 1), Bin("no rank", 1.0, 1)]
+    assert by_rank_difference(table, ranks, ranks, edges=(0, 10), unseen=False)[0] == Bin("0–9", 0.5, 2)
+
+
+def test_equally_frequent_words_share_a_rank() -> None:
+    assert frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]]) == {"y": 1, "z": 2, "x": 3, "w": 3}
+
+
+def test_tags_of_words_and_of_places() -> None:
+    lexicon = majority_tags([(["close", "Hund"], ["VERB", "NOUN"]), (["close"], ["ADJ"]), (["close"], ["ADJ"])])
+    assert lexicon == {"close": "ADJ", "Hund": "NOUN"}
+    table = predictions(("to_pivot", "Hund", "Close", True), ("to_pivot", "hund", "open", True))
+    assert tags_of_types(table, "tgt", lexicon) == ["ADJ", None]
+    assert tags_of_types(table, "src", lexicon) == ["NOUN", None]
+    assert tags_of_places(table, "tgt", {0: ["X", "ADV"], 1: ["X"]}) == ["ADV", None]
+    assert tags_of_places(table, "src", {1: ["X"]}) == [None, "X"]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("spacy") is not None, reason="spaCy is installed")
+def test_without_spacy_the_error_says_what_to_install() -> None:
+    with pytest.raises(DependencyError, match=r"raxalign\[pos\].*de_core_news_sm"):
+        spacy_tags({1: ["Hund"]}, "de_core_news_sm")
