@@ -66,7 +66,7 @@ def size_panels(results: Results) -> list[Panel]:
             continue
         lines: dict[str, dict[int, Value]] = defaultdict(dict)
         for cell in _some(results, task, metric):
-            if cell.sentences is not None and (value := _value(cell, task, metric, "test")) is not None:
+            if cell.sentences is not None and (value := _value(cell, task, metric, results.split(task))) is not None:
                 lines[_named(results, cell)][cell.sentences] = value
         kept = {name: points for name, points in lines.items() if len(points) > 1}
         curves = []
@@ -77,7 +77,7 @@ def size_panels(results: Results) -> list[Panel]:
         if curves:
             ticks = sorted({size for curve in curves for size in curve.x})
             curves += _levels(results, task, metric)
-            panels.append(Panel(task, "sentence pairs a language", _in_percent(metric), curves, log=True, ticks=ticks))
+            panels.append(Panel(_titled(results, task), "sentence pairs a language", _in_percent(metric), curves, log=True, ticks=ticks))
     return panels
 
 
@@ -106,7 +106,9 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
             xs = [float(x) for x in curves[0].x]
             log = min(xs) > 0 and max(xs) / min(xs) >= 8
             curves += _levels(results, task, metric)
-            panels.append(Panel(task, _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ()))
+            panels.append(
+                Panel(_titled(results, task), _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ())
+            )
     return panels
 
 
@@ -138,13 +140,15 @@ def gain_panels(results: Results) -> list[Panel]:
         for cell in _representatives(results, task, metric):
             if base is None or cell is base:
                 continue
-            langs = [lang for lang in _languages(results.plan.pivot, task, metric, cell) if (task, lang, metric, "test") in base.values]
-            x = [100 * base.values[task, lang, metric, "test"].mean for lang in langs]
-            y = [100 * cell.values[task, lang, metric, "test"].mean - a for lang, a in zip(langs, x, strict=True)]
+            langs = [lang for lang in _languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
+            x = [100 * base.values[task, lang, metric, results.split(task)].mean for lang in langs]
+            y = [100 * cell.values[task, lang, metric, results.split(task)].mean - a for lang, a in zip(langs, x, strict=True)]
             if langs:
                 clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
         if clouds:
-            panels.append(Panel(task, f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True))
+            panels.append(
+                Panel(_titled(results, task), f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True)
+            )
     return panels
 
 
@@ -162,16 +166,18 @@ def transfer_panels(results: Results) -> list[Panel]:
                 continue
             langs = [
                 lang
-                for lang in _languages(results.plan.pivot, task, metric, cell)
+                for lang in _languages(results, task, metric, cell)
                 if (retrieval, f"{lang}-{results.plan.pivot}", measured, "test") in cell.values
             ]
             x = [100 * cell.values[retrieval, f"{lang}-{results.plan.pivot}", measured, "test"].mean for lang in langs]
-            y = [100 * cell.values[task, lang, metric, "test"].mean for lang in langs]
+            y = [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs]
             if len(langs) > 1:
                 clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
                 told.append(f"{cell.method}: {correlate(x, y).text()}")
         if clouds:
-            panels.append(Panel(task, "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note="\n".join(told[:4])))
+            panels.append(
+                Panel(_titled(results, task), "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note="\n".join(told[:4]))
+            )
     return panels
 
 
@@ -179,14 +185,14 @@ def _transfer(results: Results) -> Iterator[tuple[str, str]]:
     """Tasks whose languages are single ones (not pairs) with their main metrics, on test."""
     for task in results.tasks:
         metric = results.main_metric(task)
-        langs = results.by_table.get((task, metric or "", "test"), ())
+        langs = results.by_table.get((task, metric or "", results.split(task)), ())
         if metric is not None and langs and not any("-" in lang for lang in langs):
             yield task, metric
 
 
-def _languages(pivot: str, task: str, metric: str, cell: Cell) -> list[str]:
-    names = [(t, lang, m, s) for t, lang, m, s in cell.values if (t, m, s) == (task, metric, "test")]
-    return [lang for _, lang, _, _ in names if lang not in MEANS and lang != pivot]
+def _languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
+    shown = (task, metric, results.split(task))
+    return [lang for t, lang, m, s in cell.values if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot]
 
 
 def _retrieval_metric(cell: Cell, task: str) -> str | None:
@@ -202,19 +208,23 @@ def _retrieval_metric(cell: Cell, task: str) -> str | None:
 
 def _baseline(results: Results, task: str, metric: str) -> Cell | None:
     cells = [cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"]
-    return next((cell for cell in cells if _value(cell, task, metric, "test") is not None), None)
+    return next((cell for cell in cells if _value(cell, task, metric, results.split(task)) is not None), None)
 
 
 def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
     """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
     base = _baseline(results, task, metric)
-    there = [cell for cell in results.cells if _value(cell, task, metric, "test") is not None]
+    there = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]
     there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
     chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
     for cell in sorted(there, key=lambda cell: (cell.sentences or 0, _dev(cell, task, metric))):
         if base is None or cell.method != base.method:
             chosen[cell.method] = cell
     return sorted(chosen.values(), key=lambda cell: (cell is not base, _colour(results, cell)))
+
+
+def _titled(results: Results, task: str) -> str:
+    return task if results.split(task) == "test" else f"{task} (dev set)"
 
 
 def _colour(results: Results, cell: Cell) -> int:
@@ -224,13 +234,13 @@ def _colour(results: Results, cell: Cell) -> int:
 
 def _levels(results: Results, task: str, metric: str) -> list[Curve]:
     base = _baseline(results, task, metric)
-    value = _value(base, task, metric, "test") if base is not None else None
+    value = _value(base, task, metric, results.split(task)) if base is not None else None
     return [Curve(base.method, (), [100 * value.mean], level=True, colour=7)] if base is not None and value is not None else []
 
 
 def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
     """All cells, or where they make too many curves, for each method and size the one that dev chooses."""
-    cells = [cell for cell in results.cells if _value(cell, task, metric, "test") is not None]
+    cells = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]
     if len({_named(results, cell) for cell in cells}) <= MOST_CURVES:
         return cells
     best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))

@@ -65,6 +65,10 @@ class Results:
             found.setdefault((task, metric, split), {})[lang] = None
         return {entry: tuple(sorted(langs, key=lambda lang: (lang in MEANS, lang != self.plan.pivot, lang))) for entry, langs in found.items()}
 
+    def split(self, task: str) -> str:
+        """The split on which a task is shown: test, or dev where there is no test."""
+        return next((split for name, _, split in self.tables if name == task), "test")
+
     def main_metric(self, task: str) -> str | None:
         """The metric by which a task is compared: what its plug-in calls its main one, where it is there, else the first of its tables."""
         from raxalign.catalog import catalog

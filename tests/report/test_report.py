@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from raxalign.plan.results import rows
-from raxalign.report._figures import transfer_panels
+from raxalign.report._figures import gain_panels, size_panels, transfer_panels
 from raxalign.report._marks import Judge
 from raxalign.report._numbers import metric_unit, number, published_unit, signed
 from raxalign.report._own import chosen_section, own_section
@@ -231,6 +231,17 @@ def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
     assert all(len(cloud.x) == 3 for cloud in panel.points)
     assert "none: Pearson r" in panel.note
     assert "n = 3" in panel.note
+
+
+def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
+    opened, ledger = made
+    dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
+    results = Results.of(dev, opened.plan)
+    (gain,) = gain_panels(results)
+    assert gain.title == "xnli (dev set)"
+    base = {row["lang"]: row["value"] for row in dev if row["method"] == "none" and row["seed"] == 0 and row["task"] == "xnli"}
+    assert set(gain.points[0].names) == set(base) - {"en"}
+    assert [panel.title for panel in size_panels(results)] == ["retrieval (dev set)", "xnli (dev set)"]
 
 
 def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
