@@ -1,0 +1,146 @@
+"""Representation: anisotropy of known vectors, the probe on planted ones, projections by hand, and all of it on static and tiny encoders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders._static import Reading, Space, StaticEncoder
+from raxalign.tasks._probe import anisotropy, probe_accuracy, project
+from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.representation import Representation
+from raxalign.train.runtime import Runtime
+from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
+
+
+def normal(n: int, seed: int, d: int = 6) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def test_anisotropy_of_known_vectors() -> None:
+    assert anisotropy(np.array([[1.0, 0.0], [0.0, 5.0]])) == pytest.approx(0, abs=1e-15)
+    assert anisotropy(np.array([[1.0, 2.0], [2.0, 4.0], [0.5, 1.0]])) == pytest.approx(1)
+    assert anisotropy(np.array([[1.0, 0.0], [-2.0, 0.0]])) == pytest.approx(-1)
+    assert anisotropy(np.array([[1.0, 0.0], [0.0, 0.0]])) == 0
+    assert anisotropy(np.ones((1, 3))) is None
+
+
+def test_anisotropy_is_the_mean_over_all_pairs() -> None:
+    vectors = normal(20, 0)
+    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    pairs = [units[i] @ units[j] for i in range(20) for j in range(20) if i != j]
+    assert anisotropy(vectors) == pytest.approx(np.mean(pairs), abs=1e-12)
+
+
+def test_the_probe_finds_planted_languages_and_none_where_there_are_none() -> None:
+    rows = np.repeat(np.arange(60), 3)
+    one, other = normal(180, 1), normal(180, 2)
+    assert probe_accuracy(one, other + 9 * np.eye(6)[0], rows, rows) == 1
+    assert abs(probe_accuracy(one, other, rows, rows) - 0.5) < 0.12  # type: ignore[operator]
+    assert probe_accuracy(one, other, rows, rows, 3) == probe_accuracy(one, other, rows, rows, 3)
+
+
+def test_no_sentence_is_in_both_halves() -> None:
+    """Each sentence has a coordinate of its own that tells the language: of use only for sentences that were trained on."""
+    rows = np.repeat(np.arange(40), 10)
+    marks = np.eye(40)[rows] * np.where(np.arange(40)[rows] % 2, 1, -1)[:, None]
+    noise = normal(400, 5, 40) * 1e-3
+    found = probe_accuracy(marks + noise, -marks + noise, rows, rows)
+    assert found is not None
+    assert found < 0.8
+    assert probe_accuracy(marks[:10], marks[:10], rows[:10], rows[:10]) is None
+
+
+def test_pca_lays_a_flat_cloud_down_as_it_is() -> None:
+    flat = np.array([[4.0, 0.0], [-2.0, 1.0], [-2.0, -1.0]])
+    wide = np.concatenate([flat, np.zeros((3, 3))], axis=1) + 7
+    assert np.allclose(project(wide, "pca"), [[4, 0], [-2, 1], [-2, -1]], atol=1e-12) or np.allclose(
+        project(wide, "pca"), [[4, 0], [-2, -1], [-2, 1]]
+    )
+    assert project(np.ones((2, 5)), "pca").tolist() == [[0, 0], [0, 0]]
+    assert project(np.arange(4.0)[:, None], "pca").shape == (4, 2)
+
+
+def test_tsne_is_seeded() -> None:
+    cloud = normal(12, 0)
+    assert np.array_equal(project(cloud, "tsne", 1), project(cloud, "tsne", 1))
+
+
+SPACES = {
+    "de": {word: [1.0, 0.2 * i] for i, word in enumerate(WORDS)},
+    "en": {word: [-1.0, 0.2 * i] for i, word in enumerate(WORDS.values())},
+}
+
+
+def run(folder: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object) -> Outcome:
+    if not (folder / "data").is_dir():
+        write_pairs(folder / "data", toy_rows(40))
+    task = Representation(Representation.Params.model_validate(params))
+    return task.evaluate(aligned, languages, TaskInputs("en", heldout=dict.fromkeys(languages, folder)), Runtime(), None)
+
+
+def static(*transforms: Transform) -> AlignedEncoder:
+    spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
+    return AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
+
+
+def values(outcome: Outcome, lang: str = "de-en") -> dict[str, float]:
+    return {score.metric: score.value for score in outcome.scores if score.lang == lang}
+
+
+@pytest.mark.parametrize("unit", ["words", "sentences"])
+def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(tmp_path: Path, unit: str) -> None:
+    import torch
+
+    over = Transform("de", 0, steps=(Affine(shift=torch.tensor([-2.0, 0.0])),))
+    apart, together = values(run(tmp_path, static(), unit=unit)), values(run(tmp_path, static(over), unit=unit))
+    assert apart["language_probe"] == apart["layer0_language_probe"] == 1
+    assert abs(together["language_probe"] - 0.5) < 0.1
+    assert together["anisotropy"] == pytest.approx(together["anisotropy_pivot"])
+    assert apart["anisotropy"] == pytest.approx(apart["anisotropy_pivot"])
+
+
+def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path: Path) -> None:
+    outcome = run(tmp_path, static(), occurrences=10, types=4, max_sentences=30)
+    points = outcome.predictions
+    for kind, n in (("occurrence", 10), ("type", 4)):
+        part = points.filter(pc.equal(points["kind"], kind)).to_pylist()
+        assert len(part) == 2 * n
+        halves = part[:n], part[n:]
+        assert [row["side"] for row in part] == ["src"] * n + ["tgt"] * n
+        assert [WORDS[row["word"]] for row in halves[0]] == [row["word"] for row in halves[1]]
+        assert all(abs(a["x"] - b["x"]) > 1.9 for a, b in zip(*halves, strict=True)) or kind == "occurrence"
+    rows = toy_rows(40)
+    counts: dict[str, int] = {}
+    for words, links in list(zip(rows["src"], rows["src_links"], strict=True))[:30]:
+        for place in links:  # type: ignore[attr-defined]
+            counts[words[place]] = counts.get(words[place], 0) + 1  # type: ignore[index]
+    best = sorted(counts, key=lambda word: (-counts[word], word))[:4]
+    assert [row["word"] for row in points.to_pylist() if row["kind"] == "type" and row["side"] == "src"] == best
+    first = next(row for row in points.to_pylist() if row["kind"] == "occurrence")
+    assert rows["src"][first["id"]][first["position"]] == first["word"]  # type: ignore[index]
+
+
+def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path / "encoder", layers=2)
+    outcome = run(tmp_path, AlignedEncoder(encoder), ("de", "fr"), projection="none")
+    found = values(outcome)
+    assert {name for name in found if name.endswith("language_probe")} == {*(f"layer{n}_language_probe" for n in range(3)), "language_probe"}
+    assert found["language_probe"] == found["layer2_language_probe"]
+    assert values(outcome, "avg")["layer1_anisotropy"] == pytest.approx(found["layer1_anisotropy"])
+    assert outcome.predictions.num_rows == 0
+    assert outcome.notes["de-en"]["sentences"] == 40  # type: ignore[index]
+    assert set(values(run(tmp_path, AlignedEncoder(encoder), layers="1", types=0))) >= {"layer1_anisotropy", "anisotropy"}
+
+
+def test_numbers_of_points_are_idle_without_points() -> None:
+    def canonical(**params: object) -> dict[str, object]:
+        return Representation(Representation.Params.model_validate(params)).canonical()
+
+    assert canonical(projection="none", types=3) == canonical(projection="none")
+    assert canonical(types=3) != canonical()
+    assert not Representation(Representation.Params()).has_chance()
