@@ -11,9 +11,10 @@ from pathlib import Path
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.correlation import correlate
+from raxalign.analysis.metrics import shift_point
 from raxalign.report._own import mean_name, named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
-from raxalign.report._results import MEANS, Results, shift_point
+from raxalign.report._results import MEANS, Results
 from raxalign.report.document import Figure, Section
 from raxalign.report.tables import FEW
 
@@ -137,7 +138,7 @@ def gain_panels(results: Results) -> list[Panel]:
     for task, metric in _transfer(results):
         base = _baseline(results, task, metric)
         clouds = []
-        for cell in _representatives(results, task, metric):
+        for cell in representatives(results, task, metric):
             if base is None or cell is base:
                 continue
             langs = [lang for lang in _languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
@@ -160,7 +161,7 @@ def transfer_panels(results: Results) -> list[Panel]:
     panels = []
     for task, metric in _transfer(results):
         clouds, told = [], []
-        for cell in _representatives(results, task, metric):
+        for cell in representatives(results, task, metric):
             measured = _retrieval_metric(cell, retrieval)
             if measured is None:
                 continue
@@ -211,7 +212,7 @@ def _baseline(results: Results, task: str, metric: str) -> Cell | None:
     return next((cell for cell in cells if _value(cell, task, metric, results.split(task)) is not None), None)
 
 
-def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
+def representatives(results: Results, task: str, metric: str) -> list[Cell]:
     """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
     base = _baseline(results, task, metric)
     there = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.metrics import shift_point
 from raxalign.config.published import Publication, PublishedTable, Rule
-from raxalign.report._results import Results, shift_point
+from raxalign.report._results import Results
 
 
 @dataclass(frozen=True)
