@@ -24,11 +24,12 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-test: $(READY)
-	$(BIN)/python -m pytest
+# Unit tests on two cores, a thread each; then, one after the other, those that start Ray, MLflow or whole grids and take both cores.
+test: unit
+	$(BIN)/python -m pytest -m slow
 
 unit: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .
