@@ -35,17 +35,18 @@ class Bin:
     queries: int
 
 
-def by_part_of_speech(table: pa.Table, tags: Sequence[str | None]) -> list[Bin]:
+def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical: bool = False) -> list[Bin]:
     """Non-contextual accuracy, seen pairs kept, of each part of speech, each group's followed by the plain mean over its parts.
 
     Args:
         table: predictions of one language and split.
         tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are one, as in the paper.
+        identical: keep pairs of one surface form, which the paper's retrieval leaves out; the first of all pairs with the query's form counts.
 
     >>> GROUPS["open-class"]
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
-    chosen = _flags(table, "first")
+    chosen = _first_of_all(table) if identical else _flags(table, "first")
     names = np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
     bins = []
     for group, parts in GROUPS.items():
@@ -128,6 +129,20 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
         raise DependencyError(message) from error
     docs = pipeline.pipe(make(pipeline.vocab, words=list(words)) for words in sentences.values())
     return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
+
+
+def _first_of_all(table: pa.Table) -> Array:
+    """The first row of each direction, in the order of the text, with each form of the query's word."""
+    columns = (table[name].to_pylist() for name in ("direction", "id", "src", "tgt", "src_position", "tgt_position"))
+    first: dict[tuple[str, str], tuple[int, int, int]] = {}
+    order: dict[int, int] = {}
+    for row, (direction, id_, src, tgt, src_place, tgt_place) in enumerate(zip(*columns, strict=True)):
+        query, place = (src, src_place) if direction == "to_pivot" else (tgt, tgt_place)
+        here = (order.setdefault(id_, len(order)), place, row)
+        first[direction, query] = min(first.get((direction, query), here), here)
+    chosen = np.zeros(len(table), np.bool_)
+    chosen[[row for _, _, row in first.values()]] = True
+    return chosen
 
 
 def _bin(name: str, table: pa.Table, chosen: Array) -> Bin:

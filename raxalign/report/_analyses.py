@@ -76,25 +76,34 @@ def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -
 
 
 def _parts_of_speech(results: Results, asked: Sequence[Asked]) -> Iterator[Analysis]:
+    """Without pairs of one form, as the paper has it, and where there are such, with them."""
     tagger = pivot_tags(results.plan)
     if tagger is None:
         return
     how, tags = tagger
-    lines, fills = [], {}
-    names: tuple[str, ...] = ()
-    for entry in asked:
-        bins = _mean_bins([by_part_of_speech(table, tags(table)) for table in entry.tables.values()])
-        names = tuple(found.name for found in bins)
-        lines.append(_line(results, entry.cell, bins))
+    tagged = [[(table, tags(table)) for table in entry.tables.values()] for entry in asked]
+    for identical in (False, True):
+        if identical and not any(any(table["identical"].to_pylist()) for part in tagged for table, _ in part):
+            return
+        found = [_mean_bins([by_part_of_speech(table, names, identical=identical) for table, names in part]) for part in tagged]
+        title = "Retrieval by part of speech" + (", words of one form too" if identical else "")
+        caption = (
+            f"Non-contextual accuracy in percent, seen pairs kept, pairs of one form {'kept' if identical else 'left out'}, both directions, "
+            f"mean over {_languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts of speech; one seed. Small: queries."
+        )
+        lines = tuple(_line(results, entry.cell, bins) for entry, bins in zip(asked, found, strict=True))
+        table = Table(f"pos-{identical}", title, tuple(part.name for part in found[0]), lines, caption)
+        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", fills=_fills(results, asked, found))
+
+
+def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, dict[str, Value]]:
+    """The cells of Cao et al.'s table, where there are queries enough."""
+    fills = {}
+    for entry, bins in zip(asked, found, strict=True):
         row = _ROWS.get(results.kinds.get(entry.cell.method, entry.cell.method))
         if row is not None:
-            fills[row] = {found.name: Value(found.accuracy, None, 1) for found in bins if found.accuracy is not None and found.queries >= FEW}
-    caption = (
-        f"Non-contextual accuracy in percent, seen pairs kept, both directions, mean over {_languages(asked)}. Tags of the pivot's words: {how}. "
-        "Averages are over parts of speech; one seed. Small: queries."
-    )
-    title = "Retrieval by part of speech"
-    yield Analysis(title, Table("pos", title, names, tuple(lines), caption), name="retrieval_by_pos", fills=fills)
+            fills[row] = {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW}
+    return fills
 
 
 def _rank_differences(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
