@@ -75,3 +75,10 @@ class Results:
         kind = self.tasks.get(task, task)
         main = getattr(catalog("tasks")[kind], "main_metric", None) if kind in catalog("tasks") else None
         return main if main in there else next(iter(there), None)
+
+    def competes(self, task: str) -> bool:
+        """Whether the largest value of a column is the best one."""
+        from raxalign.catalog import catalog
+
+        kind = self.tasks.get(task, task)
+        return kind not in catalog("tasks") or bool(getattr(catalog("tasks")[kind], "competes", True))

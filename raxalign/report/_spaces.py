@@ -59,7 +59,7 @@ def _layer_panels(cells: list[Cell], task: str, wanted: str, label: str) -> list
             if len(layers) > 1:
                 curves.append(Curve(cell.method, layers, [points[layer] for layer in layers], colour=colour))
         if curves:
-            panels.append(Panel(lang, "layer", label, curves))
+            panels.append(Panel(lang, "layer", label, curves, ticks=curves[0].x if len(curves[0].x) <= 13 else ()))
     return panels
 
 

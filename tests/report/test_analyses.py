@@ -14,6 +14,8 @@ from raxalign.corpora._phrasebook import sentence
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.report._analyses import retrieval_analyses
+from raxalign.report._marks import Judge
+from raxalign.report._own import own_section
 from raxalign.report._results import Results
 from raxalign.report._spaces import space_analyses
 from raxalign.report._tags import pivot_tags, training_sentences
@@ -157,6 +159,13 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened
     assert "layer1" not in page
     text = (tmp_path / "published.csv").read_text(encoding="utf-8")
     assert any("retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line for line in text.splitlines())
+
+
+def test_no_language_probe_is_the_best(made: tuple[Opened, Ledger]) -> None:
+    section = own_section(results(made), Judge(made[1]))
+    marks = {table.title: [entry.mark for line in table.lines for entry in line.entries] for table in section.tables}
+    assert not any(marks["representation: language probe"])
+    assert "best" in marks["retrieval: contextual accuracy"]
 
 
 def test_without_phrasebook_or_treebank_there_are_no_tags(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
