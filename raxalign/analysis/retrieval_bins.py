@@ -47,10 +47,10 @@ def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical:
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
     chosen = _first_of_all(table) if identical else _flags(table, "first")
-    names = np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
+    answers, names = _Answers.of(table), np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
     bins = []
     for group, parts in GROUPS.items():
-        found = [_bin(part, table, chosen & (names == part)) for part in parts]
+        found = [answers.bin(part, chosen & (names == part)) for part in parts]
         known = [part.accuracy for part in found if part.accuracy is not None]
         mean = float(np.mean(known)) if known else None
         bins += [*found, Bin(f"{group}-average", mean, sum(part.queries for part in found))]
@@ -67,11 +67,11 @@ def by_rank_difference(
     ranks = zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True)
     gaps = np.array([abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1 for a, b in ranks], dtype=np.int64)
     places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
-    bins = []
+    answers, bins = _Answers.of(table), []
     for place, edge in enumerate(edges):
         name = f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
-        bins.append(_bin(name, table, chosen & (gaps >= 0) & (places == place)))
-    return [*bins, _bin("no rank", table, chosen & (gaps < 0))]
+        bins.append(answers.bin(name, chosen & (gaps >= 0) & (places == place)))
+    return [*bins, answers.bin("no rank", chosen & (gaps < 0))]
 
 
 def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -80,16 +80,16 @@ def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
     >>> frequency_ranks([["a", "b", "a"], ["c"]])
     {'a': 1, 'b': 2, 'c': 2}
     """
-    counts = Counter(word for sentence in sentences for word in sentence)
-    above, ranks = 0, {}
-    sizes = Counter(counts.values())
-    first = {}
-    for size in sorted(sizes, reverse=True):
+    return ranks_of(Counter(word for sentence in sentences for word in sentence))
+
+
+def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """The ranks of word forms with their counts, as `frequency_ranks` has them."""
+    above, first = 0, {}
+    for size, many in sorted(Counter(counts.values()).items(), reverse=True):
         first[size] = above + 1
-        above += sizes[size]
-    for word, size in counts.most_common():
-        ranks[word] = first[size]
-    return ranks
+        above += many
+    return {word: first[size] for word, size in counts.items()}
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
@@ -145,10 +145,22 @@ def _first_of_all(table: pa.Table) -> Array:
     return chosen
 
 
-def _bin(name: str, table: pa.Table, chosen: Array) -> Bin:
-    correct, directions = _flags(table, "correct")[chosen], np.asarray(table["direction"].to_pylist(), dtype=object)[chosen]
-    values = [float(correct[directions == direction].mean()) for direction in sorted(set(directions.tolist()))]
-    return Bin(name, float(np.mean(values)) if values else None, int(chosen.sum()))
+@dataclass(frozen=True)
+class _Answers:
+    """What was right, and the number of each row's direction, (rows,) each."""
+
+    correct: Array
+    direction: Array
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Answers:
+        return cls(_flags(table, "correct"), np.array([name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64))
+
+    def bin(self, name: str, chosen: Array) -> Bin:
+        """The bin of some rows."""
+        queries, right = (np.bincount(self.direction[chosen], weights, 2) for weights in (None, self.correct[chosen].astype(np.float64)))
+        values = right[queries > 0] / queries[queries > 0]
+        return Bin(name, float(values.mean()) if len(values) else None, int(chosen.sum()))
 
 
 def _flags(table: pa.Table, name: str) -> Array:

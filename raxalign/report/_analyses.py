@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, frequency_ranks
+from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
 from raxalign.analysis.senses import Word, ambiguous, senses
 from raxalign.errors import RaxalignError
 from raxalign.report._figures import representatives
@@ -17,7 +17,7 @@ from raxalign.report._numbers import Unit
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Panel, draw
 from raxalign.report._results import MEANS, Results
-from raxalign.report._tags import pivot_tags, training_sentences
+from raxalign.report._tags import pivot_tags, training_counts
 from raxalign.report.document import Analysis, Entry, Line, Table
 from raxalign.report.tables import FEW
 
@@ -109,9 +109,9 @@ def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bi
 def _rank_differences(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
     ranks = {}
     for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
-        text = training_sentences(results.plan, ledger.root, lang.partition("-")[0])
-        if text is not None:
-            ranks[lang] = tuple(frequency_ranks(side) for side in text)
+        counts = training_counts(results.plan, ledger.root, lang.partition("-")[0])
+        if counts is not None:
+            ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
     lines: list[Line] = []
     curves: list[Curve] = []
     names: tuple[str, ...] = ()

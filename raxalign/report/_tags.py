@@ -64,8 +64,12 @@ def _treebanks(plan: Plan) -> list[Path]:
     return list(files)
 
 
-def training_sentences(plan: Plan, root: str, lang: str) -> tuple[list[list[str]], list[list[str]]] | None:
-    """Both sides of the largest training bitext of a language that the storage has, at most `MOST_SENTENCES` of it; None where there is none."""
+def training_counts(plan: Plan, root: str, lang: str) -> tuple[dict[str, int], dict[str, int]] | None:
+    """How often each word form stands in the largest training bitext of a language that the storage has (at most `MOST_SENTENCES` of it), on
+    the language's side and on the pivot's; None where there is none.
+    """
+    import pyarrow.compute as pc
+
     from raxalign.corpora._dataset import read_table
     from raxalign.store.artifacts import ArtifactStore
 
@@ -81,4 +85,6 @@ def training_sentences(plan: Plan, root: str, lang: str) -> tuple[list[list[str]
         table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
     except RaxalignError:
         return None
-    return table["src"].to_pylist(), table["tgt"].to_pylist()
+    counted = [pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")]
+    src, tgt = (dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True)) for part in counted)
+    return src, tgt

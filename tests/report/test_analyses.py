@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from raxalign.report._marks import Judge
 from raxalign.report._own import own_section
 from raxalign.report._results import Results
 from raxalign.report._spaces import space_analyses
-from raxalign.report._tags import pivot_tags, training_sentences
+from raxalign.report._tags import pivot_tags, training_counts
 from raxalign.report.document import Analysis, Entry
 from raxalign.report.write import write_report
 from raxalign.store.artifacts import ArtifactStore
@@ -111,7 +112,7 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made: tup
 
 def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
     opened, ledger = made
-    assert training_sentences(opened.plan, ledger.root, "de") is None
+    assert training_counts(opened.plan, ledger.root, "de") is None
     title = "Retrieval by difference of frequency ranks"
     assert title not in {analysis.title for analysis in retrieval_analyses(results(made), ledger)}
     (key,) = (k for k, s in opened.plan.stages.items() if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de")
@@ -124,7 +125,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
         return {}
 
     ArtifactStore(ledger.root).make("bitext", key, build)
-    assert training_sentences(opened.plan, ledger.root, "de") == (src, tgt)
+    assert training_counts(opened.plan, ledger.root, "de") == tuple(Counter(word for words in side for word in words) for side in (src, tgt))
     (analysis,) = (one for one in retrieval_analyses(results(made), ledger) if one.title == title)
     entries = cells(analysis)["finetune"]
     assert entries["no rank"].state == "empty"
