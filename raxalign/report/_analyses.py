@@ -50,7 +50,7 @@ def retrieval_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
     asked = [read_predictions(ledger, cell, task, _COLUMNS) for cell in representatives(results, task, metric)[:MOST_METHODS]]
     asked = [entry for entry in asked if entry.tables]
     if asked:
-        yield from _parts_of_speech(results, asked)
+        yield from _parts_of_speech(results, ledger, asked)
         yield from _rank_differences(results, ledger, asked)
         yield from _senses(results, asked)
 
@@ -75,9 +75,9 @@ def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -
     return Asked(cell, {lang: tables[lang] for lang in sorted(tables)[:MOST_LANGUAGES] if len(tables[lang])})
 
 
-def _parts_of_speech(results: Results, asked: Sequence[Asked]) -> Iterator[Analysis]:
+def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
     """Without pairs of one form, as the paper has it, and where there are such, with them."""
-    tagger = pivot_tags(results.plan)
+    tagger = pivot_tags(results.plan, ledger.root)
     if tagger is None:
         return
     how, tags = tagger

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.retrieval_bins import majority_tags, tags_of_places, tags_of_types
+from raxalign.analysis.retrieval_bins import majority_tags, spacy_tags, tags_of_places, tags_of_types
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
@@ -21,16 +22,16 @@ Tagger = Callable[["pa.Table"], Sequence[str | None]]
 MOST_SENTENCES = 200_000  # of the training text, from its beginning
 
 
-def pivot_tags(plan: Plan) -> tuple[str, Tagger] | None:
+def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     """How the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags, or of each form the most frequent one in the
-    treebank files of the grid's tagging task; None where there is neither.
+    treebank files of the grid's tagging task, or spaCy's where it is installed with its small model of the pivot; None where there is none.
     """
     books = [stage for stage in plan.stages.values() if stage.kind == "bitext" and stage.params.get("part") == "heldout"]
     if books and all(stage.maker == "phrasebook" for stage in books):
         return "the phrasebook's own", _of_phrasebook(books[0], plan.pivot)
     files = _treebanks(plan)
     if not files:
-        return None
+        return _of_spacy(plan, root)
     from raxalign.tasks._conll import read_conllu
 
     try:
@@ -52,6 +53,29 @@ def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
         return tags_of_places(table, "tgt", {id_: sentence(id_, seed).realize(pivot).tags for id_ in ids})
 
     return tags
+
+
+def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
+    """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair may have others."""
+    if find_spec("spacy") is None:
+        return None
+    from raxalign.corpora._dataset import read_table
+    from raxalign.store.artifacts import ArtifactStore
+
+    store, model = ArtifactStore(root), f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
+    tagged: dict[str, dict[int, list[str]]] = {}
+    for key, stage in plan.stages.items():
+        if stage.kind == "pairs" and stage.params.get("part") == "heldout" and store.has("pairs", key):
+            try:
+                table = read_table(store.open("pairs", key) / "data")
+                tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(
+                    dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True)), model
+                )
+            except RaxalignError:
+                return None
+    if not tagged:
+        return None
+    return f"by spaCy ({model})", lambda table: tags_of_places(table, "tgt", tagged.get(table["lang"][0].as_py(), {}) if len(table) else {})
 
 
 def _treebanks(plan: Plan) -> list[Path]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +30,7 @@ from raxalign.report.write import write_report
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
+from tests.methods.toy import write_pairs
 
 IDS = range(120)
 
@@ -162,6 +168,41 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened
     assert any("retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line for line in text.splitlines())
 
 
+def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in that calls every capitalised word a PROPN: the real library is an extra."""
+
+    class Pipeline:
+        vocab = None
+
+        def pipe(self, docs: Iterable[list[str]]) -> Iterator[list[SimpleNamespace]]:
+            for words in docs:
+                yield [SimpleNamespace(pos_="PROPN" if word.istitle() else "NOUN") for word in words]
+
+    for name, parts in (("spacy", {"load": lambda model: {"en_core_web_sm": Pipeline()}[model]}), ("spacy.tokens", {"Doc": lambda _, words: words})):
+        module = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        module.__dict__.update(parts)
+        monkeypatch.setitem(sys.modules, name, module)
+    plan = made[0].plan
+    stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
+    changed = replace(plan, stages=stages)
+    assert pivot_tags(changed, str(tmp_path / "nothing")) is None
+    (key,) = (k for k, s in stages.items() if s.kind == "pairs" and s.params["part"] == "heldout" and s.params["lang"] == "de")
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        write_pairs(
+            folder / "data", {"id": [5, 9], "src": [["a"], ["b"]], "tgt": [["the", "Rhine"], ["Bonn"]], "src_links": [[], []], "tgt_links": [[], []]}
+        )
+        return {}
+
+    ArtifactStore(str(tmp_path / "store")).make("pairs", key, build)
+    tagger = pivot_tags(changed, str(tmp_path / "store"))
+    assert tagger is not None
+    asked = pa.table({"lang": ["de-en"] * 3, "id": [9, 5, 7], "tgt_position": [0, 1, 0]})
+    assert tagger[1](asked) == ["PROPN", "PROPN", None]
+    assert tagger[1](asked.set_column(0, "lang", pa.array(["fr-en"] * 3))) == [None] * 3
+
+
 def test_no_language_probe_is_the_best(made: tuple[Opened, Ledger]) -> None:
     section = own_section(results(made), Judge(made[1]))
     marks = {table.title: [entry.mark for line in table.lines for entry in line.entries] for table in section.tables}
@@ -170,16 +211,14 @@ def test_no_language_probe_is_the_best(made: tuple[Opened, Ledger]) -> None:
 
 
 def test_without_phrasebook_or_treebank_there_are_no_tags(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
-    from dataclasses import replace
-
     plan = made[0].plan
     stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
-    assert pivot_tags(replace(plan, stages=stages)) is None
+    assert find_spec("spacy") is not None or pivot_tags(replace(plan, stages=stages), made[1].root) is None
     treebank = tmp_path / "train.en.conllu"
     treebank.write_text("".join(f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in ((1, "dogs", "NOUN"), (2, "bark", "VERB"))) + "\n")
     key = next(key for key, stage in stages.items() if stage.kind == "evaluation")
     stages[key] = replace(stages[key], maker="pos", locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"})
-    tagger = pivot_tags(replace(plan, stages=stages))
+    tagger = pivot_tags(replace(plan, stages=stages), made[1].root)
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
