@@ -24,9 +24,10 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-# Unit tests on two cores, a thread each; then, one after the other, those that start Ray, MLflow or whole grids and take both cores.
+# Tests on two cores, a thread each; then, one after the other, those that start Ray and take both cores themselves.
 test: unit
-	$(BIN)/python -m pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --ignore=tests/e2e
+	$(BIN)/python -m pytest tests/e2e
 
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
