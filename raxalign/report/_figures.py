@@ -19,22 +19,26 @@ from raxalign.report.document import Figure, Section
 from raxalign.report.tables import FEW
 
 MOST_CURVES = 8
-MOST_PANELS = 9
+MOST_PANELS = 12
 _GREEK = {"lambda": "λ", "alpha": "α"}
 
 
 def figures_section(results: Results, folder: Path) -> Section | None:
     """Draws every figure for which there are values; None where there is none."""
     made = [
-        Figure(f"figure-{name}", title, name, draw(panels[:MOST_PANELS], folder, name), caption)
+        Figure(f"figure-{name}", title, name, draw(panels[:MOST_PANELS], folder, name), _counted(caption, panels))
         for name, title, caption, panels in _planned(results)
         if panels
     ]
     return Section("figures", "Figures", figures=tuple(made)) if made else None
 
 
+def _counted(caption: str, panels: Sequence[Panel]) -> str:
+    return f"{caption} The first {MOST_PANELS} of {len(panels)} panels." if len(panels) > MOST_PANELS else caption
+
+
 def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
-    band = "Bands are 95 % intervals over seeds; dashed level: the encoder as it was."
+    band = "Bands and bars are 95 % intervals over seeds; dashed level: the encoder as it was."
     yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}", size_panels(results))
     for method, axis in _numeric_axes(results):
         title = f"{method}: {_GREEK.get(axis, axis)}"
