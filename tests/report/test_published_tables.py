@@ -213,6 +213,8 @@ def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point() -> 
     assert texts["bleu1/layer=11,alpha=3"] == texts["bleu1/best"] == "8.00"
     assert (texts["best-layer"], texts["best-alpha"]) == ("11", "3.0")
     assert texts["convert-rate/layer=10,alpha=2"] == "0.700"
+    by_label = {line.label or line.group: line.entries[0] for line in table.lines}
+    assert (by_label["bleu1/layer=11,alpha=3"].worse, by_label["best-layer"].worse) == (True, None)  # 8.00 for 8.01; a layer is no better or worse
     assert texts["convert-rate/layer=10,alpha=1"] == "not run"
 
 

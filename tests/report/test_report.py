@@ -56,7 +56,7 @@ def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 class _Page(HTMLParser):
     """Everything that a page refers to, and whether its elements close."""
 
-    EMPTY = frozenset({"meta", "br", "hr", "img", "input", "link"})
+    EMPTY = frozenset({"meta", "br", "hr", "img", "input", "link", "wbr"})
 
     def __init__(self) -> None:
         super().__init__()
