@@ -24,11 +24,13 @@ report-demo: $(READY)
 	$(BIN)/raxalign report grids/report-demo.yaml --out .raxalign/report-demo
 	@echo "Open .raxalign/report-demo/report.html"
 
-test: $(READY)
-	$(BIN)/python -m pytest
+# Tests on two cores, a thread each; then, one after the other, those that start Ray and take both cores themselves.
+test: unit
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --ignore=tests/e2e
+	$(BIN)/python -m pytest tests/e2e
 
 unit: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -84,6 +84,10 @@ class Recorder:
         for run_id, trial in self._mine.items():
             self._bring_curves(trial, self._client.get_run(run_id))
 
+    def keep(self, folder: Path) -> None:
+        """Put a report's files with the parent run."""
+        self._client.log_artifacts(self.parent, str(folder), "report")
+
     def abandon(self) -> None:
         """End what this process has running, since it ends."""
         for run_id in self._mine:
@@ -271,6 +275,15 @@ def sync(plan: Plan, target: Target) -> int:
         recorder = Recorder(plan, target)
         recorder.open()
         return recorder.close()
+    except Exception as error:
+        raise TrackingError(unanswered(target.uri, error)) from error
+
+
+def keep_report(plan: Plan, target: Target, folder: Path) -> None:
+    """Put a report's files with the parent run of the plan's grid. Raises `TrackingError` where the store does not answer."""
+    try:
+        recorder = Recorder(plan, target)
+        recorder.keep(folder)
     except Exception as error:
         raise TrackingError(unanswered(target.uri, error)) from error
 

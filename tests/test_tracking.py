@@ -18,7 +18,7 @@ import pytest
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
-from raxalign.tracking import Recorder, Target, TrackingError, end_dead_runs, sync
+from raxalign.tracking import Recorder, Target, TrackingError, end_dead_runs, keep_report, sync
 from tests.e2e.runs import tracked, wait_for
 from tests.grids import write_grid
 
@@ -34,7 +34,8 @@ def fill(root: Path, plan) -> None:
     """Results for every trial, as a grid leaves them."""
     for trial in plan.trials:
         for task, key in trial.evaluations.items():
-            scores = [{"lang": f"{trial.languages[0]}-en", "metric": "accuracy", "split": "test", "value": 0.5}]
+            names = ("accuracy", "accuracy_pairs", "accuracy_stderr", "accuracy_to_pivot")
+            scores = [{"lang": f"{trial.languages[0]}-en", "metric": name, "split": "test", "value": 0.5} for name in names]
             record = {"key": key, "task": task, "kind": task, "params": {}, "scores": scores, "notes": {}, "device": "cpu", "versions": {}}
             Ledger(str(root)).write(key, record, None)
         spool = Spool(str(root), trial.key)
@@ -69,6 +70,22 @@ def test_bringing_twice_changes_nothing(tmp_path, plan):
     assert history(where.uri, key, "train/loss") == 3
     assert history(where.uri, key, "retrieval/de-en/accuracy") == 1
     assert {run["id"] for run in tracked(where.uri, "small")} == {run["id"] for run in first}
+
+
+def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_grid(tmp_path, plan):
+    from mlflow import MlflowClient
+
+    fill(tmp_path, plan)
+    where, page = target(tmp_path), tmp_path / "report"
+    page.mkdir()
+    (page / "report.html").write_text("<p>so</p>")
+    sync(plan, where)
+    keep_report(plan, where, page)
+    client, found = MlflowClient(where.uri), {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")}
+    cell = client.get_run(found["cell"]).data
+    assert cell.params == {"method": "none"}
+    assert set(cell.metrics) == {f"retrieval/{lang}/accuracy" for lang in ("de-en", "fr-en", "avg")}
+    assert [entry.path for entry in client.list_artifacts(found["grid"], "report")] == ["report/report.html"]
 
 
 def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):

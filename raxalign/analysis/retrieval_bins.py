@@ -35,21 +35,22 @@ class Bin:
     queries: int
 
 
-def by_part_of_speech(table: pa.Table, tags: Sequence[str | None]) -> list[Bin]:
+def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical: bool = False) -> list[Bin]:
     """Non-contextual accuracy, seen pairs kept, of each part of speech, each group's followed by the plain mean over its parts.
 
     Args:
         table: predictions of one language and split.
         tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are one, as in the paper.
+        identical: keep pairs of one surface form, which the paper's retrieval leaves out; the first of all pairs with the query's form counts.
 
     >>> GROUPS["open-class"]
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
-    chosen = _flags(table, "first")
-    names = np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
+    chosen = _first_of_all(table) if identical else _flags(table, "first")
+    answers, names = _Answers.of(table), np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
     bins = []
     for group, parts in GROUPS.items():
-        found = [_bin(part, table, chosen & (names == part)) for part in parts]
+        found = [answers.bin(part, chosen & (names == part)) for part in parts]
         known = [part.accuracy for part in found if part.accuracy is not None]
         mean = float(np.mean(known)) if known else None
         bins += [*found, Bin(f"{group}-average", mean, sum(part.queries for part in found))]
@@ -66,11 +67,11 @@ def by_rank_difference(
     ranks = zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True)
     gaps = np.array([abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1 for a, b in ranks], dtype=np.int64)
     places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
-    bins = []
+    answers, bins = _Answers.of(table), []
     for place, edge in enumerate(edges):
         name = f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
-        bins.append(_bin(name, table, chosen & (gaps >= 0) & (places == place)))
-    return [*bins, _bin("no rank", table, chosen & (gaps < 0))]
+        bins.append(answers.bin(name, chosen & (gaps >= 0) & (places == place)))
+    return [*bins, answers.bin("no rank", chosen & (gaps < 0))]
 
 
 def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
@@ -79,16 +80,16 @@ def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
     >>> frequency_ranks([["a", "b", "a"], ["c"]])
     {'a': 1, 'b': 2, 'c': 2}
     """
-    counts = Counter(word for sentence in sentences for word in sentence)
-    above, ranks = 0, {}
-    sizes = Counter(counts.values())
-    first = {}
-    for size in sorted(sizes, reverse=True):
+    return ranks_of(Counter(word for sentence in sentences for word in sentence))
+
+
+def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """The ranks of word forms with their counts, as `frequency_ranks` has them."""
+    above, first = 0, {}
+    for size, many in sorted(Counter(counts.values()).items(), reverse=True):
         first[size] = above + 1
-        above += sizes[size]
-    for word, size in counts.most_common():
-        ranks[word] = first[size]
-    return ranks
+        above += many
+    return {word: first[size] for word, size in counts.items()}
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
@@ -130,10 +131,36 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
     return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
 
 
-def _bin(name: str, table: pa.Table, chosen: Array) -> Bin:
-    correct, directions = _flags(table, "correct")[chosen], np.asarray(table["direction"].to_pylist(), dtype=object)[chosen]
-    values = [float(correct[directions == direction].mean()) for direction in sorted(set(directions.tolist()))]
-    return Bin(name, float(np.mean(values)) if values else None, int(chosen.sum()))
+def _first_of_all(table: pa.Table) -> Array:
+    """The first row of each direction, in the order of the text, with each form of the query's word."""
+    columns = (table[name].to_pylist() for name in ("direction", "id", "src", "tgt", "src_position", "tgt_position"))
+    first: dict[tuple[str, str], tuple[int, int, int]] = {}
+    order: dict[int, int] = {}
+    for row, (direction, id_, src, tgt, src_place, tgt_place) in enumerate(zip(*columns, strict=True)):
+        query, place = (src, src_place) if direction == "to_pivot" else (tgt, tgt_place)
+        here = (order.setdefault(id_, len(order)), place, row)
+        first[direction, query] = min(first.get((direction, query), here), here)
+    chosen = np.zeros(len(table), np.bool_)
+    chosen[[row for _, _, row in first.values()]] = True
+    return chosen
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What was right, and the number of each row's direction, (rows,) each."""
+
+    correct: Array
+    direction: Array
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Answers:
+        return cls(_flags(table, "correct"), np.array([name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64))
+
+    def bin(self, name: str, chosen: Array) -> Bin:
+        """The bin of some rows."""
+        queries, right = (np.bincount(self.direction[chosen], weights, 2) for weights in (None, self.correct[chosen].astype(np.float64)))
+        values = right[queries > 0] / queries[queries > 0]
+        return Bin(name, float(values.mean()) if len(values) else None, int(chosen.sum()))
 
 
 def _flags(table: pa.Table, name: str) -> Array:

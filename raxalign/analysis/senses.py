@@ -57,11 +57,14 @@ def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
 
 
 def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
-    """The pivot words with at least two translations that occur `least` times each, those with the most such occurrences first."""
+    """The pivot words with at least two translations that occur `least` times each, those with the most such occurrences first; what has no
+    letter is no word here.
+    """
     weights = {}
     for word in _words(table).values():
-        frequent = [sense.occurrences for sense in word.senses if sense.occurrences >= least]
-        if len(frequent) > 1:
+        spelt = [sense for sense in word.senses if any(letter.isalpha() for letter in sense.translation)]
+        frequent = [sense.occurrences for sense in spelt if sense.occurrences >= least]
+        if len(frequent) > 1 and any(letter.isalpha() for letter in word.word):
             weights[word] = sum(frequent[1:])
     return sorted(weights, key=lambda word: (-weights[word], word.word))[:most]
 

@@ -125,3 +125,8 @@ def report(
         tell(f"no results yet (raxalign grid {file}): the report says so in every cell")
     for path in write_report(found, opened.plan, folder, ledger=ledger, published=opened.grid.published):
         print_out(str(path))
+    if found:
+        from raxalign.sweep.grid import keep_report, local_folder
+
+        if message := keep_report(opened, folder, local_folder(opened.root)):
+            tell(f"warning: {message}")

@@ -27,9 +27,10 @@ class Rule(_Frozen):
     """By which trials and scores a figure is measured; what is not given does not matter, a list holds the values that will do.
 
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or `metrics`, `task_params`, `params`, `encoder` and
-    `not_encoder` (parts of its label). Should hold, and where not, the cell says so: `sentences`, `prefers` (method's params), `expects`
-    (task's params). Of a method's or task's param, null means that there is none of that name. Scores over layers and weights (token
-    translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best of a stem, and `show` what of it is shown.
+    `not_encoder` (parts of its label); none of `not_params` may. Should hold, and where not, the cell says so: `sentences`, `prefers` (method's
+    params), `expects` (task's params; of several tasks the one most like them is taken). Of a method's or task's param, null means that there
+    is none of that name. Scores over layers and weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
+    of a stem, and `show` what of it is shown.
     """
 
     task: tuple[str, ...] | None = None
@@ -39,6 +40,7 @@ class Rule(_Frozen):
     metrics: tuple[str, ...] | None = None
     method: tuple[str, ...] | None = None
     params: Mapping[str, SCALAR | tuple[SCALAR, ...]] = Field(default_factory=dict)
+    not_params: Mapping[str, SCALAR | tuple[SCALAR, ...]] = Field(default_factory=dict)
     prefers: Mapping[str, SCALAR | tuple[SCALAR, ...]] = Field(default_factory=dict)
     task_params: Mapping[str, SCALAR | tuple[SCALAR, ...]] = Field(default_factory=dict)
     expects: Mapping[str, SCALAR | tuple[SCALAR, ...]] = Field(default_factory=dict)
@@ -56,7 +58,7 @@ class Rule(_Frozen):
         if other is None:
             return self
         given = {name: getattr(other, name) for name in other.model_fields_set}
-        for name in ("params", "prefers", "task_params", "expects"):
+        for name in ("params", "not_params", "prefers", "task_params", "expects"):
             if name in given:
                 given[name] = {**getattr(self, name), **given[name]}
         return self.model_copy(update=given)

@@ -18,7 +18,8 @@ class Plan:
 
     `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs before what reads them, evaluations
     included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
-    (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that vary in the grid.
+    (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that
+    vary in the grid.
     """
 
     name: str

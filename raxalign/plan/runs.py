@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from raxalign.analysis.cells import Cell
+from raxalign.analysis.metrics import is_main
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import metric_name, trial_rows
 from raxalign.plan.trial import Trial
@@ -61,9 +62,13 @@ def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def cell_metrics(cell: Cell) -> dict[str, float]:
-    """Metric name -> mean, and with ``_ci95`` behind the name half the width of its interval."""
+    """Metric name -> mean, and with ``_ci95`` behind the name half the width of its interval; counts and parts of a metric are left to the
+    trials, so that a comparison of cells is short.
+    """
     metrics = {}
     for (task, lang, metric, split), value in cell.values.items():
+        if not is_main(metric):
+            continue
         name = metric_name(task, lang, metric, split)
         metrics[name] = value.mean
         if value.half_width is not None:
@@ -109,7 +114,7 @@ def process_lives(pid: int) -> bool:
 
 def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
     """The axes of the grid: what is no axis of it would only crowd the comparison."""
-    shown = {"method": method, "encoder": encoder}
+    shown = {"method": method, **({"encoder": encoder} if len({trial.encoder for trial in plan.trials}) > 1 else {})}
     return shown | {name: str(params[name]) for name in plan.axes.get(method, ()) if name in params}
 
 

@@ -11,29 +11,34 @@ from pathlib import Path
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.correlation import correlate
+from raxalign.analysis.metrics import shift_point
 from raxalign.report._own import mean_name, named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
-from raxalign.report._results import MEANS, Results, shift_point
+from raxalign.report._results import MEANS, Results
 from raxalign.report.document import Figure, Section
 from raxalign.report.tables import FEW
 
 MOST_CURVES = 8
-MOST_PANELS = 9
+MOST_PANELS = 12
 _GREEK = {"lambda": "λ", "alpha": "α"}
 
 
 def figures_section(results: Results, folder: Path) -> Section | None:
     """Draws every figure for which there are values; None where there is none."""
     made = [
-        Figure(f"figure-{name}", title, name, draw(panels[:MOST_PANELS], folder, name), caption)
+        Figure(f"figure-{name}", title, name, draw(panels[:MOST_PANELS], folder, name), _counted(caption, panels))
         for name, title, caption, panels in _planned(results)
         if panels
     ]
     return Section("figures", "Figures", figures=tuple(made)) if made else None
 
 
+def _counted(caption: str, panels: Sequence[Panel]) -> str:
+    return f"{caption} The first {MOST_PANELS} of {len(panels)} panels." if len(panels) > MOST_PANELS else caption
+
+
 def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
-    band = "Bands are 95 % intervals over seeds; dashed level: the encoder as it was."
+    band = "Bands and bars are 95 % intervals over seeds; dashed level: the encoder as it was."
     yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}", size_panels(results))
     for method, axis in _numeric_axes(results):
         title = f"{method}: {_GREEK.get(axis, axis)}"
@@ -137,7 +142,7 @@ def gain_panels(results: Results) -> list[Panel]:
     for task, metric in _transfer(results):
         base = _baseline(results, task, metric)
         clouds = []
-        for cell in _representatives(results, task, metric):
+        for cell in representatives(results, task, metric):
             if base is None or cell is base:
                 continue
             langs = [lang for lang in _languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
@@ -160,7 +165,7 @@ def transfer_panels(results: Results) -> list[Panel]:
     panels = []
     for task, metric in _transfer(results):
         clouds, told = [], []
-        for cell in _representatives(results, task, metric):
+        for cell in representatives(results, task, metric):
             measured = _retrieval_metric(cell, retrieval)
             if measured is None:
                 continue
@@ -211,7 +216,7 @@ def _baseline(results: Results, task: str, metric: str) -> Cell | None:
     return next((cell for cell in cells if _value(cell, task, metric, results.split(task)) is not None), None)
 
 
-def _representatives(results: Results, task: str, metric: str) -> list[Cell]:
+def representatives(results: Results, task: str, metric: str) -> list[Cell]:
     """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
     base = _baseline(results, task, metric)
     there = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]

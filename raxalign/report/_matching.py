@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.metrics import shift_point
 from raxalign.config.published import Publication, PublishedTable, Rule
-from raxalign.report._results import Results, shift_point
+from raxalign.report._results import Results
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,10 @@ def _metrics(rule: Rule) -> tuple[str, ...]:
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
-    for task in results.tasks:
-        name = (task, rule.lang or "", metric, split)
-        if name in cell.values and _is_task(results, task, rule):
-            return name
-    return None
+    """Of the tasks that have the metric, that which is most as expected; of those that are so alike, the grid's first."""
+    names = [(task, rule.lang or "", metric, split) for task in results.tasks]
+    names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
+    return min(names, key=lambda name: len(differing(results.task_params.get(name[0], {}), rule.expects)), default=None)
 
 
 def _is_task(results: Results, task: str, rule: Rule) -> bool:
@@ -110,7 +110,7 @@ def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
         return False
     if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
         return False
-    return _hold(cell.params, rule.params)
+    return _hold(cell.params, rule.params) and not any(_is(cell.params.get(name), value) for name, value in rule.not_params.items())
 
 
 def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

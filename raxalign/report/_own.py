@@ -49,7 +49,7 @@ def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: 
             if name in cell.values:
                 places.append(Place(i, k, cell, None if lang in MEANS else name, cell.values[name].mean, (task, metric, split)))
     few = _few(cells, langs, task, metric, split)
-    marks = {} if few else judge.marks(places)
+    marks = {} if few or not results.competes(task) else judge.marks(places)
     lines = []
     for i, cell in enumerate(cells):
         entries = []

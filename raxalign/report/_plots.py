@@ -180,10 +180,13 @@ def _curve(axes: Axes, curve: Curve) -> None:
     face = "none" if curve.dashed else colour
     style: dict[str, Any] = {"color": colour, "linewidth": 1.4, "marker": marker, "markersize": 4, "markerfacecolor": face, "label": curve.label}
     axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
-    if any(curve.spread):
-        half = [spread or 0.0 for spread in curve.spread]
-        low, high = ([y + sign * h for y, h in zip(curve.y, half, strict=True)] for sign in (-1, 1))
+    known = [(x, y, half) for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False) if half is not None]
+    if known and len(known) == len(curve.x):
+        low, high = ([y + sign * half for _, y, half in known] for sign in (-1, 1))
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.13, linewidth=0)
+    elif known:  # a band between a point with an interval and one without would show an interval that nobody measured
+        xs, ys, halves = zip(*known, strict=True)
+        axes.errorbar(xs, ys, halves, fmt="none", ecolor=colour, alpha=0.45, elinewidth=1.2)
 
 
 def _cloud(axes: Axes, cloud: Points) -> None:

@@ -234,12 +234,13 @@ class _Maker:
         difference = None if against is None else found.value.mean * unit.scale - against
         half = found.value.half_width
         cell = match.cell if match is not None else None
-        texts = "; ".join(self.notes.texts[number - 1] for number in marks)
+        texts = "; ".join(self.notes.texts[n - 1] for n in marks)
         numbers = (found.value.mean * unit.scale, None if half is None else half * unit.scale, found.value.n, difference)
         self.records.append((*record, *numbers, cell and cell.method, cell and cell.sentences, texts))
         delta = "" if difference is None else signed(difference, unit.decimals)
         spread = unit.show_spread(half)
-        return Entry(unit.show(found.value.mean), spread, printed, delta, notes=marks, worse=None if difference is None else difference < 0)
+        judged = (rule := self.table.rule(row, column)) is None or rule.show == "value"  # a layer or a weight is no better for being larger
+        return Entry(unit.show(found.value.mean), spread, printed, delta, notes=marks, worse=difference < 0 if judged and difference else None)
 
 
 def published_sections(

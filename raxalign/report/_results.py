@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import Cell, Name, cells
+from raxalign.analysis.metrics import is_main
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
-_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
-COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
 MEANS = ("avg", "avg_zero_shot")
 
 
@@ -78,17 +76,9 @@ class Results:
         main = getattr(catalog("tasks")[kind], "main_metric", None) if kind in catalog("tasks") else None
         return main if main in there else next(iter(there), None)
 
+    def competes(self, task: str) -> bool:
+        """Whether the largest value of a column is the best one."""
+        from raxalign.catalog import catalog
 
-def is_main(metric: str) -> bool:
-    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over layers and weights."""
-    return not metric.endswith((*COUNTS, "_to_pivot", "_from_pivot")) and shift_point(metric) is None
-
-
-def shift_point(metric: str) -> tuple[int, float, str] | None:
-    """(layer, weight, metric) of a score of a sweep over layers and weights.
-
-    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
-    ((10, 2.5, 'convert_rate'), None)
-    """
-    found = _SHIFT.fullmatch(metric)
-    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None
+        kind = self.tasks.get(task, task)
+        return kind not in catalog("tasks") or bool(getattr(catalog("tasks")[kind], "competes", True))

@@ -110,6 +110,13 @@ def tex_below(entry: Entry) -> str:
     return rf"{{\scriptsize {tex(inner)}}}"
 
 
+def breakable(text: str) -> str:
+    """Text of a page that may also break after an underscore or a slash."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split("(?<=[_/])", text))
+
+
 @cache
 def _environment(*, angles: bool = False) -> Environment:
     """Templates; with `angles`, code stands in << >> and <% %>, since LaTeX is full of braces."""
@@ -124,7 +131,8 @@ def _environment(*, angles: bool = False) -> Environment:
         lstrip_blocks=True,
         **own,
     )
-    environment.filters |= {"tex": tex, "md": markdown, "letters": letters, "md_cell": markdown_cell, "tex_cell": tex_cell, "tex_below": tex_below}
+    filters = (tex, letters, tex_cell, tex_below, breakable)
+    environment.filters |= {"md": markdown, "md_cell": markdown_cell, **{function.__name__: function for function in filters}}
     return environment
 
 

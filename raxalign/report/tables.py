@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import Cell, Value, cells
+from raxalign.analysis.metrics import is_main
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -42,12 +43,8 @@ def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, 
     return [
         (task, lang, metric, split)
         for task, lang, metric, split in found
-        if every or (_is_main(metric) and (split == "test" or (task, "test") not in splits))
+        if every or (is_main(metric) and (split == "test" or (task, "test") not in splits))
     ]
-
-
-def _is_main(metric: str) -> bool:
-    return not metric.endswith(("_pairs", "_stderr", "_pivot"))
 
 
 @dataclass(frozen=True)

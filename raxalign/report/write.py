@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign import __version__
+from raxalign.report._analyses import retrieval_analyses
 from raxalign.report._figures import figures_section
 from raxalign.report._marks import Judge
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._published import RECORD, published_sections
 from raxalign.report._results import Results
+from raxalign.report._spaces import space_analyses
 from raxalign.report.document import Analysis, Document, Figure, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.tables import as_csv, as_json
@@ -45,7 +47,7 @@ def write_report(
     """Write the report of result rows into a folder; returns the paths, the page first.
 
     `published` names the papers whose tables stand beside the results (`config.published.names`); `ledger` holds the predictions that
-    significance is tested on (None: nothing is tested); `analyses` are added as they are.
+    significance is tested on and the grid's analyses are made of (None: neither is done); further `analyses` are added as they are.
     """
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     document, records = compose(rows, plan, folder / "figures", ledger=ledger, published=published, analyses=analyses)
@@ -76,6 +78,8 @@ def compose(
 ) -> tuple[Document, list[tuple[object, ...]]]:
     """The report as a value, and a record (`RECORD`) a published figure; figures are drawn into a folder."""
     results, judge = Results.of(rows, plan), Judge(ledger)
+    if ledger is not None:
+        analyses = [*analyses, *retrieval_analyses(results, ledger), *space_analyses(results, ledger)]
     own = own_section(results, judge) if results.cells else None
     beside, records = published_sections(results, judge, published, analyses)
     extra = _analyses(analyses, figures)

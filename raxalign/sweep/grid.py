@@ -19,6 +19,7 @@ from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking import Target, TrackingError, default_uri, sync
+from raxalign.tracking import keep_report as bring_report
 
 if TYPE_CHECKING:
     from raxalign.sweep.tuner import Summary
@@ -59,6 +60,19 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
         return [str(error)]
     _mark_synced(plan, target, local)
     return []
+
+
+def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
+    """Put a report with the grid's parent run, where the grid was tracked; returns a message where that could not be done."""
+    target = target_of(opened, local)
+    database = target.uri.removeprefix("sqlite:///")
+    if database != target.uri and not Path(database).exists():
+        return None
+    try:
+        bring_report(opened.plan, target, folder)
+    except TrackingError as error:
+        return str(error)
+    return None
 
 
 def target_of(opened: Opened, local: Path) -> Target:

@@ -75,6 +75,8 @@ class Task(ABC):
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     main_metric: ClassVar[str]
+    competes: ClassVar[bool] = True
+    """Whether more of a metric is better, so that a table may call its largest value the best."""
 
     class Params(BaseParams):
         """The options of the task."""

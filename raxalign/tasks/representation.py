@@ -41,6 +41,7 @@ class Representation(Task):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     main_metric = "language_probe"
+    competes = False
 
     class Params(Task.Params):
         """`layers` is `all`, or as elsewhere; `unit: sentences` looks at the means of sentences' words. The first `max_sentences` sentence

@@ -53,6 +53,24 @@ def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> 
     assert list(found) == [name for group, parts in GROUPS.items() for name in (*parts, f"{group}-average")]
 
 
+def test_with_words_of_one_form_the_first_of_the_text_counts() -> None:
+    """Of the two rows of `und` that of the earlier place; from the pivot the query is the pivot's word."""
+    table = predictions(
+        ("to_pivot", "und", "and", False),
+        ("to_pivot", "und", "and", True),
+        ("to_pivot", "12", "12", True),
+        ("from_pivot", "u.", "and", False),
+        ("from_pivot", "und", "and", True),
+        first=[False] * 5,
+    )
+    columns = {"id": [7, 7, 8, 7, 7], "src_position": [4, 2, 0, 0, 9], "tgt_position": [0, 9, 0, 5, 1]}
+    for name, values in columns.items():
+        table = table.set_column(table.column_names.index(name), name, pa.array(values))
+    found = {entry.name: entry for entry in by_part_of_speech(table, ["CCONJ", "CCONJ", "NUM", "CCONJ", "CCONJ"], identical=True)}
+    assert found["CONJ"] == Bin("CONJ", 1.0, 2)
+    assert found["NUM"] == Bin("NUM", 1.0, 1)
+
+
 def test_rank_differences_fall_into_half_open_bins() -> None:
     ranks = {"a": 1, "b": 10, "c": 11, "d": 200}
     table = predictions(

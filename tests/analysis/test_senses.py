@@ -15,6 +15,8 @@ ROWS = [  # pivot word, gold, found, the very occurrence
     ("like", "wie", "wie", True),
     ("dog", "Hund", "Hund", True),
     ("dog", "Hunde", "Hund", False),
+    ("who", ",", ",", True),
+    ("who", "der", "der", True),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_the_mean_over_some_columns_is_compared_with_the_published_mean_over_the
 
 
 def test_a_printed_mean_that_is_wrong_is_shown_and_not_compared_with() -> None:
-    base = {"method": "weam", "task": "mlqa", "params": {}, "sentences": None}
+    base: dict[str, Any] = {"method": "weam", "task": "mlqa", "params": {}, "sentences": None}
     rows = [row(0.50, lang=lang, metric=metric, **base) for lang in ("es", "de", "zh") for metric in ("exact_match", "f1")]
     table = table_of(results(rows), "mlqa", "weam2021")
     assert table.columns[:2] == ("en EM", "en F1")
@@ -141,6 +142,53 @@ def test_of_several_points_the_paper_s_own_is_taken_else_the_best_on_dev() -> No
     assert best.chosen == "the best on dev of 2 points"
 
 
+def test_of_two_tasks_the_one_that_is_as_published_is_taken() -> None:
+    base: dict[str, Any] = {"task": "retrieval", "lang": "de-en", "metric": "contextual_accuracy", "method": "none", "params": {}, "sentences": None}
+    sentence = {"method": "rotation", "params": {"supervision": "parallel"}, "sentences": 250_000, "encoder": "fasttext"}
+    plain, wide = {"task_params": {"augmentation": "none"}}, {"task": "wide", "task_params": {"augmentation": "sentence"}}
+    rows = [row(0.1, **base | wide), row(0.2, **base | plain), row(0.3, **base | sentence | plain), row(0.4, **base | sentence | wide)]
+    found = results(rows)
+    found = replace(found, tasks={"retrieval": "retrieval", "wide": "retrieval"})
+    table = table_of(found, "retrieval")
+    assert entry_of(table, "base", "de-en", "contextual").text == "20.0"
+    assert entry_of(table, "fasttext-sentence", "de-en", "contextual").text == "40.0"
+    assert not any("augmentation" in note for note in table.notes)
+    alone = table_of(replace(results(rows[2:3]), tasks={"retrieval": "retrieval"}), "retrieval")
+    assert any("augmentation: none (published: sentence)" in text for text in (*alone.notes, alone.caption))
+
+
+def test_code_switching_tells_rows_apart() -> None:
+    ppa = {"method": "ppa", "params": {"moco": True, "tlm": True, "mlm_for_tlm": False}}
+    plain, mixed = (
+        {"task": name, "task_params": {"setting": "translate-train", "code_switching": kind}} for name, kind in (("a", "none"), ("b", "sentence"))
+    )
+    found = replace(results([row(0.6, **ppa | plain), row(0.7, **ppa | mixed), row(0.5, **plain, method="none")]), tasks={"a": "xnli", "b": "xnli"})
+    table = table_of(found, "xnli_ablation", "pan2021")
+    assert entry_of(table, "ppa/250k", "de", "translate-train").text == "70.0"
+    assert entry_of(table, "ppa-without-code-switching/250k", "de", "translate-train").text == "60.0"
+    assert entry_of(table_of(found, "xnli", "pan2021"), "base", "de", "translate-train").text == "50.0"
+
+
+def test_a_shift_of_nothing_is_the_baseline_and_never_the_shift() -> None:
+    shifts = [
+        row(value, method="mean_shift", params={"alpha": alpha}, split=split)
+        for alpha, value in ((0.0, 0.7), (0.5, 0.6))
+        for split in ("dev", "test")
+    ]
+    table = table_of(results(shifts), "xnli_mds", "liu2020")
+    assert entry_of(table, "finetune-last-6-layers", "de").text == "70.00"
+    assert entry_of(table, "finetune-last-6-layers/mds", "de").text == "60.00"
+
+
+def test_the_other_direction_stands_in_no_table_of_this_one() -> None:
+    both = [
+        row(value, params={"lambda": 1.0, "direction": way}, split=split)
+        for way, value in (("to-pivot", 0.6), ("to-other", 0.7))
+        for split in ("dev", "test")
+    ]
+    assert entry_of(table_of(results(both), "xnli_methods"), "finetune", "de", "zero-shot").text == "60.0"
+
+
 def test_a_dev_set_that_also_selected_is_flagged_and_never_passes_for_test() -> None:
     params = {"setting": "zero-shot", "data": "hub", "selection": "pivot-dev"}
     table = table_of(results([row(0.7, split="dev", task_params=params)]), "xnli_methods")
@@ -159,17 +207,26 @@ def test_other_encoders_and_data_are_said_once_for_the_whole_table() -> None:
 
 def test_scores_over_layers_and_weights_fill_their_rows_and_the_best_point() -> None:
     names = {"layer10_alpha1_bleu1": 0.05, "layer11_alpha3.0_bleu1": 0.08, "layer10_alpha2_convert_rate": 0.7}
-    base = {"method": "none", "params": {}, "task": "token_translation", "task_params": {}, "lang": "en-de", "sentences": None}
+    base: dict[str, Any] = {"method": "none", "params": {}, "task": "token_translation", "task_params": {}, "lang": "en-de", "sentences": None}
     table = table_of(results([row(value, metric=metric, **base) for metric, value in names.items()]), "token_translation", "liu2020")
     texts = {line.label or line.group: line.entries[0].text for line in table.lines}
     assert texts["bleu1/layer=11,alpha=3"] == texts["bleu1/best"] == "8.00"
     assert (texts["best-layer"], texts["best-alpha"]) == ("11", "3.0")
     assert texts["convert-rate/layer=10,alpha=2"] == "0.700"
+    by_label = {line.label or line.group: line.entries[0] for line in table.lines}
+    assert (by_label["bleu1/layer=11,alpha=3"].worse, by_label["best-layer"].worse) == (True, None)  # 8.00 for 8.01; a layer is no better or worse
     assert texts["convert-rate/layer=10,alpha=1"] == "not run"
 
 
 def test_a_dataset_is_matched_by_the_task_s_name() -> None:
-    base = {"method": "none", "params": {}, "metric": "f1", "split": "dev", "task_params": {"tagger": "bilstm_crf"}, "sentences": None}
+    base: dict[str, Any] = {
+        "method": "none",
+        "params": {},
+        "metric": "f1",
+        "split": "dev",
+        "task_params": {"tagger": "bilstm_crf"},
+        "sentences": None,
+    }
     found = Results.of([row(0.5, task="atis", lang="tr", **base)], Plan("p", "en", 1, (), {}, {}))
     sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(None), ["kulshreshtha2020"])
     measured = [dict(zip(RECORD, record, strict=True)) for record in records if record[RECORD.index("measured")] is not None]

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from raxalign.analysis.metrics import shift_point
 from raxalign.plan.results import rows
 from raxalign.report._figures import gain_panels, size_panels, transfer_panels
 from raxalign.report._marks import Judge
 from raxalign.report._numbers import metric_unit, number, published_unit, signed
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
-from raxalign.report._results import Results, shift_point
+from raxalign.report._results import Results
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
 from raxalign.report.write import write_report
@@ -55,7 +56,7 @@ def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 class _Page(HTMLParser):
     """Everything that a page refers to, and whether its elements close."""
 
-    EMPTY = frozenset({"meta", "br", "hr", "img", "input", "link"})
+    EMPTY = frozenset({"meta", "br", "hr", "img", "input", "link", "wbr"})
 
     def __init__(self) -> None:
         super().__init__()

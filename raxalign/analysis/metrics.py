@@ -1,0 +1,29 @@
+"""What the name of a metric tells: whether it is worth a table, and the point of a sweep that it belongs to."""
+
+from __future__ import annotations
+
+import re
+
+_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
+_LAYER = re.compile(r"layer\d+_.+")
+COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
+DIRECTIONS = ("_to_pivot", "_from_pivot")
+
+
+def is_main(metric: str) -> bool:
+    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over layers (and weights).
+
+    >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs"), is_main("layer3_alpha1_bleu1")
+    (True, False, False)
+    """
+    return not metric.endswith((*COUNTS, *DIRECTIONS)) and not _LAYER.fullmatch(metric)
+
+
+def shift_point(metric: str) -> tuple[int, float, str] | None:
+    """(layer, weight, metric) of a score of a sweep over layers and weights.
+
+    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
+    ((10, 2.5, 'convert_rate'), None)
+    """
+    found = _SHIFT.fullmatch(metric)
+    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None

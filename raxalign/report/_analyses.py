@@ -1,0 +1,187 @@
+"""Analyses of a grid's stored predictions: retrieval by part of speech, by frequency and by sense, for the encoder as it was and each method."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
+from raxalign.analysis.senses import Word, ambiguous, senses
+from raxalign.errors import RaxalignError
+from raxalign.report._figures import representatives
+from raxalign.report._numbers import Unit
+from raxalign.report._own import named
+from raxalign.report._plots import Curve, Panel, draw
+from raxalign.report._results import MEANS, Results
+from raxalign.report._tags import pivot_tags, training_counts
+from raxalign.report.document import Analysis, Entry, Line, Table
+from raxalign.report.tables import FEW
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.store.ledger import Ledger
+
+MOST_METHODS = 6
+MOST_LANGUAGES = 5
+_COLUMNS = {"direction", "src", "tgt", "found", "correct", "identical", "unseen", "first", "id", "src_position", "tgt_position"}
+_PERCENT = Unit(100, 1, "%")
+_ROWS = {"none": "base", "finetune": "finetune"}  # kinds of methods -> rows of Cao et al.'s table
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The predictions of one cell's first seed on test, by language pair."""
+
+    cell: Cell
+    tables: Mapping[str, pa.Table]
+
+
+def retrieval_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
+    """What the predictions of word retrieval tell; nothing where there are none."""
+    task = next((name for name, kind in results.tasks.items() if kind == "retrieval"), None)
+    metric = None if task is None else results.main_metric(task)
+    if task is None or metric is None:
+        return
+    asked = [read_predictions(ledger, cell, task, _COLUMNS) for cell in representatives(results, task, metric)[:MOST_METHODS]]
+    asked = [entry for entry in asked if entry.tables]
+    if asked:
+        yield from _parts_of_speech(results, ledger, asked)
+        yield from _rank_differences(results, ledger, asked)
+        yield from _senses(results, asked)
+
+
+def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -> Asked:
+    """The predictions of a cell on a task, as far as they are there and have the columns."""
+    import pyarrow.compute as pc
+
+    keys: dict[str, str] = {}
+    for name, seeds in cell.evaluations.items():
+        if name[0] == task and name[3] == "test" and name[1] not in MEANS and seeds:
+            keys.setdefault(name[1], seeds[min(seeds, key=str)])
+    tables: dict[str, pa.Table] = {}
+    for key in dict.fromkeys(keys.values()):
+        try:
+            table = ledger.predictions(key)
+        except RaxalignError:
+            continue
+        if columns | {"lang", "split"} <= set(table.column_names):
+            for lang in [lang for lang, other in keys.items() if other == key]:
+                tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], "test")))
+    return Asked(cell, {lang: tables[lang] for lang in sorted(tables)[:MOST_LANGUAGES] if len(tables[lang])})
+
+
+def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
+    """Without pairs of one form, as the paper has it, and where there are such, with them."""
+    tagger = pivot_tags(results.plan, ledger.root)
+    if tagger is None:
+        return
+    how, tags = tagger
+    tagged = [[(table, tags(table)) for table in entry.tables.values()] for entry in asked]
+    for identical in (False, True):
+        if identical and not any(any(table["identical"].to_pylist()) for part in tagged for table, _ in part):
+            return
+        found = [_mean_bins([by_part_of_speech(table, names, identical=identical) for table, names in part]) for part in tagged]
+        title = "Retrieval by part of speech" + (", words of one form too" if identical else "")
+        caption = (
+            f"Non-contextual accuracy in percent, seen pairs kept, pairs of one form {'kept' if identical else 'left out'}, both directions, "
+            f"mean over {_languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts of speech; one seed. Small: queries."
+        )
+        lines = tuple(_line(results, entry.cell, bins) for entry, bins in zip(asked, found, strict=True))
+        table = Table(f"pos-{identical}", title, tuple(part.name for part in found[0]), lines, caption)
+        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", fills=_fills(results, asked, found))
+
+
+def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, dict[str, Value]]:
+    """The cells of Cao et al.'s table, where there are queries enough."""
+    fills = {}
+    for entry, bins in zip(asked, found, strict=True):
+        row = _ROWS.get(results.kinds.get(entry.cell.method, entry.cell.method))
+        if row is not None:
+            fills[row] = {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW}
+    return fills
+
+
+def _rank_differences(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
+    ranks = {}
+    for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
+        counts = training_counts(results.plan, ledger.root, lang.partition("-")[0])
+        if counts is not None:
+            ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
+    lines: list[Line] = []
+    curves: list[Curve] = []
+    names: tuple[str, ...] = ()
+    for place, entry in enumerate(asked):
+        found = [by_rank_difference(table, *ranks[lang]) for lang, table in entry.tables.items() if lang in ranks]
+        if not found:
+            continue
+        bins = _mean_bins(found)
+        names = tuple(part.name for part in bins)
+        lines.append(_line(results, entry.cell, bins))
+        known = [(max(edge, 1), part) for edge, part in zip(RANK_EDGES, bins, strict=False) if part.queries >= FEW]
+        points = [(x, 100 * part.accuracy) for x, part in known if part.accuracy is not None]
+        if len(points) > 1:
+            curves.append(Curve(entry.cell.method, [x for x, _ in points], [y for _, y in points], colour=place))
+    if not lines:
+        return
+    title = "Retrieval by difference of frequency ranks"
+    caption = (
+        f"Contextual accuracy in percent over unseen pairs, mean over {_languages(asked)}; ranks of word forms in the training text (as in Cao et "
+        "al. 2020, Figure 3). One seed. Small: queries."
+    )
+    svg = drawn([Panel("", "difference of ranks, from", "contextual accuracy (%)", curves, log=True)], "rank-differences") if curves else None
+    yield Analysis(title, Table("ranks", title, names, tuple(lines), caption), svg, caption)
+
+
+def _senses(results: Results, asked: Sequence[Asked]) -> Iterator[Analysis]:
+    for lang, table in asked[0].tables.items():
+        words = [word.word for word in (*senses(table), *ambiguous(table)) if word.occurrences > 1 and len(word.senses) > 1]
+        words = list(dict.fromkeys(words))[:12]
+        found = [{word.word: word for word in senses(entry.tables[lang], words)} for entry in asked if lang in entry.tables]
+        lines = tuple(_sense_line(word, found) for word in words)
+        if not lines:
+            continue
+        title = f"Words with several senses, {lang}"
+        heads = ("occurrences", "one vector a word", *(named(entry.cell, results.plan) for entry in asked if lang in entry.tables))
+        caption = (
+            "For each occurrence of the pivot's word the form of the word that retrieval finds in context, against its gold translation there: the "
+            "share that is right, in percent. One vector a word can at best always find the most frequent translation. One seed."
+        )
+        yield Analysis(title, Table(f"senses-{lang}", title, heads, lines, caption, corner="word"))
+
+
+def _sense_line(word: str, found: Sequence[Mapping[str, Word]]) -> Line:
+    first = found[0][word]
+    shown = ", ".join(f"{sense.translation} {sense.occurrences}" for sense in first.senses[:4])
+    cells = [Entry(_PERCENT.show(words[word].in_context)) if word in words else Entry("–", state="empty") for words in found]
+    return Line(word, (Entry(f"{first.occurrences}"), Entry(_PERCENT.show(first.majority)), *cells), shown)
+
+
+def _mean_bins(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
+    """Each bin's mean over the languages that have queries for it; the averages of groups are means of these too."""
+    bins = []
+    for parts in zip(*languages, strict=True):
+        known = [part.accuracy for part in parts if part.accuracy is not None]
+        bins.append(Bin(parts[0].name, sum(known) / len(known) if known else None, sum(part.queries for part in parts)))
+    return bins
+
+
+def _line(results: Results, cell: Cell, bins: Sequence[Bin]) -> Line:
+    entries = [
+        Entry("–", state="empty") if part.accuracy is None else Entry(_PERCENT.show(part.accuracy), below=f"{part.queries:,}") for part in bins
+    ]
+    return Line(named(cell, results.plan), tuple(entries))
+
+
+def _languages(asked: Sequence[Asked]) -> str:
+    return ", ".join(dict.fromkeys(lang for entry in asked for lang in entry.tables))
+
+
+def drawn(panels: Sequence[Panel], name: str) -> str:
+    """The drawing of some panels, as a page embeds it."""
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
+        return draw(panels, Path(folder), name)

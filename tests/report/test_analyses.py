@@ -1,0 +1,224 @@
+"""Analyses of stored predictions in the report: a phrasebook grid with made-up answers, of which every figure is known."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from raxalign.corpora._dataset import DatasetWriter
+from raxalign.corpora._phrasebook import sentence
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.results import rows
+from raxalign.report._analyses import retrieval_analyses
+from raxalign.report._marks import Judge
+from raxalign.report._own import own_section
+from raxalign.report._results import Results
+from raxalign.report._spaces import space_analyses
+from raxalign.report._tags import pivot_tags, training_counts
+from raxalign.report.document import Analysis, Entry
+from raxalign.report.write import write_report
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+from tests.methods.toy import write_pairs
+
+IDS = range(120)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
+    """`none` never finds a noun, `finetune` finds everything."""
+    folder = tmp_path_factory.mktemp("grid")
+    file = write_grid(
+        folder,
+        languages="{together: [de, fr]}",
+        sentences="[100]",
+        methods=("none: {}", "finetune: {batch_size: 16}"),
+        tasks=("retrieval: {}", "representation: {}"),
+        more="published: [cao2020]\n",
+    )
+    opened = open_grid(file, storage=str(folder / "storage"))
+    ledger = Ledger(opened.root)
+    for trial in opened.plan.trials:
+        for task, key in trial.evaluations.items():
+            if not ledger.has(key):
+                scores, table = retrieval(trial.kind) if task == "retrieval" else representation(trial.kind)
+                ledger.write(key, {"scores": scores, "params": opened.plan.stages[key].params["task"], "task": task}, table)
+    return opened, ledger
+
+
+def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
+    found: list[dict[str, Any]] = []
+    for lang in ("de", "fr"):
+        for id_ in IDS:
+            said = sentence(id_)
+            src, tgt = said.realize(lang), said.realize("en")
+            for direction in ("to_pivot", "from_pivot"):
+                for a, b in said.links(lang, "en"):
+                    right = kind == "finetune" or tgt.tags[b] != "NOUN"
+                    flags = {"correct": right, "identical": False, "unseen": True, "first": True, "first_unseen": True}
+                    own = src.words[a] if direction == "from_pivot" else tgt.words[b]
+                    places = {"src_position": a, "tgt_position": b, "src": src.words[a], "tgt": tgt.words[b], "found": own if right else "–"}
+                    found.append({"lang": f"{lang}-en", "split": "test", "direction": direction, "id": id_, **places, **flags})
+    scores = [
+        {"lang": f"{lang}-en", "metric": "contextual_accuracy", "split": "test", "value": 1.0 if kind == "finetune" else 0.5} for lang in ("de", "fr")
+    ]
+    return scores, pa.Table.from_pylist(found)
+
+
+def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
+    values = {"language_probe": 0.5 if kind == "finetune" else 0.9, "anisotropy": 0.4}
+    scores = [
+        {"lang": f"{lang}-en", "metric": f"{prefix}{name}", "split": "test", "value": value}
+        for lang in ("de", "fr")
+        for name, value in values.items()
+        for prefix in ("", "layer0_", "layer1_", "layer2_")
+    ]
+    points = [
+        {"lang": "de-en", "split": "test", "kind": which, "side": side, "word": f"{side}{i}", "x": float(i), "y": float(i % 3)}
+        for which in ("occurrence", "type")
+        for side in ("src", "tgt")
+        for i in range(5)
+    ]
+    return scores, pa.Table.from_pylist(points)
+
+
+def results(made: tuple[Opened, Ledger]) -> Results:
+    opened, ledger = made
+    return Results.of(rows(opened.plan, ledger), opened.plan)
+
+
+def cells(analysis: Analysis) -> Mapping[str, Mapping[str, Entry]]:
+    assert analysis.table is not None
+    return {line.label: dict(zip(analysis.table.columns, line.entries, strict=True)) for line in analysis.table.lines}
+
+
+def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made: tuple[Opened, Ledger]) -> None:
+    found = {analysis.title: analysis for analysis in retrieval_analyses(results(made), made[1])}
+    analysis = found["Retrieval by part of speech"]
+    table = cells(analysis)
+    assert table["none"]["NOUN"].text == "0.0"
+    assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
+    assert analysis.name == "retrieval_by_pos"
+    assert analysis.fills["base"]["NOUN"].mean == 0
+    assert analysis.fills["finetune"]["NOUN"].mean == 1
+    assert analysis.table is not None
+    assert "the phrasebook's own" in analysis.table.caption
+
+
+def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
+    opened, ledger = made
+    assert training_counts(opened.plan, ledger.root, "de") is None
+    title = "Retrieval by difference of frequency ranks"
+    assert title not in {analysis.title for analysis in retrieval_analyses(results(made), ledger)}
+    (key,) = (k for k, s in opened.plan.stages.items() if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de")
+    src, tgt = ([list(sentence(id_).realize(lang).words) for id_ in IDS] for lang in ("de", "en"))
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        texts = pa.schema([("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))])
+        with DatasetWriter(folder / "data", texts, {}) as writer:
+            writer.write({"id": list(IDS), "src": src, "tgt": tgt})
+        return {}
+
+    ArtifactStore(ledger.root).make("bitext", key, build)
+    assert training_counts(opened.plan, ledger.root, "de") == tuple(Counter(word for words in side for word in words) for side in (src, tgt))
+    (analysis,) = (one for one in retrieval_analyses(results(made), ledger) if one.title == title)
+    entries = cells(analysis)["finetune"]
+    assert entries["no rank"].state == "empty"
+    assert entries["0–9"].text == "100.0"
+    asked = sum(int(entry.below.replace(",", "")) for entry in entries.values() if entry.below)
+    assert asked == 2 * sum(len(sentence(id_).links("de", "en")) for id_ in IDS)
+    assert analysis.svg is not None
+
+
+def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opened, Ledger]) -> None:
+    tables = [cells(analysis) for analysis in retrieval_analyses(results(made), made[1]) if "senses" in analysis.title]
+    assert tables
+    for table in tables:
+        for entries in table.values():
+            assert entries["finetune"].text == "100.0"
+            assert float(entries["one vector a word"].text) < 100
+
+
+def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger]) -> None:
+    found = {analysis.title: analysis for analysis in space_analyses(results(made), made[1])}
+    assert list(found) == ["Language identity by layer", "Anisotropy by layer", "Linked words in their sentences", "The word pairs linked most often"]
+    assert all(analysis.svg and analysis.svg.startswith("<svg") for analysis in found.values())
+    assert "src4" in str(found["The word pairs linked most often"].svg)
+
+
+def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+    opened, ledger = made
+    write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=opened.grid.published)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Retrieval by part of speech" in page
+    assert "Language identity by layer" in page
+    assert "layer1" not in page
+    text = (tmp_path / "published.csv").read_text(encoding="utf-8")
+    assert any("retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line for line in text.splitlines())
+
+
+def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in that calls every capitalised word a PROPN: the real library is an extra."""
+
+    class Pipeline:
+        vocab = None
+
+        def pipe(self, docs: Iterable[list[str]]) -> Iterator[list[SimpleNamespace]]:
+            for words in docs:
+                yield [SimpleNamespace(pos_="PROPN" if word.istitle() else "NOUN") for word in words]
+
+    for name, parts in (("spacy", {"load": lambda model: {"en_core_web_sm": Pipeline()}[model]}), ("spacy.tokens", {"Doc": lambda _, words: words})):
+        module = ModuleType(name)
+        module.__spec__ = ModuleSpec(name, None)
+        module.__dict__.update(parts)
+        monkeypatch.setitem(sys.modules, name, module)
+    plan = made[0].plan
+    stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
+    changed = replace(plan, stages=stages)
+    assert pivot_tags(changed, str(tmp_path / "nothing")) is None
+    (key,) = (k for k, s in stages.items() if s.kind == "pairs" and s.params["part"] == "heldout" and s.params["lang"] == "de")
+
+    def build(folder: Path) -> Mapping[str, Any]:
+        write_pairs(
+            folder / "data", {"id": [5, 9], "src": [["a"], ["b"]], "tgt": [["the", "Rhine"], ["Bonn"]], "src_links": [[], []], "tgt_links": [[], []]}
+        )
+        return {}
+
+    ArtifactStore(str(tmp_path / "store")).make("pairs", key, build)
+    tagger = pivot_tags(changed, str(tmp_path / "store"))
+    assert tagger is not None
+    asked = pa.table({"lang": ["de-en"] * 3, "id": [9, 5, 7], "tgt_position": [0, 1, 0]})
+    assert tagger[1](asked) == ["PROPN", "PROPN", None]
+    assert tagger[1](asked.set_column(0, "lang", pa.array(["fr-en"] * 3))) == [None] * 3
+
+
+def test_no_language_probe_is_the_best(made: tuple[Opened, Ledger]) -> None:
+    section = own_section(results(made), Judge(made[1]))
+    marks = {table.title: [entry.mark for line in table.lines for entry in line.entries] for table in section.tables}
+    assert not any(marks["representation: language probe"])
+    assert "best" in marks["retrieval: contextual accuracy"]
+
+
+def test_without_phrasebook_or_treebank_there_are_no_tags(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+    plan = made[0].plan
+    stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
+    assert find_spec("spacy") is not None or pivot_tags(replace(plan, stages=stages), made[1].root) is None
+    treebank = tmp_path / "train.en.conllu"
+    treebank.write_text("".join(f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in ((1, "dogs", "NOUN"), (2, "bark", "VERB"))) + "\n")
+    key = next(key for key, stage in stages.items() if stage.kind == "evaluation")
+    stages[key] = replace(stages[key], maker="pos", locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"})
+    tagger = pivot_tags(replace(plan, stages=stages), made[1].root)
+    assert tagger is not None
+    assert "train.en.conllu" in tagger[0]
+    assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
