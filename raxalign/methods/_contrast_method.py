@@ -10,20 +10,19 @@ from pydantic import Field
 
 from raxalign.encoders.base import Pooling, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod, losses
+from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import mix
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.encoders.base import Encoder
     from raxalign.methods._contrast import ContrastOptions
     from raxalign.train.runtime import Runtime
 
 Freeze = Literal["none", "lower", "upper"]
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {
+_PROFILES: Profiles = {
     "paper": {
         "lambda": 1.0,
         "learning_rate": 1e-4,
@@ -70,17 +69,13 @@ class ContrastParams(Method.Params):
     max_length: int | None = Field(None, ge=3)
 
 
-class ContrastMethod(Method):
+class ContrastMethod(TrainedMethod):
     """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ in."""
 
+    profiles = _PROFILES
     strong: ClassVar[bool]
     name: ClassVar[str]
     params: ContrastParams
-
-    def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given."""
-        profile = _PROFILES[self.params.profile]
-        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items() if name != "profile"}
 
     def needs(self) -> Needs:
         """Word pairs."""
@@ -94,24 +89,13 @@ class ContrastMethod(Method):
         idle = {"projector_size": not resolved["projector"], "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
-    def has_chance(self) -> bool:
-        """The order of rows has, and so have dropout and the projector's start."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place; the projector is left behind."""
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train, with a projector that is left behind; notes count sentences, word pairs and those that are spelt the same."""
         import torch
 
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
         from raxalign.methods._contrast import Contrast
         from raxalign.methods._contrast_rows import read_word_rows
 
-        assert isinstance(encoder, TransformerEncoder)
         resolved, folders = self.resolved(), [inputs.pairs[lang] for lang in inputs.languages]
         options = self._options(resolved, encoder.n_layers)
         corpus = read_word_rows(encoder, folders, resolved["max_length"], drop_identical=self.params.identical_pairs == "drop")
@@ -120,8 +104,7 @@ class ContrastMethod(Method):
             objective = Contrast(encoder, corpus, options)
             fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name=self.name)
         counts = {"sentences": len(corpus), "pairs": len(corpus.link_src), "identical_pairs_dropped": corpus.dropped}
-        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={**counts, **losses})
+        return {**counts, **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
         from raxalign.methods._contrast import ContrastOptions

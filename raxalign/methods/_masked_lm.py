@@ -12,6 +12,7 @@ from pydantic import Field
 from raxalign.methods._masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods._packed_rows import read_rows
 from raxalign.methods._sentence_rows import Rows
+from raxalign.methods._trained import losses
 from raxalign.methods.base import Method
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
@@ -96,6 +97,6 @@ def train_settings(params: MaskedLMParams) -> TrainSettings:
 def train_masked_lm(
     encoder: TransformerEncoder, rows_of: Callable[[Step], Rows], n_rows: int, params: MaskedLMParams, runtime: Runtime, name: str
 ) -> dict[str, object]:
-    """Train the encoder in place; returns notes: steps, and the first and the last loss."""
-    losses = fit(MaskedLM(encoder, rows_of, params.mask_share), n_rows, train_settings(params), runtime, name=name).losses
-    return {"rows": n_rows, "steps": len(losses), "first_loss": losses[0], "last_loss": losses[-1]}
+    """Train the encoder in place; returns notes: the number of rows, and `losses`."""
+    fitted = fit(MaskedLM(encoder, rows_of, params.mask_share), n_rows, train_settings(params), runtime, name=name)
+    return {"rows": n_rows, **losses(fitted)}

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-from pydantic import Field
 
 from raxalign.encoders.base import Encoder, Pooling
 from raxalign.errors import RaxalignError
 from raxalign.methods._pairs import sentences_of
-from raxalign.methods.base import Method, MethodInputs
+from raxalign.methods.base import MethodInputs
 
 if TYPE_CHECKING:
     import torch
@@ -23,14 +22,6 @@ Step = Callable[["torch.Tensor"], "torch.Tensor"]
 """A map of vectors (..., H), as `Unit` and `Affine` are."""
 
 Steps = tuple[Step, ...]
-
-
-class TextParams(Method.Params):
-    """Statistics over the word vectors of the first `max_sentences` sentences of each language's text (None: of all)."""
-
-    layers: str = "last"
-    pooling: Pooling = "last"
-    max_sentences: int | None = Field(10_000, ge=1)
 
 
 @dataclass

@@ -12,18 +12,18 @@ from raxalign.errors import RaxalignError
 from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
 from raxalign.methods._masking import chance_of
 from raxalign.methods._switching import SwitchableText, read_switchable, switched_rows
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import TrainedMethod
+from raxalign.methods.base import MethodInputs, Needs
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.methods._sentence_rows import Rows
     from raxalign.train.objective import Step
     from raxalign.train.runtime import Runtime
 
 
 @final
-class CodeSwitching(Method):
+class CodeSwitching(TrainedMethod):
     """Train the encoder to predict masked pieces of sentences in which some words stand in another language, so that words and their
     translations have the same contexts.
 
@@ -58,25 +58,17 @@ class CodeSwitching(Method):
         """Text."""
         return Needs(text=True)
 
-    def has_chance(self) -> bool:
-        """Masks, translations and the order of rows have."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary."""
         return {"dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))}
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.corpora._dictionary import read_dictionary
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentences, words and those with a translation a language.
 
-        assert isinstance(encoder, TransformerEncoder)
+        Raises `RaxalignError` where the dictionary has no word of a language's text.
+        """
+        from raxalign.corpora._dictionary import read_dictionary
+
         params = self.params
         dictionaries = {lang: read_dictionary(inputs.files["dictionary"][lang]) for lang in inputs.languages}
         folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
@@ -89,7 +81,7 @@ class CodeSwitching(Method):
                     f"languages and their order ({lang} first, then {inputs.pivot})"
                 )
         notes = train_masked_lm(encoder, lambda step: self.rows(text, step), len(text.numbers_R), params, runtime, "code_switching")
-        return AlignedEncoder(encoder, weights_changed=True, notes={**coverage, **notes})
+        return {**coverage, **notes}
 
     def rows(self, text: SwitchableText, step: Step) -> Rows:
         """The rows of a global batch."""

@@ -12,19 +12,18 @@ from raxalign.config.sources import DataPath, Source
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods._reading import SentencePooling
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import TrainedMethod, losses
+from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.encoders.base import Encoder
     from raxalign.methods._distill import Teacher
     from raxalign.train.runtime import Runtime
 
 
 @final
-class Distillation(Method):
+class Distillation(TrainedMethod):
     """Train the encoder so that a sentence of either language has the vector that the teacher gives to the pivot's sentence.
 
     Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))², where f is the vector of a sentence (the mean
@@ -67,15 +66,7 @@ class Distillation(Method):
 
     def canonical(self) -> dict[str, Any]:
         """The params with the teacher's pooling told."""
-        return {**self.params.identity(), "teacher_pooling": self.params.teacher_pooling or self.params.pooling}
-
-    def has_chance(self) -> bool:
-        """The order of rows has, and so has dropout."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
+        return {**self.resolved(), "teacher_pooling": self.params.teacher_pooling or self.params.pooling}
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002 - one teacher for all languages
         """The files of the teacher's folder. Raises `DataError` where it is not there or is no encoder."""
@@ -89,14 +80,11 @@ class Distillation(Method):
             )
         return Transformer(Transformer.Params(name=self.params.teacher)).sources()
 
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentence pairs, and say whether the teacher was read once beforehand."""
         from raxalign.methods._contrast_rows import read_sentence_rows
         from raxalign.methods._distill import Distill
 
-        assert isinstance(encoder, TransformerEncoder)
         params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
         layers = parse_layers(params.layers, encoder.n_layers)
         if len(layers) > 1:
@@ -104,8 +92,7 @@ class Distillation(Method):
         corpus = read_sentence_rows(encoder, folders, params.max_length)
         objective = Distill(encoder, corpus, self._teacher(encoder, folders, layers[0]), layers[0], params.pooling)
         fitted = fit(objective, len(corpus), self._settings(), runtime, name="distillation")
-        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={"sentences": len(corpus), "teacher_cached": objective.cached, **losses})
+        return {"sentences": len(corpus), "teacher_cached": objective.cached, **losses(fitted)}
 
     def _teacher(self, encoder: TransformerEncoder, folders: list[Path], layer: int) -> Teacher:
         from raxalign.methods._distill import Teacher, load_teacher

@@ -11,15 +11,15 @@ from pydantic import Field
 from raxalign.encoders.base import Pooling, parse_layers
 from raxalign.methods._alignment import Alignment, AlignmentOptions, Norm, Reduction
 from raxalign.methods._linked_rows import read_linked_rows
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod, losses
+from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {
+_PROFILES: Profiles = {
     "paper": {"batch_size": 2, "align_target": "live", "reduction": "sum", "special_pairs": False, "part": 0, "shuffle": False},
     "released": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 4, "shuffle": False},
     "sane": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 0, "shuffle": True},
@@ -27,7 +27,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 
 @final
-class Finetune(Method):
+class Finetune(TrainedMethod):
     """Train the encoder so that linked words have the same vector, while the vectors of one side stay near those of the start.
 
     Formula: d(f(src word), g(tgt word)) over links + λ d(f(tgt word), f0(tgt word)) over words, where f0 is the frozen start and g is f0
@@ -46,6 +46,7 @@ class Finetune(Method):
 
     VERSION = 1
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
+    profiles = _PROFILES
 
     class Params(Method.Params):
         """`batch_size` counts sentence pairs of each language. Adam has β (0.9, 0.98), ε 1e-9; the rate stays after the warm-up. Rows have at
@@ -72,19 +73,13 @@ class Finetune(Method):
 
     params: Params
 
-    def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given."""
-        profile = _PROFILES[self.params.profile]
-        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
-
     def needs(self) -> Needs:
         """Word pairs."""
         return Needs(links=True)
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params, without the profile's name; under sums there is no mean for parts to be taken of."""
+        """The resolved params; under sums there is no mean for parts to be taken of."""
         resolved = self.resolved()
-        del resolved["profile"]
         if resolved["reduction"] == "sum":
             resolved["part"] = 0
         return resolved
@@ -93,23 +88,16 @@ class Finetune(Method):
         """Dropout and the order of rows have."""
         return self.params.dropout or bool(self.resolved()["shuffle"])
 
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.encoders._aligned import AlignedEncoder
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentences and word pairs a language."""
         from raxalign.encoders._transformer import TransformerEncoder
 
-        assert isinstance(encoder, TransformerEncoder)
         corpora = [read_linked_rows(encoder, inputs.pairs[lang], self.params.max_length) for lang in inputs.languages]
         frozen = TransformerEncoder(copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False), encoder.tokenizer, encoder.device)
         objective = Alignment(encoder, frozen, corpora, self._options(encoder.n_layers))
         fitted = fit(objective, max(map(len, corpora)), self._settings(), runtime, name="finetune")
         counts = {lang: {"sentences": len(corpus), "pairs": len(corpus.link_src)} for lang, corpus in zip(inputs.languages, corpora, strict=True)}
-        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={**counts, **losses})
+        return {**counts, **losses(fitted)}
 
     def _options(self, n_layers: int) -> AlignmentOptions:
         params, resolved = self.params, self.resolved()

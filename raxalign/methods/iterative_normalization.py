@@ -10,9 +10,10 @@ from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._pairs import Moments, linked_vectors
 from raxalign.methods._procrustes import nearest_rotation
-from raxalign.methods._text_moments import TextParams, stepped, text_moments
+from raxalign.methods._text_method import TextMethod
+from raxalign.methods._text_moments import stepped
 from raxalign.methods._word_pairs import Direction, moving_readout
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs, Needs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @final
-class IterativeNormalization(Method):
+class IterativeNormalization(TextMethod):
     """Bring the vectors of each language to length one and centre them, again and again, so that both hold nearly; the pivot's too.
 
     Formula: `rounds` times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of each round is the mean over the words of
@@ -35,10 +36,9 @@ class IterativeNormalization(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Zhang et al. 2019"
 
-    class Params(TextParams):
+    class Params(TextMethod.Params):
         """The means are over the words of the first `max_sentences` sentences of each language (None: of all); `direction` says which
         language is rotated.
         """
@@ -56,10 +56,6 @@ class IterativeNormalization(Method):
     def canonical(self) -> dict[str, Any]:
         """Without the direction of no rotation."""
         return {name: value for name, value in self.params.identity().items() if name != "direction" or self.params.rotate}
-
-    def effect(self) -> Effect:
-        """Readouts, of the pivot too."""
-        return Effect(pivot=True)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for text without words, or no word pairs."""
@@ -85,7 +81,7 @@ class IterativeNormalization(Method):
         chains: Chains = [(Unit(),)] * len(layers)
         words = 0
         for _ in range(self.params.rounds):
-            moments = text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, before=chains)
+            moments = self.moments(encoder, inputs, lang, before=chains)
             chains = [(*chain, Affine(mean), Unit()) for chain, mean in zip(chains, moments.means(), strict=True)]
             words = moments.count
         return chains, words

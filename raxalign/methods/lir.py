@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, final
 import lazy_loader as lazy
 from pydantic import Field
 
-from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._text_moments import TextParams, text_moments
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._text_method import TextMethod
+from raxalign.methods.base import MethodInputs
 
 if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.methods._text_moments import TextMoments
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
 
 
 @final
-class Lir(Method):
+class Lir(TextMethod):
     """Take out of each vector its part along the first principal directions of its language, the pivot's too: those carry the language.
 
     Formula: x -> x - C C^T x for each layer, where the columns of C are the first `rank` singular directions of the matrix of the language's
@@ -35,39 +35,27 @@ class Lir(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Yang et al. 2021"
 
-    class Params(TextParams):
+    class Params(TextMethod.Params):
         """`rank` directions a language, found on the words of the first `max_sentences` sentences (None: of all)."""
 
         rank: int = Field(1, ge=1)
 
     params: Params
 
-    def needs(self) -> Needs:
-        """Monolingual text."""
-        return Needs(text=True)
-
-    def effect(self) -> Effect:
-        """Readouts, of the pivot too."""
-        return Effect(pivot=True)
-
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a projection for each language and layer. Raises `RaxalignError` for text without words, or too high a rank."""
-        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+        from raxalign.encoders._aligned import Affine
 
         if self.params.rank >= encoder.hidden_size:
             raise RaxalignError(f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size} coordinates; choose a smaller one")
-        layers = parse_layers(self.params.layers, encoder.n_layers)
-        transforms, notes = [], {}
-        for lang in (*inputs.languages, inputs.pivot):
-            moments = text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, gram=True)
+
+        def maps(moments: TextMoments) -> list[Affine]:
             assert moments.gram_LHH is not None
-            for layer, gram_HH in zip(layers, moments.gram_LHH, strict=True):
-                transforms.append(Transform(lang, layer, steps=(Affine(weight=without_directions(gram_HH, self.params.rank)),)))
-            notes[lang] = {"words": moments.count}
-        return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+            return [Affine(weight=without_directions(gram_HH, self.params.rank)) for gram_HH in moments.gram_LHH]
+
+        return self.each_by_itself(encoder, inputs, maps, gram=True)
 
 
 def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:

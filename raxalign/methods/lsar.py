@@ -9,8 +9,8 @@ from pydantic import Field
 
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._text_moments import TextParams, text_moments
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._text_method import TextMethod
+from raxalign.methods.base import MethodInputs
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ else:
 
 
 @final
-class Lsar(Method):
+class Lsar(TextMethod):
     """Take out of each vector its part in the subspace that tells languages apart, one subspace for all languages and the pivot.
 
     Formula: the means of L languages (the columns of M) are fitted by μ 1^T + B Γ^T with B^T B = I of `rank` columns and μ orthogonal to B;
@@ -35,10 +35,9 @@ class Lsar(Method):
     """
 
     VERSION = 1
-    accepts = frozenset({"transformer", "static"})
     reference = "Xie et al. 2022"
 
-    class Params(TextParams):
+    class Params(TextMethod.Params):
         """`rank` is at most the number of languages, the pivot included, less one (None: that); the means are over the words of the first
         `max_sentences` sentences of each language (None: of all).
         """
@@ -46,14 +45,6 @@ class Lsar(Method):
         rank: int | None = Field(None, ge=1)
 
     params: Params
-
-    def needs(self) -> Needs:
-        """Monolingual text."""
-        return Needs(text=True)
-
-    def effect(self) -> Effect:
-        """Readouts, of the pivot too."""
-        return Effect(pivot=True)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with one projection a layer, for every language. Raises `RaxalignError` for text without words, or too high a rank."""
@@ -64,7 +55,7 @@ class Lsar(Method):
         if rank > most:
             raise RaxalignError(f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most {most} (give more languages together)")
         layers = parse_layers(self.params.layers, encoder.n_layers)
-        found = [text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences) for lang in languages]
+        found = [self.moments(encoder, inputs, lang) for lang in languages]
         transforms = []
         for place, layer in enumerate(layers):
             basis_HR = language_subspace(torch.stack([moments.means()[place] for moments in found], dim=1), rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -9,17 +10,16 @@ from pydantic import Field
 
 from raxalign.methods._masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods._sentence_rows import Sentences, read_bitexts, read_texts, single_rows
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import TrainedMethod
+from raxalign.methods.base import MethodInputs, Needs
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
 
 
 @final
-class Mlm(Method):
+class Mlm(TrainedMethod):
     """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
@@ -49,25 +49,13 @@ class Mlm(Method):
         """Text, or sentence pairs."""
         return Needs(text=True) if self.params.data == "text" else Needs(bitext=True)
 
-    def has_chance(self) -> bool:
-        """Masks and the order of rows have."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
-
-        assert isinstance(encoder, TransformerEncoder)
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentences a language."""
         sentences, numbers = self.sentences(encoder, inputs)
         counts = np.bincount(sentences.langs_S[numbers], minlength=len(sentences.languages)).tolist()
         notes = train_masked_lm(encoder, lambda step: single_rows(sentences, numbers[step.rows]), len(numbers), self.params, runtime, "mlm")
         by_language = {lang: {"sentences": count} for lang, count in zip(sentences.languages, counts, strict=True)}
-        return AlignedEncoder(encoder, weights_changed=True, notes={**by_language, **notes})
+        return {**by_language, **notes}
 
     def sentences(self, encoder: TransformerEncoder, inputs: MethodInputs) -> tuple[Sentences, np.ndarray]:
         """What is read, and the numbers of the sentences that are trained on."""

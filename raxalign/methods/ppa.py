@@ -10,16 +10,16 @@ from pydantic import Field, model_validator
 from raxalign.errors import RaxalignError
 from raxalign.methods._masked_lm import MaskedLMParams, train_settings
 from raxalign.methods._sentence_rows import Bitexts, read_bitexts
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.methods._post_pretraining import PostPretrainingOptions
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {
+_PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
     "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1, "max_pieces": 0},
 }
@@ -28,7 +28,7 @@ _OF_TLM = ("mask_share", "mlm_for_tlm")
 
 
 @final
-class Ppa(Method):
+class Ppa(TrainedMethod):
     """Train the encoder so that [CLS] of a sentence is nearer to that of its translation than to those of other sentences (MoCo), and so that
     masked words of a sentence and its translation, read together, are predicted (TLM).
 
@@ -50,6 +50,7 @@ class Ppa(Method):
 
     VERSION = 1
     reference = "Pan et al. 2021; He et al. 2020"
+    profiles = _PROFILES
 
     class Params(MaskedLMParams):
         """`batch_size` counts sentence pairs in all. `moco: false`, `tlm: false` leave a part out; `mlm_for_tlm` masks each sentence on its own.
@@ -79,43 +80,30 @@ class Ppa(Method):
 
     params: Params
 
-    def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given."""
-        profile = _PROFILES[self.params.profile]
-        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
-
     def needs(self) -> Needs:
         """Sentence pairs."""
         return Needs(bitext=True)
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params without the profile's name, and without those of a part that is left out."""
-        idle = {"profile", *(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
+        """The resolved params without those of a part that is left out."""
+        idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
         return {name: value for name, value in self.resolved().items() if name not in idle}
 
-    def has_chance(self) -> bool:
-        """The order of rows and of the two sentences, masks, the projection's start, dropout."""
-        return True
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentence pairs a language, and the steps that the contrast was held back.
 
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place. Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is long enough."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
+        Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is long enough.
+        """
         from raxalign.methods._post_pretraining import PostPretraining
 
-        assert isinstance(encoder, TransformerEncoder)
         params, resolved, folders = self.params, self.resolved(), {lang: inputs.bitext[lang] for lang in inputs.languages}
         limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
         held = self._held_back(bitexts)
         objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
         fitted = fit(objective, len(bitexts), train_settings(params), runtime, name="ppa")
-        losses = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, **losses})
+        progress = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
+        return {**bitexts.counts, **progress}
 
     def _held_back(self, bitexts: Bitexts) -> int:
         """The steps before the contrast begins; refuses a queue that is never full."""

@@ -10,16 +10,16 @@ from pydantic import Field
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._reading import SentencePooling
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod, losses
+from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.methods._margin import MarginOptions
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {
+_PROFILES: Profiles = {
     "released": {
         "learning_rate": 1e-4,
         "batch_size": 4096,
@@ -46,7 +46,7 @@ _PROFILES: Mapping[str, Mapping[str, Any]] = {
 
 
 @final
-class SentenceMargin(Method):
+class SentenceMargin(TrainedMethod):
     """Train the encoder so that the vector of a sentence is nearer to its translation's, by a margin, than to any other sentence's.
 
     Formula: mean over the pairs i of the batch of -log e^(s (cos(x_i, y_i) - m)) / (e^(s (cos(x_i, y_i) - m)) + Σ_{j ≠ i} e^(s cos(x_i, y_j))),
@@ -64,6 +64,7 @@ class SentenceMargin(Method):
 
     VERSION = 1
     reference = "Feng et al. 2022"
+    profiles = _PROFILES
 
     class Params(Method.Params):
         """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: that of [CLS], or the mean over all pieces.
@@ -90,11 +91,6 @@ class SentenceMargin(Method):
 
     params: Params
 
-    def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given."""
-        profile = _PROFILES[self.params.profile]
-        return {name: profile.get(name) if value is None else value for name, value in self.params.identity().items() if name != "profile"}
-
     def needs(self) -> Needs:
         """Sentence pairs."""
         return Needs(bitext=True)
@@ -104,29 +100,17 @@ class SentenceMargin(Method):
         resolved = self.resolved()
         return {name: value for name, value in resolved.items() if name != "epochs" or not resolved["steps"]}
 
-    def has_chance(self) -> bool:
-        """The order of rows has, and so has dropout."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentence pairs."""
         from raxalign.methods._contrast_rows import read_sentence_rows
         from raxalign.methods._margin import Margin
 
-        assert isinstance(encoder, TransformerEncoder)
         resolved = self.resolved()
         options = self._options(resolved, encoder.n_layers)
         corpus = read_sentence_rows(encoder, [inputs.bitext[lang] for lang in inputs.languages], resolved["max_length"])
         objective = Margin(encoder, corpus, options)
         fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name="sentence_margin")
-        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={"sentences": len(corpus), **losses})
+        return {"sentences": len(corpus), **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
         from raxalign.methods._margin import MarginOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 from pydantic import Field
@@ -11,19 +11,19 @@ from pydantic import Field
 from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
 from raxalign.methods._masking import chance_of
 from raxalign.methods._sentence_rows import Bitexts, Rows, joint_rows, read_bitexts
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod
+from raxalign.methods.base import MethodInputs, Needs
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.train.objective import Step
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {"paper": {"min_pieces": 10, "max_pieces": 128}, "sane": {"min_pieces": 1, "max_pieces": 0}}
+_PROFILES: Profiles = {"paper": {"min_pieces": 10, "max_pieces": 128}, "sane": {"min_pieces": 1, "max_pieces": 0}}
 
 
 @final
-class Tlm(Method):
+class Tlm(TrainedMethod):
     """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so that it looks for them in the translation.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] b [SEP] with masks).
@@ -39,6 +39,7 @@ class Tlm(Method):
 
     VERSION = 1
     reference = "Conneau and Lample 2019; Pan et al. 2021"
+    profiles = _PROFILES
 
     class Params(MaskedLMParams):
         """`batch_size` counts sentence pairs in all. With `random_order` each pair is turned around, or not, anew each time; else the pivot
@@ -58,33 +59,14 @@ class Tlm(Method):
         """Sentence pairs."""
         return Needs(bitext=True)
 
-    def canonical(self) -> dict[str, Any]:
-        """The params with the profile's values where none is given, without its name."""
-        profile = _PROFILES[self.params.profile]
-        resolved = {name: profile.get(name) if value is None else value for name, value in self.params.identity().items()}
-        del resolved["profile"]
-        return resolved
-
-    def has_chance(self) -> bool:
-        """Masks and the order of rows have."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
-
-        assert isinstance(encoder, TransformerEncoder)
-        params, resolved = self.params, self.canonical()
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentence pairs a language, and those that were read."""
+        params, resolved = self.params, self.resolved()
         folders = {lang: inputs.bitext[lang] for lang in inputs.languages}
         limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
         notes = train_masked_lm(encoder, lambda step: self.rows(bitexts, step), len(bitexts), params, runtime, "tlm")
-        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, **notes})
+        return {**bitexts.counts, **notes}
 
     def rows(self, bitexts: Bitexts, step: Step) -> Rows:
         """The rows of a global batch."""

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
 from raxalign.methods._masked_lm import MaskedLMParams, train_settings
 from raxalign.methods._sentence_rows import read_bitexts
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods._trained import Profiles, TrainedMethod, losses
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders._transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Mapping[str, Mapping[str, Any]] = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
+_PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
 
 
 @final
-class Weam(Method):
+class Weam(TrainedMethod):
     """Train the encoder to predict the masked words of a sentence and its translation, read together, twice: from their own states, and from
     the states of the words that they are linked with.
 
@@ -41,6 +41,7 @@ class Weam(Method):
 
     VERSION = 1
     reference = "Yang et al. 2021"
+    profiles = _PROFILES
 
     class Params(MaskedLMParams):
         """`batch_size` counts sentence pairs in all. `mask_share` of the pieces are masked. AdamW; the rate falls linearly after the warm-up.
@@ -60,39 +61,21 @@ class Weam(Method):
 
     params: Params
 
-    def reduction(self) -> Literal["mean", "sum"]:
-        """The one given, or the profile's."""
-        return self.params.reduction or _PROFILES[self.params.profile]["reduction"]
-
     def needs(self) -> Needs:
         """Word pairs."""
         return Needs(links=True)
 
-    def canonical(self) -> dict[str, Any]:
-        """The resolved params, without the profile's name."""
-        resolved = {**self.params.identity(), "reduction": self.reduction()}
-        return {name: value for name, value in resolved.items() if name != "profile"}
+    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+        """Train; notes count sentence pairs a language, and linked pieces.
 
-    def has_chance(self) -> bool:
-        """Masks, the order of rows, dropout."""
-        return True
-
-    def effect(self) -> Effect:
-        """New weights, for all languages."""
-        return Effect(weights=True)
-
-    def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place. Raises `RaxalignError` where its masked-LM head cannot be copied, `DataError` where no pair is left."""
-        from raxalign.encoders._aligned import AlignedEncoder
-        from raxalign.encoders._transformer import TransformerEncoder
+        Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError` where no pair is left.
+        """
         from raxalign.methods._piece_links import read_piece_links
         from raxalign.methods._word_exchange import ExchangeOptions, WordExchange
 
-        assert isinstance(encoder, TransformerEncoder)
         params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces or None)
         links = read_piece_links(bitexts, folders)
-        options = ExchangeOptions(params.reg_weight, params.mask_share, self.reduction())
+        options = ExchangeOptions(params.reg_weight, params.mask_share, self.resolved()["reduction"])
         fitted = fit(WordExchange(encoder, bitexts, links, options), len(bitexts), train_settings(params), runtime, name="weam")
-        losses = {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
-        return AlignedEncoder(encoder, weights_changed=True, notes={**bitexts.counts, "piece_links": len(links.src), **losses})
+        return {**bitexts.counts, "piece_links": len(links.src), **losses(fitted)}

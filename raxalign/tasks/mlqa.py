@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
@@ -10,24 +9,13 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
-from raxalign.tasks.base import Outcome, Task, TaskInputs
+from raxalign.tasks._transfer_task import HubSet, TransferParams, TransferTask, split_faults
+from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-class DataFiles(BaseParams):
-    """JSON files in SQuAD's format; a split that is not given is not reported."""
-
-    train: DataPath
-    dev: DataPath | None = None
-    test: DataPath | None = None
 
 
 class HubSets(BaseParams):
@@ -67,7 +55,7 @@ class PhrasebookSizes(BaseParams):
 
 
 @final
-class Mlqa(Task):
+class Mlqa(TransferTask):
     """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's questions in the pivot.
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same training, and each language's questions on each
@@ -84,7 +72,7 @@ class Mlqa(Task):
     VERSION = 1
     main_metric = "f1"
 
-    class Params(Task.Params):
+    class Params(TransferParams):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold {lang} and {pivot}. `max_length`,
         `max_question_length`, `doc_stride` (from the start of one window to the next) and `max_answer_length` are in pieces; the first three
         shrink to fit the encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a window as one), `max_train`
@@ -92,8 +80,6 @@ class Mlqa(Task):
         """
 
         setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
-        code_switching: Literal["none", "sentence"] = "none"
-        data: Literal["hub", "phrasebook"] | DataFiles = "hub"
         hub: HubSets = HubSets()
         phrasebook: PhrasebookSizes = PhrasebookSizes()
         selection: Selection = "pivot-dev"
@@ -124,60 +110,17 @@ class Mlqa(Task):
         options = {name: value for name, value in self.canonical().items() if name not in ("selection", "readout")}
         return {**options, "setting": setting, "kept": kept(self.params.selection)}
 
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot, and all where their translations are trained on."""
-        return self.languages(languages, pivot) if self.params.setting == "translate-train" else (pivot,)
-
-    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot first, then all."""
-        return (pivot, *(lang for lang in languages if lang != pivot))
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (training data of the pivot alone, but in translate-train), or the hub's sets."""
-        data, trains = self.params.data, lang in self.training_languages((lang,), pivot)
-        if isinstance(data, DataFiles):
-            paths = {"train": data.train if trains else None, "dev": data.dev, "test": data.test}
-            return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
-        if data == "phrasebook":
-            return {}
-        return {"hub": self._remote("test", lang, pivot)} | ({"train": self._remote("train", lang, pivot)} if trains else {})
-
-    def _remote(self, split: str, lang: str, pivot: str) -> RemoteData:
-        (name, config, _), revision = self.params.hub.place(split, lang, pivot), self.params.hub.revision_of(split, lang, pivot)
-        return RemoteData(f"hub:{name}/{config}@{revision}", revision if _COMMIT.fullmatch(revision) else None)
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """The commits that the hub's data sets are at; the rows are fetched when they are read."""
-        found = {}
-        for name, source in self.sources(lang, pivot).items():
-            if isinstance(source, RemoteData):
-                split = "train" if name == "train" else "test"
-                dataset = self.params.hub.place(split, lang, pivot)[0]
-                found[source.name] = source.pin or dataset_revision(dataset, self.params.hub.revision_of(split, lang, pivot))
-        return found
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
+        """The set that is evaluated, and the training set."""
+        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if lang in self.training_languages((lang,), pivot) else {})}
+        return {name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot)) for name, split in splits.items()}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """A training file a language in a zero-shot setting or none in translate-train, selection or evaluation without its data, a language
-        that the phrasebook does not have.
-        """
-        data, faults, translated = self.params.data, [], self.params.setting == "translate-train"
-        if self.params.code_switching != "none" and not translated:
-            faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
-        if data == "phrasebook":
-            from raxalign.corpora._phrasebook import LANGS
-
-            missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
-            return [*faults, f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else faults
-        sets = self.params.hub if isinstance(data, str) else data
-        if isinstance(data, DataFiles) and "{lang}" in data.train and not translated:
-            faults.append(f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone; write {{pivot}}")
-        if isinstance(data, DataFiles) and "{lang}" not in data.train and translated:
-            faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
-        if sets.dev is None and self.params.selection != "last":
-            faults.append(f"selection: {self.params.selection} needs a dev set; without one write `selection: last`")
-        if sets.dev is None and sets.test is None:
-            faults.append("data has neither dev nor test: there is nothing to evaluate")
-        return faults
+        """Those of all transfer, and selection or evaluation by sets that are not given."""
+        data = self.params.data
+        sets = self.params.hub if data == "hub" else data
+        splits = [] if isinstance(sets, str) else split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
+        return [*super().check(languages, pivot), *splits]
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training questions of `languages`, one model, or one a direction where the pivot's transforms differ by language."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
@@ -10,25 +9,13 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora._hub import dataset_revision
-from raxalign.tasks._nli_examples import CodeSwitching
 from raxalign.tasks._selection import Selection, kept
-from raxalign.tasks.base import Outcome, Task, TaskInputs
+from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
+from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-class DataFiles(BaseParams):
-    """Files of premise, hypothesis and label; a split that is not given is not reported."""
-
-    train: DataPath
-    dev: DataPath | None = None
-    test: DataPath | None = None
 
 
 class PhrasebookSizes(BaseParams):
@@ -40,7 +27,7 @@ class PhrasebookSizes(BaseParams):
 
 
 @final
-class Xnli(Task):
+class Xnli(TransferTask):
     """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the pivot too: trained on the pivot (`zero-shot`),
     or on the translations of its training data into all languages together (`translate-train`, one model; Pan et al. 2021).
 
@@ -55,7 +42,7 @@ class Xnli(Task):
     VERSION = 1
     main_metric = "accuracy"
 
-    class Params(Task.Params):
+    class Params(TransferParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. `selection` chooses the epoch: by the pivot's
         development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
         `batch_size` and `max_train` (a language) count training pairs as they stand in the files; the two mixes of a pair count as one.
@@ -63,8 +50,6 @@ class Xnli(Task):
         """
 
         setting: Literal["zero-shot", "translate-train"] = "zero-shot"
-        code_switching: CodeSwitching = "none"
-        data: Literal["hub", "phrasebook"] | DataFiles = "hub"
         dataset: str = "facebook/xnli"
         revision: str = "main"
         phrasebook: PhrasebookSizes = PhrasebookSizes()
@@ -90,52 +75,15 @@ class Xnli(Task):
         """All options but what is done with the epochs afterwards."""
         return {**{n: v for n, v in self.canonical().items() if n not in ("selection", "readout")}, "kept": kept(self.params.selection)}
 
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot, and all where their translations are trained on."""
-        return self.languages(languages, pivot) if self.params.setting == "translate-train" else (pivot,)
-
-    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot first, then all."""
-        return (pivot, *(lang for lang in languages if lang != pivot))
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (in zero-shot transfer training data of the pivot alone), or the hub's."""
-        data = self.params.data
-        if isinstance(data, DataFiles):
-            paths = {"train": data.train if lang in self.training_languages((lang,), pivot) else None, "dev": data.dev, "test": data.test}
-            return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
-        if data == "phrasebook":
-            return {}
-        revision = self.params.revision
-        return {"hub": RemoteData(f"hub:{self.params.dataset}/{lang}@{revision}", revision if _COMMIT.fullmatch(revision) else None)}
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """The commit that the hub's data set is at; the rows are fetched when they are read."""
-        source = self.sources(lang, pivot).get("hub")
-        if not isinstance(source, RemoteData):
-            return {}
-        return {source.name: source.pin or dataset_revision(self.params.dataset, self.params.revision)}
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002 - the pivot's is as all are
+        """The data set, which has a configuration a language."""
+        return {"hub": HubSet(self.params.dataset, lang, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """A training file a language, selection by a development set that is not given, a language that the phrasebook does not have."""
-        data, faults, zero_shot = self.params.data, [], self.params.setting == "zero-shot"
-        if zero_shot and self.params.code_switching != "none":
-            faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
-        if data == "phrasebook":
-            from raxalign.corpora._phrasebook import LANGS
-
-            missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
-            faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
-        if isinstance(data, DataFiles):
-            if "{lang}" in data.train and zero_shot:
-                faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
-            if "{lang}" not in data.train and not zero_shot:
-                faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
-            if data.dev is None and self.params.selection != "last":
-                faults.append(f"selection: {self.params.selection} needs data.dev; without one write `selection: last`")
-            if data.dev is None and data.test is None:
-                faults.append("data has neither dev nor test: there is nothing to evaluate")
-        return faults
+        """Those of all transfer, and selection or evaluation by files that are not given."""
+        data = self.params.data
+        splits = split_faults(data.dev, data.test, self.params.selection, "data.dev") if isinstance(data, DataFiles) else []
+        return [*super().check(languages, pivot), *splits]
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training data of `languages`, one model, or one a direction where the pivot's transforms differ by language."""
