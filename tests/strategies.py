@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
+from raxalign.config import published
 from raxalign.languages import LANGUAGES
 
 PIVOT = "en"
@@ -87,7 +88,7 @@ def grids(draw: st.DrawFn) -> dict[str, Any]:
         text=st.just({"source": "parallel"}),
         pairs=PAIRS,
         seeds=axes(st.integers(0, 10_000)),
-        published=st.lists(NAMES, max_size=2),
+        published=st.lists(st.sampled_from(published.names()), max_size=2, unique=True),
         run=RUNS,
         exclude=st.just([{"method": next(iter(entries["methods"])), "language": languages[0]}]),
     )
