@@ -22,7 +22,7 @@ from raxalign.train.runtime import Runtime
 
 pytestmark = pytest.mark.slow
 
-GRIDS = Path(__file__).resolve().parents[2] / "grids"
+GRIDS = Path(__file__).resolve().parents[1] / "grids"
 # What stays of the methods' axes, and the tasks that fill no table that another does not
 METHODS: dict[str, dict[str, Any]] = {"mean_shift": {"alpha": [0, 1.0]}, "finetune": {"lambda": 1.0}}
 LEFT_OUT = ("ppa_without_tlm", "ppa_with_mlm", "mlqa_translated", "mlqa_switched")
