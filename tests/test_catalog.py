@@ -1,7 +1,11 @@
 """Discovery by file stem."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import raxalign
 from raxalign.catalog import Catalog, UnknownKind, catalog
 
 
@@ -31,3 +35,19 @@ def test_a_file_with_two_plugins_is_an_error_that_names_it(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(TypeError, match=r"double\.py.*has 2"):
         Catalog("plugins_of_test", "plug-in")["double"]
+
+
+def test_a_set_of_values_is_written_in_one_order_everywhere() -> None:
+    """Python keeps one object for ``Literal["a", "b"] | None`` and ``Literal["b", "a"] | None``: pages would depend on what was imported first."""
+    orders: dict[frozenset[object], set[tuple[object, ...]]] = {}
+    for path in Path(raxalign.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Subscript)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "Literal"
+                and isinstance(node.slice, ast.Tuple)
+            ):
+                values = tuple(ast.literal_eval(value) for value in node.slice.elts)
+                orders.setdefault(frozenset(values), set()).add(values)
+    assert [found for found in orders.values() if len(found) > 1] == []

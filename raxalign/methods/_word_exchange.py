@@ -28,7 +28,7 @@ class ExchangeOptions:
 
     reg_weight: float
     mask_share: float
-    reduction: Literal["mean", "sum"]
+    reduction: Literal["sum", "mean"]
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Weam(TrainedMethod):
         batch_size: int = Field(32, ge=1)
         epochs: int = Field(2, ge=1)
         mask_share: float = Field(0.3, gt=0, lt=1)
-        reduction: Literal["mean", "sum"] | None = None
+        reduction: Literal["sum", "mean"] | None = None
         min_pieces: int = Field(1, ge=1)
         max_pieces: int = Field(0, ge=0)
 

@@ -21,7 +21,7 @@ Vectors = tuple[torch.Tensor, "np.ndarray"]
 
 @torch.no_grad()
 def sentence_vectors(
-    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, *, layers: str, pooling: Literal["mean", "cls"], specials: bool
+    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, *, layers: str, pooling: Literal["cls", "mean"], specials: bool
 ) -> Vectors:
     """(vectors (S, H) in input order, transforms applied and layers added up; whether each sentence has a piece or word that was read).
 

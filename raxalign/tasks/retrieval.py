@@ -63,7 +63,7 @@ class Retrieval(Task):
         measure: Measure = "csls"
         k: int = Field(10, ge=1)
         candidates: Literal["all", "linked"] = "all"
-        specials: Literal["exclude", "include"] = "exclude"
+        specials: Literal["include", "exclude"] = "exclude"
         unseen_in: int | None = Field(None, ge=1)
 
         @model_validator(mode="after")

@@ -42,7 +42,7 @@ class SentenceRetrieval(Task):
         """
 
         layers: str = "last"
-        pooling: Literal["mean", "cls"] = "mean"
+        pooling: Literal["cls", "mean"] = "mean"
         specials: Literal["include", "exclude"] = "include"
         measure: Literal["cosine", "csls"] = "cosine"
         k: int = Field(10, ge=1)

@@ -34,7 +34,7 @@ class GivenLinks(WordAligner):
 
         path: DataPath | None = None
         first: Literal[0, 1] = 0
-        possible: Literal["keep", "drop"] = "keep"
+        possible: Literal["drop", "keep"] = "keep"
         swap: bool = False
 
     params: Params
