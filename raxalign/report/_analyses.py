@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
 from raxalign.analysis.senses import Word, ambiguous, senses
-from raxalign.errors import RaxalignError
 from raxalign.report._figures import representatives
 from raxalign.report._numbers import Unit
 from raxalign.report._own import named
@@ -65,11 +64,8 @@ def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -
             keys.setdefault(name[1], seeds[min(seeds, key=str)])
     tables: dict[str, pa.Table] = {}
     for key in dict.fromkeys(keys.values()):
-        try:
-            table = ledger.predictions(key)
-        except RaxalignError:
-            continue
-        if columns | {"lang", "split"} <= set(table.column_names):
+        table = ledger.predictions(key)
+        if table is not None and columns | {"lang", "split"} <= set(table.column_names):
             for lang in [lang for lang, other in keys.items() if other == key]:
                 tables[lang] = table.filter(pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], "test")))
     return Asked(cell, {lang: tables[lang] for lang in sorted(tables)[:MOST_LANGUAGES] if len(tables[lang])})

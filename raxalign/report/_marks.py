@@ -10,7 +10,6 @@ from typing import Literal
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.samples import samples
 from raxalign.analysis.significance import Sample, compare, examples_interval, holm, stack
-from raxalign.errors import RaxalignError
 from raxalign.store.ledger import Ledger
 
 Mark = Literal["", "best", "tie"]
@@ -73,11 +72,8 @@ class Judge:
         if self.ledger is None or self.read >= MOST_READ:
             return dict.fromkeys(wanted)
         self.read += 1
-        try:
-            table = self.ledger.predictions(key)
-        except RaxalignError:
-            return dict.fromkeys(wanted)
-        return samples(table, wanted)
+        table = self.ledger.predictions(key)
+        return dict.fromkeys(wanted) if table is None else samples(table, wanted)
 
     def interval(self, cell: Cell, name: Name) -> tuple[float, float] | None:
         """The 95 % interval over examples."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.retrieval_bins import majority_tags, spacy_tags, tags_of_places, tags_of_types
-from raxalign.errors import RaxalignError
+from raxalign.errors import DependencyError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,10 +34,7 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
         return _of_spacy(plan, root)
     from raxalign.tasks._conll import read_conllu
 
-    try:
-        lexicon = majority_tags((row.words, row.tags) for file in files for row in read_conllu(file).rows)
-    except RaxalignError:
-        return None
+    lexicon = majority_tags((row.words, row.tags) for file in files for row in read_conllu(file).rows)
     names = " and ".join(file.name for file in files)
     return f"the most frequent one of each form in {names}", lambda table: tags_of_types(table, "tgt", lexicon)
 
@@ -66,12 +63,11 @@ def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     tagged: dict[str, dict[int, list[str]]] = {}
     for key, stage in plan.stages.items():
         if stage.kind == "pairs" and stage.params.get("part") == "heldout" and store.has("pairs", key):
+            table = read_table(store.open("pairs", key) / "data")
+            sentences = dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True))
             try:
-                table = read_table(store.open("pairs", key) / "data")
-                tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(
-                    dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True)), model
-                )
-            except RaxalignError:
+                tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(sentences, model)
+            except DependencyError:  # spaCy without its model of the pivot: the table is for who has it
                 return None
     if not tagged:
         return None
@@ -105,10 +101,7 @@ def training_counts(plan: Plan, root: str, lang: str) -> tuple[dict[str, int], d
     ]
     if not found:
         return None
-    try:
-        table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
-    except RaxalignError:
-        return None
+    table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
     counted = [pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")]
     src, tgt = (dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True)) for part in counted)
     return src, tgt

@@ -14,7 +14,7 @@ from raxalign.errors import RaxalignError
 from raxalign.store.artifacts import ArtifactStore
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
-EXTRAS = {"jieba": "segment", "pythainlp": "segment", "s3fs": "s3", "gcsfs": "gcs"}
+EXTRAS = {"jieba": "segment", "pythainlp": "segment", "spacy": "pos", "s3fs": "s3", "gcsfs": "gcs"}
 
 
 def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:

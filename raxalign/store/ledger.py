@@ -75,11 +75,11 @@ class Ledger:
                 (staged / EVALUATION).write_bytes(sealed)
             self._storage.publish(staged, path, EVALUATION, _version(entry))
 
-    def predictions(self, key: str) -> pa.Table:
-        """The per-example predictions of an evaluation; StorageError where it has none, DamagedArtifact (set aside) if they are damaged."""
+    def predictions(self, key: str) -> pa.Table | None:
+        """The per-example predictions of an evaluation, None where it has none; DamagedArtifact (set aside) if they are damaged."""
         _, entry, seen = self._read(key)
         if entry is None:
-            raise StorageError(f"{self._place(key)}: has no predictions")
+            return None
         folder, problem = self._storage.fetch(
             _path(key), Published(EVALUATION, seen, _version(entry), (PREDICTIONS,)), lambda place: compare(place / PREDICTIONS, entry)
         )

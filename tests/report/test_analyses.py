@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ import pytest
 
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.corpora._phrasebook import sentence
+from raxalign.errors import DamagedArtifact
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.report._analyses import retrieval_analyses
@@ -166,6 +168,18 @@ def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened
     assert "layer1" not in page
     text = (tmp_path / "published.csv").read_text(encoding="utf-8")
     assert any("retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line for line in text.splitlines())
+
+
+def test_damaged_predictions_are_named_not_passed_over(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+    opened, ledger = made
+    shutil.copytree(ledger.root, tmp_path / "storage")
+    copy = Ledger(str(tmp_path / "storage"))
+    file = next((tmp_path / "storage" / "ledger").rglob("predictions.arrow"))
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    file.write_bytes(damaged)
+    with pytest.raises(DamagedArtifact, match=file.parent.name[:12]):
+        write_report(rows(opened.plan, copy), opened.plan, tmp_path, ledger=copy)
 
 
 def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
