@@ -74,7 +74,7 @@ def test_without_dropout_two_workers_have_the_losses_and_the_vectors_of_one(tmp_
         expected, after = losses(kind, inputs, Runtime(seed=3))
         found = json.loads((tmp_path / f"{kind}.json").read_text())
         assert len(expected) > 1, kind
-        if found["losses"] != pytest.approx(expected, rel=1e-5) or not torch.allclose(torch.tensor(found["vectors"]), after, atol=1e-3):
+        if found["losses"] != pytest.approx(expected, rel=1e-5) or not torch.allclose(torch.tensor(found["vectors"]), after, atol=1e-4):
             different[kind] = [found["losses"], expected, float((torch.tensor(found["vectors"]) - after).abs().max())]
     assert not different
 
