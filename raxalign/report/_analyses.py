@@ -29,7 +29,6 @@ MOST_METHODS = 6
 MOST_LANGUAGES = 5
 _COLUMNS = {"direction", "src", "tgt", "found", "correct", "identical", "unseen", "first", "id", "src_position", "tgt_position"}
 _PERCENT = Unit(100, 1, "%")
-_ROWS = {"none": "base", "finetune": "finetune"}  # kinds of methods -> rows of Cao et al.'s table
 
 
 @dataclass(frozen=True)
@@ -93,12 +92,11 @@ def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -
 
 
 def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, dict[str, Value]]:
-    """The cells of Cao et al.'s table, where there are queries enough."""
-    fills = {}
+    """The accuracies of each kind of method, where there are queries enough; of two methods of a kind the first."""
+    fills: dict[str, dict[str, Value]] = {}
     for entry, bins in zip(asked, found, strict=True):
-        row = _ROWS.get(results.kinds.get(entry.cell.method, entry.cell.method))
-        if row is not None:
-            fills[row] = {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW}
+        kind = results.kinds.get(entry.cell.method, entry.cell.method)
+        fills.setdefault(kind, {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW})
     return fills
 
 

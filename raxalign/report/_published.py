@@ -127,7 +127,9 @@ class _Maker:
     def _measured(self, row: str, column: str, match: Match | None) -> list[Measured | None]:
         """The values beside a printed cell, one for each metric of the rule."""
         if match is None:
-            value = self.filled.get(row, {}).get(column)
+            rule = self.table.rows[row].match
+            kinds = rule.method if rule is not None else None
+            value = next((self.filled[kind].get(column) for kind in kinds or () if kind in self.filled), None)
             return [Measured(value, None)] if value is not None else []
         scope = self.table.means.get(column)
         if scope is not None:

@@ -69,7 +69,7 @@ class Figure:
 class Analysis:
     """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both.
 
-    `name` and `fills` (row -> column -> value) fill the published tables that say `analysis: <name>`, in the units of the paper.
+    `name` and `fills` (kind of method -> column -> value) fill the published tables that say `analysis: <name>`, in the units of the paper.
     """
 
     title: str

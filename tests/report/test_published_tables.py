@@ -240,7 +240,7 @@ def vars_of(found: Results) -> dict[str, Any]:
 
 
 def test_an_analysis_fills_the_table_that_names_it() -> None:
-    fills = {"base": {"NOUN": Value(0.655, 0.01, 3)}}
+    fills = {"none": {"NOUN": Value(0.655, 0.01, 3)}}
     sections, _ = published_sections(results([]), Judge(None), ["cao2020"], [Analysis("parts of speech", name="retrieval_by_pos", fills=fills)])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
