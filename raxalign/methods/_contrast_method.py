@@ -46,36 +46,41 @@ _PROFILES: Profiles = {
 }
 
 
-class ContrastParams(Method.Params):
-    """The options of both contrastive methods; each says what they are."""
-
-    profile: Literal["paper", "sane"] = "sane"
-    reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
-    regularizer: Literal["parameters", "none"] = "parameters"
-    temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
-    projector: bool = True
-    projector_size: int = Field(128, ge=1)
-    identical_pairs: Literal["drop", "keep"] = "drop"
-    same_type: Literal["keep", "mask"] | None = None
-    freeze: Freeze = "none"
-    learning_rate: float | None = Field(None, gt=0)
-    batch_size: int | None = Field(None, ge=1)
-    epochs: int = Field(1, ge=1)
-    steps: int | None = Field(None, ge=0)
-    warmup: float | None = Field(None, ge=0)
-    layers: str = "last"
-    pooling: Pooling | None = None
-    dropout: bool = True
-    max_length: int | None = Field(None, ge=3)
-
-
 class ContrastMethod(TrainedMethod):
     """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ in."""
 
     profiles = _PROFILES
     strong: ClassVar[bool]
     name: ClassVar[str]
-    params: ContrastParams
+
+    class Params(Method.Params):
+        """`batch_size` counts sentence pairs of all languages. `lambda` weighs the distance of the weights from the start (the norm, not its
+        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `freeze` holds
+        the lower half of the blocks with the embeddings, or the upper half. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
+        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. What is None is the
+        profile's.
+        """
+
+        profile: Literal["paper", "sane"] = "sane"
+        reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
+        regularizer: Literal["parameters", "none"] = "parameters"
+        temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
+        projector: bool = True
+        projector_size: int = Field(128, ge=1)
+        identical_pairs: Literal["drop", "keep"] = "drop"
+        same_type: Literal["keep", "mask"] | None = None
+        freeze: Freeze = "none"
+        learning_rate: float | None = Field(None, gt=0)
+        batch_size: int | None = Field(None, ge=1)
+        epochs: int = Field(1, ge=1)
+        steps: int | None = Field(None, ge=0)
+        warmup: float | None = Field(None, ge=0)
+        layers: str = "last"
+        pooling: Pooling | None = None
+        dropout: bool = True
+        max_length: int | None = Field(None, ge=3)
+
+    params: Params
 
     def needs(self) -> Needs:
         """Word pairs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.methods._contrast_method import ContrastMethod, ContrastParams
+from raxalign.methods._contrast_method import ContrastMethod
 
 
 @final
@@ -30,11 +30,3 @@ class StrongContrastive(ContrastMethod):
     reference = "Wu & Dredze 2020"
     strong = True
     name = "strong_contrastive"
-
-    class Params(ContrastParams):
-        """`batch_size` counts sentence pairs of all languages. `lambda` weighs the distance of the weights from the start (the norm, not its
-        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `freeze` holds
-        the lower half of the blocks with the embeddings, or the upper half. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
-        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. What is None is the
-        profile's.
-        """

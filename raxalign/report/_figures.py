@@ -127,7 +127,7 @@ def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
             if t == task and point is not None and point[2] == stem and split == "test":
                 grids[lang][point[:2]] = value.mean
         for lang in sorted(grids, key=lambda lang: (lang not in MEANS, lang)):
-            layers, weights = sorted({l for l, _ in grids[lang]}), sorted({a for _, a in grids[lang]})  # noqa: E741
+            layers, weights = (sorted(set(axis)) for axis in zip(*grids[lang], strict=True))
             values = [[100 * grids[lang].get((layer, weight), math.nan) for weight in weights] for layer in layers]
             heat = Heat(values, [str(layer) for layer in layers], [f"{weight:g}" for weight in weights])
             panels.append(Panel({"avg": "mean"}.get(lang, lang), "weight α", "layer", heat=heat))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,20 +14,14 @@ from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks._nli_data import NliData
-from raxalign.tasks._nli_examples import training_parts
-from raxalign.tasks._nli_rows import LABELS, Row, Rows, refuse_overlap
-from raxalign.tasks._nli_training import _FineTuning
+from raxalign.tasks._nli_rows import refuse_overlap
 from raxalign.tasks._sentence_classifier import SentenceClassifier
 from raxalign.tasks._trained_models import Trained
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.xnli import Xnli
-from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
+from tests.tasks.word_nli import WORDS, at, task, values, write, write_all
 from tests.tiny import tiny_bert
-
-ANSWERS = {"en": ("yes", "maybe", "no"), "de": ("ja", "vielleicht", "nein")}
-WORDS = [f"w{i}" for i in range(30)] + [word for words in ANSWERS.values() for word in words]
-FAST = {"learning_rate": 3e-3, "epochs": 3, "batch_size": 8, "max_length": 16}
 
 
 @pytest.fixture(scope="module")
@@ -42,32 +35,9 @@ def encoder(encoder_folder):
     return TransformerEncoder.from_folder(encoder_folder)
 
 
-def write(path, lang, n, seed):
-    rng = np.random.default_rng(seed)
-    rows = []
-    for i in range(n):
-        premise = " ".join(f"w{k}" for k in rng.integers(0, 30, 3))
-        rows.append(f"{premise}\t{ANSWERS[lang][i % 3]} w{rng.integers(0, 30)}\t{i % 3}")
-    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-
 @pytest.fixture
 def files(tmp_path):
-    folder = tmp_path / "files"
-    folder.mkdir()
-    write(folder / "train-en.tsv", "en", 120, 0)
-    for k, lang in enumerate(("en", "de")):
-        write(folder / f"dev-{lang}.tsv", lang, 30, 10 + k)
-        write(folder / f"test-{lang}.tsv", lang, 33, 20 + k)
-    return {"train": f"{folder}/train-{{pivot}}.tsv", "dev": f"{folder}/dev-{{lang}}.tsv", "test": f"{folder}/test-{{lang}}.tsv"}
-
-
-def at(template, lang):
-    return Path(template.replace("{lang}", lang).replace("{pivot}", lang))
-
-
-def task(files, **params):
-    return Xnli(Xnli.Params(**{"data": files, **FAST, **params}))
+    return write_all(tmp_path / "files")
 
 
 def run(tmp_path, aligned, files, *, seed=0, name="tuned", start=None, runtime=None, **params):
@@ -76,10 +46,6 @@ def run(tmp_path, aligned, files, *, seed=0, name="tuned", start=None, runtime=N
     folder.mkdir()
     xnli.train(start or aligned, ("en",), inputs, runtime, folder)
     return xnli.evaluate(aligned, xnli.languages(("de",), "en"), inputs, runtime, folder)
-
-
-def values(outcome):
-    return {(s.lang, s.split): s.value for s in outcome.scores}
 
 
 def test_learns_what_one_word_decides(tmp_path, encoder, files):
@@ -290,110 +256,3 @@ def test_the_phrasebook_is_read_in_every_language_and_shares_nothing_between_spl
         labels = [[row.label for row in data.rows(split, lang).rows] for lang in ("en", "de", "el")]
         assert labels[0] == labels[1] == labels[2]
         assert len(labels[0]) == 12
-
-
-def of(lang, *rows):
-    return Rows(f"{lang}.tsv", [Row(f"p{i}-{lang}", f"h{i}-{lang}", label, name, i) for i, label, name in rows])
-
-
-def mixed(switching="sentence", **languages):
-    return training_parts({"en": of("en", (1, 0, "a"), (2, 2, "b")), **languages}, "en", switching)
-
-
-def examples(parts):
-    """(premise, hypothesis, their languages, label) by unit."""
-    found = {}
-    for part in parts:
-        for premise, hypothesis, label, unit in zip(part.premises, part.hypotheses, part.labels, part.units, strict=True):
-            found.setdefault(unit, []).append((*premise, *hypothesis, *part.langs, label))
-    return found
-
-
-def test_each_pair_of_another_language_is_mixed_with_the_pivot_both_ways_in_one_unit():
-    assert examples(mixed(de=of("de", (1, 0, "a"), (2, 2, None)))) == {
-        0: [("p1-en", "h1-en", "en", "en", 0)],
-        1: [("p2-en", "h2-en", "en", "en", 2)],
-        2: [("p1-de", "h1-en", "de", "en", 0), ("p1-en", "h1-de", "en", "de", 0)],
-        3: [("p2-de", "h2-en", "de", "en", 2), ("p2-en", "h2-de", "en", "de", 2)],
-    }
-    plain = examples(mixed("none", de=of("de", (1, 1, "x"))))
-    assert plain == {
-        0: [("p1-en", "h1-en", "en", "en", 0)],
-        1: [("p2-en", "h2-en", "en", "en", 2)],
-        2: [("p1-de", "h1-de", "de", "de", 1)],
-    }
-
-
-@pytest.mark.parametrize(
-    ("rows", "fault"),
-    [
-        ([(1, 0, "a")], r"de\.tsv: 1 labelled rows, but en\.tsv has 2"),
-        ([(1, 0, "a"), (3, 2, "b")], r"de\.tsv:3: en\.tsv has no row in this line"),
-        ([(1, 0, "a"), (2, 1, "b")], r"de\.tsv:2: the label is neutral, but contradiction in en\.tsv"),
-        ([(1, 0, "a"), (2, 2, "c")], r"de\.tsv:2: the id is c, but b"),
-    ],
-)
-def test_files_that_are_not_parallel_are_not_mixed(rows, fault):
-    with pytest.raises(DataError, match=fault):
-        mixed(de=of("de", *rows))
-
-
-def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
-    """The German answers, which zero-shot training never sees, are learnt; only with sentences mixed both trainings differ."""
-    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
-    write(at(both["train"], "de"), "de", 120, 5)
-    trained = {}
-    for switching in ("none", "sentence"):
-        xnli = task(both, setting="translate-train", code_switching=switching)
-        folder = tmp_path / switching
-        folder.mkdir()
-        notes = xnli.train(AlignedEncoder(encoder), xnli.training_languages(("de",), "en"), TaskInputs("en"), Runtime(), folder)
-        assert notes["rows_by_language"] == {"en": 120, "de": 120}
-        assert notes["examples"] == (240 if switching == "none" else 360)
-        outcome = xnli.evaluate(AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), folder)
-        assert min(values(outcome)[lang, "test"] for lang in ("en", "de")) > 0.9
-        trained[switching] = outcome.predictions
-    assert not trained["none"].equals(trained["sentence"])
-
-
-def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, files):
-    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
-    at(both["train"], "de").write_text(at(files["dev"], "de").read_text(encoding="utf-8"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"dev-de\.tsv:1: 30 of 30 rows"):
-        task(both, setting="translate-train").train(AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), tmp_path)
-
-
-def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, files):
-    params = task(files, setting="translate-train", code_switching="sentence", dropout=0.0).params
-    turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    tuning = _FineTuning(params, turned, mixed(de=of("de", (1, 0, "a"), (2, 2, "b"))), None, "en", 0)
-    tuning.module.eval()
-    step = Step(0, 0, np.array([3, 0, 2]))
-    whole = tuning.loss(step, np.arange(3)).detach()
-    assert float(whole) == pytest.approx(sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6)
-    logits = tuning.classifier([tuning.pieces[i] for i in (3, 5, 0, 2, 4)]).detach()  # by hand: units 3, 0 and 2
-    assert float(whole) == pytest.approx(float(torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))), abs=1e-6)
-    assert [tuning.pieces[i].languages for i in (0, 3, 5)] == [("en", "en"), ("de", "en"), ("en", "de")]
-
-
-def test_which_settings_read_which_training_data(files):
-    zero_shot = task(files)
-    assert zero_shot.training_languages(("de",), "en") == ("en",)
-    assert "needs `setting: translate-train`" in task(files, code_switching="sentence").check(("de",), "en")[0]
-    assert "code_switching" not in zero_shot.canonical()
-    assert "no {lang}" in task(files, setting="translate-train").check(("de",), "en")[0]
-    both = task({**files, "train": "train-{lang}.tsv"}, setting="translate-train", code_switching="sentence")
-    assert both.check(("de",), "en") == []
-    assert both.training_languages(("de", "fr"), "en") == ("en", "de", "fr")
-    assert both.sources("de", "en")["train"].path.name == "train-de.tsv"
-    assert both.training()["code_switching"] == "sentence"
-
-
-def test_the_phrasebook_is_parallel_enough_to_mix():
-    params = Xnli.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}, setting="translate-train")
-    data = NliData(params, TaskInputs("en"))
-    rows = {lang: data.rows("train", lang) for lang in ("en", "de", "el")}
-    parts = training_parts(rows, "en", "sentence", whole=False)
-    assert {part.langs for part in parts} == {("en", "en"), ("de", "en"), ("en", "de"), ("el", "en"), ("en", "el")}
-    assert all(len(part.labels) > 50 for part in parts)
-    assert set(parts[0].labels) == set(range(len(LABELS)))

@@ -1,0 +1,48 @@
+"""A small XNLI for tests: one word of the hypothesis decides, in English and in German."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from raxalign.tasks.xnli import Xnli
+
+ANSWERS = {"en": ("yes", "maybe", "no"), "de": ("ja", "vielleicht", "nein")}
+WORDS = [f"w{i}" for i in range(30)] + [word for words in ANSWERS.values() for word in words]
+FAST = {"learning_rate": 3e-3, "epochs": 3, "batch_size": 8, "max_length": 16}
+
+
+def write(path, lang, n, seed):
+    """A TSV file of n rows, the labels in turn."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        premise = " ".join(f"w{k}" for k in rng.integers(0, 30, 3))
+        rows.append(f"{premise}\t{ANSWERS[lang][i % 3]} w{rng.integers(0, 30)}\t{i % 3}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+def write_all(folder):
+    """Training in English, dev and test in both languages; their path templates."""
+    folder.mkdir()
+    write(folder / "train-en.tsv", "en", 120, 0)
+    for k, lang in enumerate(("en", "de")):
+        write(folder / f"dev-{lang}.tsv", lang, 30, 10 + k)
+        write(folder / f"test-{lang}.tsv", lang, 33, 20 + k)
+    return {"train": f"{folder}/train-{{pivot}}.tsv", "dev": f"{folder}/dev-{{lang}}.tsv", "test": f"{folder}/test-{{lang}}.tsv"}
+
+
+def at(template, lang):
+    """The file of a language."""
+    return Path(template.replace("{lang}", lang).replace("{pivot}", lang))
+
+
+def task(files, **params):
+    """The task over these files, with settings that learn in seconds."""
+    return Xnli(Xnli.Params(**{"data": files, **FAST, **params}))
+
+
+def values(outcome):
+    """(lang, split) -> score."""
+    return {(s.lang, s.split): s.value for s in outcome.scores}
