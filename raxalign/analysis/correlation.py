@@ -16,12 +16,6 @@ class Correlation:
     spearman: float | None
     n: int
 
-    def text(self) -> str:
-        """In words, n included."""
-        if self.pearson is None or self.spearman is None:
-            return f"n = {self.n}: too few different points for a correlation"
-        return f"Pearson r = {self.pearson:.2f}, Spearman ρ = {self.spearman:.2f}, n = {self.n}"
-
 
 def correlate(x: Sequence[float], y: Sequence[float]) -> Correlation:
     """Pearson's and Spearman's correlation; ties have their mean rank.

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
 from raxalign.analysis.senses import Word, ambiguous, senses
-from raxalign.report._figures import representatives
 from raxalign.report._numbers import Unit
-from raxalign.report._own import named
+from raxalign.report._own import measured, named
 from raxalign.report._plots import Curve, Panel, draw
 from raxalign.report._results import MEANS, Results
+from raxalign.report._shown import representatives
 from raxalign.report._tags import pivot_tags, training_counts
-from raxalign.report.document import Analysis, Entry, Line, Table
+from raxalign.report.document import Analysis, Entry, Fill, Line, Table
 from raxalign.report.tables import FEW
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -
         yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", fills=_fills(results, asked, found))
 
 
-def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, dict[str, Value]]:
+def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, Fill]:
     """The accuracies of each kind of method, where there are queries enough; of two methods of a kind the first."""
-    fills: dict[str, dict[str, Value]] = {}
+    fills: dict[str, Fill] = {}
     for entry, bins in zip(asked, found, strict=True):
-        kind = results.kinds.get(entry.cell.method, entry.cell.method)
-        fills.setdefault(kind, {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW})
+        values = {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW}
+        fills.setdefault(results.kinds.get(entry.cell.method, entry.cell.method), Fill(measured(entry.cell, results.plan), values))
     return fills
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.correlation import correlate
 from raxalign.analysis.metrics import shift_point
-from raxalign.report._own import mean_name, named
+from raxalign.report._own import named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import MEANS, Results
+from raxalign.report._shown import baseline, colour_of, dev_of, representatives, single_languages, titled, transfer_tasks, value_of
+from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Figure, Section
-from raxalign.report.tables import FEW
 
 MOST_CURVES = 8
 MOST_PANELS = 12
@@ -30,7 +30,8 @@ def figures_section(results: Results, folder: Path) -> Section | None:
         for name, title, caption, panels in _planned(results)
         if panels
     ]
-    return Section("figures", "Figures", figures=tuple(made)) if made else None
+    table = transfer_table(results)
+    return Section("figures", "Figures", tables=(table,) if table is not None else (), figures=tuple(made)) if made else None
 
 
 def _counted(caption: str, panels: Sequence[Panel]) -> str:
@@ -57,8 +58,8 @@ def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
     yield (
         "retrieval-transfer",
         "Retrieval against transfer",
-        "A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was alone). Few languages make a weak correlation: mind n.",
-        transfer_panels(results),
+        "A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was alone); the table above has the correlations.",
+        transfer_panels(results, MOST_CURVES),
     )
 
 
@@ -71,7 +72,7 @@ def size_panels(results: Results) -> list[Panel]:
             continue
         lines: dict[str, dict[int, Value]] = defaultdict(dict)
         for cell in _some(results, task, metric):
-            if cell.sentences is not None and (value := _value(cell, task, metric, results.split(task))) is not None:
+            if cell.sentences is not None and (value := value_of(cell, task, metric, results.split(task))) is not None:
                 lines[_named(results, cell)][cell.sentences] = value
         kept = {name: points for name, points in lines.items() if len(points) > 1}
         curves = []
@@ -82,7 +83,7 @@ def size_panels(results: Results) -> list[Panel]:
         if curves:
             ticks = sorted({size for curve in curves for size in curve.x})
             curves += _levels(results, task, metric)
-            panels.append(Panel(_titled(results, task), "sentence pairs a language", _in_percent(metric), curves, log=True, ticks=ticks))
+            panels.append(Panel(titled(results, task), "sentence pairs a language", _in_percent(metric), curves, log=True, ticks=ticks))
     return panels
 
 
@@ -99,8 +100,8 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
         curves = []
         for split, dashed in (("test", False), ("dev", True)):
             best: dict[float, Value] = {}
-            for cell in sorted(cells, key=lambda cell: _dev(cell, task, metric)):  # the best on dev comes last and stays
-                value, x = _value(cell, task, metric, split), _number(cell.params.get(axis))
+            for cell in sorted(cells, key=lambda cell: dev_of(cell, task, metric)):  # the best on dev comes last and stays
+                value, x = value_of(cell, task, metric, split), _number(cell.params.get(axis))
                 if value is not None and x is not None:
                     best[x] = value
             xs = sorted(best)
@@ -112,7 +113,7 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
             log = min(xs) > 0 and max(xs) / min(xs) >= 8
             curves += _levels(results, task, metric)
             panels.append(
-                Panel(_titled(results, task), _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ())
+                Panel(titled(results, task), _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ())
             )
     return panels
 
@@ -139,118 +140,38 @@ def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
 def gain_panels(results: Results) -> list[Panel]:
     """One panel a transfer task: a cloud a method."""
     panels = []
-    for task, metric in _transfer(results):
-        base = _baseline(results, task, metric)
+    for task, metric in transfer_tasks(results):
+        base = baseline(results, task, metric)
         clouds = []
         for cell in representatives(results, task, metric):
             if base is None or cell is base:
                 continue
-            langs = [lang for lang in _languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
+            langs = [lang for lang in single_languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
             x = [100 * base.values[task, lang, metric, results.split(task)].mean for lang in langs]
             y = [100 * cell.values[task, lang, metric, results.split(task)].mean - a for lang, a in zip(langs, x, strict=True)]
             if langs:
-                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
+                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour_of(results, cell)))
         if clouds:
             panels.append(
-                Panel(_titled(results, task), f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True)
+                Panel(titled(results, task), f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True)
             )
     return panels
-
-
-def transfer_panels(results: Results) -> list[Panel]:
-    """One panel a transfer task: its scores against word retrieval, with the correlation for the encoder as it was, or the first method."""
-    retrieval = next((task for task, kind in results.tasks.items() if kind == "retrieval"), None)
-    if retrieval is None:
-        return []
-    panels = []
-    for task, metric in _transfer(results):
-        clouds, told = [], []
-        for cell in representatives(results, task, metric):
-            measured = _retrieval_metric(cell, retrieval)
-            if measured is None:
-                continue
-            langs = [
-                lang
-                for lang in _languages(results, task, metric, cell)
-                if (retrieval, f"{lang}-{results.plan.pivot}", measured, "test") in cell.values
-            ]
-            x = [100 * cell.values[retrieval, f"{lang}-{results.plan.pivot}", measured, "test"].mean for lang in langs]
-            y = [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs]
-            if len(langs) > 1:
-                clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), _colour(results, cell)))
-                told.append(f"{cell.method}: {correlate(x, y).text()}")
-        if clouds:
-            panels.append(
-                Panel(_titled(results, task), "retrieval accuracy (%)", _in_percent(metric), points=clouds[:MOST_CURVES], note="\n".join(told[:4]))
-            )
-    return panels
-
-
-def _transfer(results: Results) -> Iterator[tuple[str, str]]:
-    """Tasks whose languages are single ones (not pairs) with their main metrics, on test."""
-    for task in results.tasks:
-        metric = results.main_metric(task)
-        langs = results.by_table.get((task, metric or "", results.split(task)), ())
-        if metric is not None and langs and not any("-" in lang for lang in langs):
-            yield task, metric
-
-
-def _languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
-    shown = (task, metric, results.split(task))
-    return [lang for t, lang, m, s in cell.values if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot]
-
-
-def _retrieval_metric(cell: Cell, task: str) -> str | None:
-    """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
-    names = [name for name in cell.values if name[0] == task and name[3] == "test"]
-    for metric in ("contextual_accuracy", "contextual_accuracy_all"):
-        there = [name for name in names if name[2] == metric]
-        counts = [cell.values[name].mean for name in names if name[2] == f"{metric}_pairs"]
-        if there and (not counts or min(counts) >= FEW):
-            return metric
-    return None
-
-
-def _baseline(results: Results, task: str, metric: str) -> Cell | None:
-    cells = [cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"]
-    return next((cell for cell in cells if _value(cell, task, metric, results.split(task)) is not None), None)
-
-
-def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
-    base = _baseline(results, task, metric)
-    there = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]
-    there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
-    chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
-    for cell in sorted(there, key=lambda cell: (cell.sentences or 0, _dev(cell, task, metric))):
-        if base is None or cell.method != base.method:
-            chosen[cell.method] = cell
-    return sorted(chosen.values(), key=lambda cell: (cell is not base, _colour(results, cell)))
-
-
-def _titled(results: Results, task: str) -> str:
-    return task if results.split(task) == "test" else f"{task} (dev set)"
-
-
-def _colour(results: Results, cell: Cell) -> int:
-    """One colour a method, the same in every cloud."""
-    return list(results.kinds).index(cell.method)
 
 
 def _levels(results: Results, task: str, metric: str) -> list[Curve]:
-    base = _baseline(results, task, metric)
-    value = _value(base, task, metric, results.split(task)) if base is not None else None
+    base = baseline(results, task, metric)
+    value = value_of(base, task, metric, results.split(task)) if base is not None else None
     return [Curve(base.method, (), [100 * value.mean], level=True, colour=7)] if base is not None and value is not None else []
 
 
 def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
     """All cells, or where they make too many curves, for each method and size the one that dev chooses."""
-    cells = [cell for cell in results.cells if _value(cell, task, metric, results.split(task)) is not None]
+    cells = [cell for cell in results.cells if value_of(cell, task, metric, results.split(task)) is not None]
     if len({_named(results, cell) for cell in cells}) <= MOST_CURVES:
         return cells
     best: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for cell in cells:
-        best[cell.method, cell.encoder][_named(results, cell)] += _dev(cell, task, metric)
+        best[cell.method, cell.encoder][_named(results, cell)] += dev_of(cell, task, metric)
     kept = {max(points, key=lambda name: points[name]) for points in best.values()}
     return [cell for cell in cells if _named(results, cell) in kept]
 
@@ -271,16 +192,6 @@ def _numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
 def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
     found = dict.fromkeys((task, point[2]) for task, _, metric, split in results.names if split == "test" and (point := shift_point(metric)))
     yield from found
-
-
-def _value(cell: Cell, task: str, metric: str, split: str) -> Value | None:
-    name = mean_name(cell, task, metric, split)
-    return cell.values[name] if name is not None else None
-
-
-def _dev(cell: Cell, task: str, metric: str) -> float:
-    value = _value(cell, task, metric, "dev")
-    return value.mean if value is not None else -math.inf
 
 
 def _number(value: object) -> float | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
@@ -17,6 +18,7 @@ from raxalign.report.tables import FEW
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
+_Entry = tuple[str, str, str]  # (task, metric, split)
 _GREEK = {"lambda": "λ", "alpha": "α"}
 MOST_INTERVALS = 600  # cells with an interval over examples; tables beyond show the seeds' alone
 
@@ -28,7 +30,9 @@ def own_section(results: Results, judge: Judge) -> Section:
             if (name[0], name[2], name[3]) in results.tables:
                 judge.want(cell, name)
     budget = [MOST_INTERVALS]
-    tables = [_table(results, judge, entry, budget) for entry in results.tables]
+    few = {entry for entry in results.tables if _few(results, entry)}
+    first = _compared_by(results, few)
+    tables = [_table(results, judge, entry, budget, few=entry in few, folded=entry not in first) for entry in results.tables]
     lead = (
         "A line for each point of the grid. ± is half the 95 % interval over seeds (Student's t); the brackets are the 95 % interval over examples "
         "(bootstrap over sentences, premises or contexts). They are not the same thing: the first says what another training run would give, "
@@ -37,7 +41,16 @@ def own_section(results: Results, judge: Judge) -> Section:
     return Section("grid", "The grid's own tables", lead, tuple(tables))
 
 
-def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: list[int]) -> Table:
+def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:
+    """The table of each task that stands open: that of its main metric, or the first one over examples enough."""
+    first: dict[str, _Entry] = {}
+    for entry in sorted(results.tables, key=lambda entry: (entry in few, entry[1] != results.main_metric(entry[0]))):
+        if entry not in few:
+            first.setdefault(entry[0], entry)
+    return set(first.values())
+
+
+def _table(results: Results, judge: Judge, entry: _Entry, budget: list[int], *, few: bool, folded: bool) -> Table:
     task, metric, split = entry
     langs = results.by_table[entry]
     cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
@@ -48,7 +61,6 @@ def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: 
             name = (task, lang, metric, split)
             if name in cell.values:
                 places.append(Place(i, k, cell, None if lang in MEANS else name, cell.values[name].mean, (task, metric, split)))
-    few = _few(cells, langs, task, metric, split)
     marks = {} if few or not results.competes(task) else judge.marks(places)
     lines = []
     for i, cell in enumerate(cells):
@@ -60,7 +72,7 @@ def _table(results: Results, judge: Judge, entry: tuple[str, str, str], budget: 
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {metric.replace('_', ' ')}"
-    return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=few))
+    return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=folded))
 
 
 def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, budget: list[int], mark: str) -> Entry:
@@ -81,9 +93,11 @@ def _under(results: Results, cell: Cell) -> str:
     return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
 
 
-def _few(cells: Sequence[Cell], langs: Sequence[str], task: str, metric: str, split: str) -> bool:
+def _few(results: Results, entry: _Entry) -> bool:
     """Whether an accuracy is over so few pairs that it tells nothing."""
-    counts = [cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
+    task, metric, split = entry
+    names = [(task, lang, f"{metric}_pairs", split) for lang in results.by_table[entry]]
+    counts = [cell.values[name].mean for cell in results.cells for name in names if name in cell.values]
     return bool(counts) and max(counts) < FEW
 
 
@@ -140,6 +154,12 @@ def named(cell: Cell, plan: Plan) -> str:
     """The method of a cell with the params that vary, numbers without needless zeros: ``finetune λ=0.1``."""
     axes = [f"{_GREEK.get(axis, axis)}={_plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
     return " ".join([cell.method, *axes])
+
+
+def measured(cell: Cell, plan: Plan) -> str:
+    """What stands under the name of a published row: the method, its params that vary, and the size of its training set."""
+    size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
+    return f"{named(cell, plan)}{size}"
 
 
 def _plain(value: object) -> str:

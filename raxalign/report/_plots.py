@@ -83,7 +83,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: what is drawn in it, its title and labels; `note` stands small under the title."""
+    """One pair of axes: what is drawn in it, its title and labels."""
 
     title: str
     x: str
@@ -94,7 +94,6 @@ class Panel:
     log: bool = False
     zero: bool = False
     ticks: Sequence[float] = field(default=())
-    note: str = ""
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
@@ -140,9 +139,7 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
-    axes.set_title(panel.title, pad=6 + 9.5 * len(panel.note.splitlines()))
-    if panel.note:
-        axes.text(0, 1.02, panel.note, transform=axes.transAxes, fontsize=7.5, va="bottom")
+    axes.set_title(panel.title)
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
     if panel.heat is not None:

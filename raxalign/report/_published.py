@@ -11,9 +11,9 @@ from raxalign.config.published import Note, Publication, PublishedTable, Rule, r
 from raxalign.report._marks import Judge, Mark, Place
 from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep
 from raxalign.report._numbers import Unit, published_unit, signed
-from raxalign.report._own import named
+from raxalign.report._own import measured
 from raxalign.report._results import Results
-from raxalign.report.document import Analysis, Entry, Line, Notes, Section, Table, renumbered
+from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, renumbered
 from raxalign.report.tables import FEW
 
 RECORD = (
@@ -53,7 +53,7 @@ class _Maker:
     publication: Publication
     table: PublishedTable
     anchor: str
-    filled: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    filled: Mapping[str, Fill] = field(default_factory=dict)
     notes: Notes = field(default_factory=Notes)
     places: list[Place] = field(default_factory=list)
     records: list[tuple[object, ...]] = field(default_factory=list)
@@ -103,13 +103,19 @@ class _Maker:
                     self.places.append(Place(index, len(entries), match.cell, here.name, here.value.mean, here.family))
                 entries.append(self._entry(row, column, part, unit, figure, here, match))
         group, _, rest = row.partition("/") if all("/" in other for other in self.table.rows) else ("", "", row)
-        return Line(rest, tuple(entries), self._under(match), self._row_notes(row, match), group)
+        return Line(rest, tuple(entries), self._under(row, match), self._row_notes(row, match), group)
 
-    def _under(self, match: Match | None) -> str:
-        if match is None:
-            return ""
-        size = f", {match.cell.sentences:,} pairs" if match.cell.sentences is not None else ""
-        return f"{named(match.cell, self.results.plan)}{size}"
+    def _under(self, row: str, match: Match | None) -> str:
+        if match is not None:
+            return measured(match.cell, self.results.plan)
+        fill = self._fill(row)
+        return fill.measured if fill is not None else ""
+
+    def _fill(self, row: str) -> Fill | None:
+        """What an analysis found for a row, by the kinds of methods that its rule names."""
+        rule = self.table.rows[row].match
+        kinds = rule.method if rule is not None else None
+        return next((self.filled[kind] for kind in kinds or () if kind in self.filled), None)
 
     def _row_notes(self, row: str, match: Match | None) -> tuple[int, ...]:
         texts = [note.text for note in self.table.notes if note.row == row and note.column is None]
@@ -127,10 +133,8 @@ class _Maker:
     def _measured(self, row: str, column: str, match: Match | None) -> list[Measured | None]:
         """The values beside a printed cell, one for each metric of the rule."""
         if match is None:
-            rule = self.table.rows[row].match
-            kinds = rule.method if rule is not None else None
-            value = next((self.filled[kind].get(column) for kind in kinds or () if kind in self.filled), None)
-            return [Measured(value, None)] if value is not None else []
+            fill = self._fill(row)
+            return [Measured(fill.values[column], None)] if fill is not None and column in fill.values else []
         scope = self.table.means.get(column)
         if scope is not None:
             return self._mean(row, match, scope)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from raxalign.report._analyses import MOST_LANGUAGES, MOST_METHODS, Asked, drawn, read_predictions
-from raxalign.report._figures import representatives
 from raxalign.report._plots import Curve, Panel, Points
 from raxalign.report._results import MEANS, Results
+from raxalign.report._shown import representatives
 from raxalign.report.document import Analysis
 
 if TYPE_CHECKING:

@@ -66,10 +66,18 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """A row of a published table as an analysis measured it: what was measured, and a value a column, in the units of the paper."""
+
+    measured: str
+    values: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class Analysis:
     """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both.
 
-    `name` and `fills` (kind of method -> column -> value) fill the published tables that say `analysis: <name>`, in the units of the paper.
+    `name` and `fills` (by kind of method) fill the published tables that say `analysis: <name>`.
     """
 
     title: str
@@ -77,7 +85,7 @@ class Analysis:
     svg: str | None = field(default=None, repr=False)
     caption: str = ""
     name: str = ""
-    fills: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    fills: Mapping[str, Fill] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,9 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made: tup
     assert table["none"]["NOUN"].text == "0.0"
     assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
     assert analysis.name == "retrieval_by_pos"
-    assert analysis.fills["none"]["NOUN"].mean == 0
-    assert analysis.fills["finetune"]["NOUN"].mean == 1
+    assert analysis.fills["none"].values["NOUN"].mean == 0
+    assert analysis.fills["finetune"].values["NOUN"].mean == 1
+    assert analysis.fills["finetune"].measured.startswith("finetune")
     assert analysis.table is not None
     assert "the phrasebook's own" in analysis.table.caption
 

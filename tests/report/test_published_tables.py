@@ -16,7 +16,7 @@ from raxalign.report._marks import Judge
 from raxalign.report._matching import match_row
 from raxalign.report._published import RECORD, published_sections
 from raxalign.report._results import Results
-from raxalign.report.document import Analysis, Table
+from raxalign.report.document import Analysis, Fill, Table
 
 
 def row(value: float, **changes: Any) -> dict[str, Any]:
@@ -240,12 +240,13 @@ def vars_of(found: Results) -> dict[str, Any]:
 
 
 def test_an_analysis_fills_the_table_that_names_it() -> None:
-    fills = {"none": {"NOUN": Value(0.655, 0.01, 3)}}
+    fills = {"none": Fill("none, 300 pairs", {"NOUN": Value(0.655, 0.01, 3)})}
     sections, _ = published_sections(results([]), Judge(None), ["cao2020"], [Analysis("parts of speech", name="retrieval_by_pos", fills=fills)])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
     assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "±0.01", "0.61", "+0.05")
     assert entry_of(table, "base", "VERB").text == "not run"
+    assert [line.sub for line in table.lines] == ["none, 300 pairs", ""]
 
 
 def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:

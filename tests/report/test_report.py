@@ -12,16 +12,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from raxalign.analysis.metrics import shift_point
 from raxalign.plan.results import rows
-from raxalign.report._figures import gain_panels, size_panels, transfer_panels
+from raxalign.report._figures import gain_panels, size_panels
 from raxalign.report._marks import Judge
 from raxalign.report._numbers import metric_unit, number, published_unit, signed
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import Results
+from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
 from raxalign.report.write import write_report
@@ -227,11 +229,27 @@ def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
 
 def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
     opened, ledger = made
-    (panel,) = transfer_panels(Results.of(rows(opened.plan, ledger), opened.plan))
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    (panel,) = transfer_panels(results, 8)
     assert [cloud.label for cloud in panel.points] == ["none", "rotation", "finetune"]
     assert all(len(cloud.x) == 3 for cloud in panel.points)
-    assert "none: Pearson r" in panel.note
-    assert "n = 3" in panel.note
+    table = transfer_table(results)
+    assert table is not None
+    assert table.columns == ("xnli",)
+    for line, cloud in zip(table.lines, panel.points, strict=True):
+        assert line.label.startswith(cloud.label)
+        assert float(line.entries[0].text.replace("−", "-")) == pytest.approx(np.corrcoef(cloud.x, cloud.y)[0, 1], abs=0.0051)
+        assert line.entries[0].below.endswith("n = 3")
+
+
+def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_folded(made: Any) -> None:
+    opened, ledger = made
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    folded = {table.anchor: table.folded for table in own_section(results, Judge(ledger)).tables}
+    assert not folded["grid-retrieval-contextual_accuracy-test"]
+    assert folded["grid-retrieval-noncontextual_accuracy-test"]
+    assert not folded["grid-xnli-accuracy-test"]
+    assert len(folded) > sum(folded.values()) == len(folded) - len(results.tasks)
 
 
 def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
@@ -270,7 +288,7 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
             "curves", "x", "y", (Curve("a", [1, 10], [1, 2], [0.1, None], dashed=True), Curve("b", (), [1.5], level=True)), log=True, ticks=[1, 10]
         ),
         Panel("heat", "α", "layer", heat=Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"])),
-        Panel("points", "x", "y", points=(Points("a", [1], [2], ["de"]),), zero=True, note="r = 1"),
+        Panel("points", "x", "y", points=(Points("a", [1], [2], ["de"]),), zero=True),
     ]
     svg = draw(panels, tmp_path, "all")
     assert "currentColor" in svg

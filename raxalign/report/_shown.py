@@ -1,0 +1,65 @@
+"""Which cells, languages and tasks the figures and analyses show, and how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from raxalign.analysis.cells import Cell, Value
+from raxalign.report._own import mean_name
+from raxalign.report._results import MEANS, Results
+
+
+def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
+    """Tasks whose languages are single ones (not pairs) with their main metrics, on test."""
+    for task in results.tasks:
+        metric = results.main_metric(task)
+        langs = results.by_table.get((task, metric or "", results.split(task)), ())
+        if metric is not None and langs and not any("-" in lang for lang in langs):
+            yield task, metric
+
+
+def single_languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
+    """The languages of a cell's scores, without the pivot and the means."""
+    shown = (task, metric, results.split(task))
+    return [lang for t, lang, m, s in cell.values if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot]
+
+
+def baseline(results: Results, task: str, metric: str) -> Cell | None:
+    """The encoder as it was."""
+    cells = [cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"]
+    return next((cell for cell in cells if value_of(cell, task, metric, results.split(task)) is not None), None)
+
+
+def representatives(results: Results, task: str, metric: str) -> list[Cell]:
+    """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
+    base = baseline(results, task, metric)
+    there = [cell for cell in results.cells if value_of(cell, task, metric, results.split(task)) is not None]
+    there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
+    chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
+    for cell in sorted(there, key=lambda cell: (cell.sentences or 0, dev_of(cell, task, metric))):
+        if base is None or cell.method != base.method:
+            chosen[cell.method] = cell
+    return sorted(chosen.values(), key=lambda cell: (cell is not base, colour_of(results, cell)))
+
+
+def titled(results: Results, task: str) -> str:
+    """A task's name, and that its values are of the dev set where they are."""
+    return task if results.split(task) == "test" else f"{task} (dev set)"
+
+
+def colour_of(results: Results, cell: Cell) -> int:
+    """One colour a method, the same in every cloud."""
+    return list(results.kinds).index(cell.method)
+
+
+def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
+    """The mean over languages."""
+    name = mean_name(cell, task, metric, split)
+    return cell.values[name] if name is not None else None
+
+
+def dev_of(cell: Cell, task: str, metric: str) -> float:
+    """What cells are chosen by: the mean over languages on dev; without one, less than any other."""
+    value = value_of(cell, task, metric, "dev")
+    return value.mean if value is not None else -math.inf

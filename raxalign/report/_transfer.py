@@ -1,0 +1,90 @@
+"""Retrieval against transfer (Cao et al. 2020, Figure 2): a point a language, and how far the two go together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from raxalign.analysis.cells import Cell
+from raxalign.analysis.correlation import Correlation, correlate
+from raxalign.report._numbers import MINUS
+from raxalign.report._plots import Panel, Points
+from raxalign.report._results import Results
+from raxalign.report._shown import colour_of, representatives, single_languages, titled, transfer_tasks
+from raxalign.report.document import Entry, Line, Table
+from raxalign.report.tables import FEW
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """The languages of one cell, by retrieval (x) and by a task (y), in percent."""
+
+    cell: Cell
+    langs: Sequence[str]
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+def transfer_panels(results: Results, most: int) -> list[Panel]:
+    """One panel a transfer task: its scores against word retrieval, of at most so many methods."""
+    panels = []
+    for task, metric in transfer_tasks(results):
+        clouds = [
+            Points(cloud.cell.method, cloud.x, cloud.y, cloud.langs if len(cloud.langs) <= 12 else (), colour_of(results, cloud.cell))
+            for cloud in _clouds(results, task, metric)
+        ]
+        if clouds:
+            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{metric.replace('_', ' ')} (%)", points=clouds[:most]))
+    return panels
+
+
+def transfer_table(results: Results) -> Table | None:
+    """Pearson's r of every method and transfer task, Spearman's ρ and the number of languages under it; None where nothing can be set beside."""
+    found: dict[str, dict[str, Correlation]] = {}
+    columns = []
+    for task, metric in transfer_tasks(results):
+        clouds = list(_clouds(results, task, metric))
+        columns += [titled(results, task)] if clouds else []
+        for cloud in clouds:
+            found.setdefault(cloud.cell.method, {})[titled(results, task)] = correlate(cloud.x, cloud.y)
+    if not columns:
+        return None
+    lines = tuple(Line(method, tuple(_entry(row.get(column)) for column in columns)) for method, row in found.items())
+    caption = (
+        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Methods at the points of the figure below; three or four "
+        "languages tell little."
+    )
+    return Table("retrieval-transfer", "Correlation of retrieval and transfer", tuple(columns), lines, caption)
+
+
+def _entry(found: Correlation | None) -> Entry:
+    if found is None:
+        return Entry("–", state="empty")
+    if found.pearson is None or found.spearman is None:
+        return Entry("–", below=f"n = {found.n}", state="empty")
+    return Entry(f"{found.pearson:.2f}".replace("-", MINUS), below=f"ρ = {found.spearman:.2f}, n = {found.n}".replace("-", MINUS))
+
+
+def _clouds(results: Results, task: str, metric: str) -> Iterator[_Cloud]:
+    retrieval = next((name for name, kind in results.tasks.items() if kind == "retrieval"), None)
+    for cell in representatives(results, task, metric) if retrieval is not None else ():
+        assert retrieval is not None
+        measured = _retrieval_metric(cell, retrieval)
+        if measured is None:
+            continue
+        places = {lang: (retrieval, f"{lang}-{results.plan.pivot}", measured, "test") for lang in single_languages(results, task, metric, cell)}
+        langs = [lang for lang, place in places.items() if place in cell.values]
+        if len(langs) > 1:
+            x = [100 * cell.values[places[lang]].mean for lang in langs]
+            yield _Cloud(cell, langs, x, [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs])
+
+
+def _retrieval_metric(cell: Cell, task: str) -> str | None:
+    """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
+    names = [name for name in cell.values if name[0] == task and name[3] == "test"]
+    for metric in ("contextual_accuracy", "contextual_accuracy_all"):
+        there = [name for name in names if name[2] == metric]
+        counts = [cell.values[name].mean for name in names if name[2] == f"{metric}_pairs"]
+        if there and (not counts or min(counts) >= FEW):
+            return metric
+    return None
