@@ -8,6 +8,7 @@ A predictions table has a row an example, with columns `lang` and `split`. What 
 * `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query;
 * `correct` and `direction`: `accuracy`, the mean of both directions;
 * `label` and `predicted`: `accuracy`; a unit is a premise where the table has a column of that name, else an example;
+* counts of pieces of a sentence at every point of a sweep (`shift_samples`): convert rate and BLEU-1;
 * a column called as the metric itself (`f1`, `exact_match`): its mean over rows.
 
 A unit is named by the first of `UNITS` that is a column.
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.analysis import shift_samples
 from raxalign.analysis.significance import Sample
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ def samples(table: pa.Table, wanted: Iterable[tuple[str, str, str]]) -> dict[tup
     found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
     if not {"lang", "split"} <= set(table.column_names):
         return found
+    if set(table.column_names) >= shift_samples.COLUMNS:
+        return {name: shift_samples.shift_sample(table, *name) for name in found}
     for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
         part = table.filter(pc.and_(pc.equal(table["lang"], lang), pc.equal(table["split"], split)))
         if len(part):

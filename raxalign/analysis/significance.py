@@ -3,7 +3,7 @@
 Every metric that the report tests is a mean over parts (directions, seeds) of a ratio of two sums over units: right answers over queries
 for an accuracy, twice the entities found over entities given and there for F1, a score over questions for exact match. A unit is what can be
 taken for independent of the others: a sentence for word pairs, a premise, a paragraph of questions. So resampling needs no more than two
-numbers a part and unit.
+numbers a part and unit, and for BLEU a third: the length of the reference, by which its brevity penalty is formed anew in every round.
 """
 
 from __future__ import annotations
@@ -25,17 +25,27 @@ _CELLS = 4_000_000  # rounds x units at a time: 32 MB of weights; up to so many 
 class Sample:
     """What a system did: `gains` and `counts` (parts, units), and the `units` (their number) in ascending order.
 
-    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are.
+    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are; where `wanted` (parts, units)
+    is there, times BLEU's brevity penalty of sum(counts) against sum(wanted).
     """
 
     units: npt.NDArray[np.int64]
     gains: Floats
     counts: Floats
+    wanted: Floats | None = None
 
     @property
     def value(self) -> float:
         """The metric over all units."""
-        return float(_metric(self.gains.sum(1)[None], self.counts.sum(1)[None])[0])
+        return float(self.drawn(np.ones((1, len(self.units))))[0])
+
+    def sums(self) -> tuple[Floats, ...]:
+        """What the metric is formed of: gains, counts, and `wanted` where it is there."""
+        return (self.gains, self.counts) if self.wanted is None else (self.gains, self.counts, self.wanted)
+
+    def drawn(self, weights: Floats) -> Floats:
+        """(rounds,): the metric where each unit counts so many times (rounds, units)."""
+        return _metric(*(weights @ part.T for part in self.sums()))
 
 
 @dataclass(frozen=True)
@@ -58,12 +68,18 @@ def stack(samples: Sequence[Sample]) -> Sample:
     for sample in samples[1:]:
         common = np.intersect1d(common, sample.units, assume_unique=True)
     kept = [_restrict(sample, common) for sample in samples]
-    return Sample(common, np.concatenate([part.gains for part in kept]), np.concatenate([part.counts for part in kept]))
+    wanted = [part.wanted for part in kept if part.wanted is not None]
+    return Sample(
+        common,
+        np.concatenate([part.gains for part in kept]),
+        np.concatenate([part.counts for part in kept]),
+        np.concatenate(wanted) if len(wanted) == len(kept) else None,
+    )
 
 
 def examples_interval(sample: Sample, *, rounds: int = ROUNDS, seed: int = 0) -> tuple[float, float]:
     """The 95 % percentile bootstrap interval of the metric over units (Efron & Tibshirani 1993, chapter 13)."""
-    values = np.concatenate([_metric(w @ sample.gains.T, w @ sample.counts.T) for w in _resamples(len(sample.units), rounds, seed)])
+    values = np.concatenate([sample.drawn(weights) for weights in _resamples(len(sample.units), rounds, seed)])
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
 
@@ -80,9 +96,7 @@ def compare(first: Sample, second: Sample, *, rounds: int = ROUNDS, seed: int = 
         raise ValueError("two samples over different units cannot be compared")
     a, b = _restrict(first, common), _restrict(second, common)
     difference = b.value - a.value
-    differences = np.concatenate(
-        [_metric(w @ b.gains.T, w @ b.counts.T) - _metric(w @ a.gains.T, w @ a.counts.T) for w in _resamples(len(common), rounds, seed)]
-    )
+    differences = np.concatenate([b.drawn(weights) - a.drawn(weights) for weights in _resamples(len(common), rounds, seed)])
     low, high = np.percentile(differences, [2.5, 97.5])
     return Comparison(
         difference,
@@ -99,16 +113,14 @@ def approximate_randomisation(first: Sample, second: Sample, *, rounds: int = RO
 
     Samples with different numbers of parts (seeds) are first reduced to their means over parts' shares, so that each unit has one answer a side.
     """
-    a, b = (first, second) if first.gains.shape == second.gains.shape else (_flat(first), _flat(second))
+    alike = first.gains.shape == second.gains.shape and (first.wanted is None) == (second.wanted is None)
+    a, b = (first, second) if alike else (_flat(first), _flat(second))
     observed = abs(b.value - a.value)
-    gains, counts = (b.gains - a.gains).T, (b.counts - a.counts).T
-    totals = [(sample.gains.sum(1), sample.counts.sum(1)) for sample in (a, b)]
     found = []
     for swapped in _exchanges(len(a.units), rounds, seed):
-        moved, over = swapped @ gains, swapped @ counts
-        left = _metric(totals[0][0] + moved, totals[0][1] + over)
-        right = _metric(totals[1][0] - moved, totals[1][1] - over)
-        found.append(np.abs(right - left))
+        left = [part.sum(1) + swapped @ (other - part).T for part, other in zip(a.sums(), b.sums(), strict=True)]
+        right = [part.sum(1) + swapped @ (other - part).T for part, other in zip(b.sums(), a.sums(), strict=True)]
+        found.append(np.abs(_metric(*right) - _metric(*left)))
     return _share(np.concatenate(found), observed)
 
 
@@ -126,10 +138,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _metric(gains_RP: Floats, counts_RP: Floats) -> Floats:
+def _metric(gains_RP: Floats, counts_RP: Floats, wanted_RP: Floats | None = None) -> Floats:
     """(rounds,): the mean over parts of gains / counts; a part of which a round has drawn nothing is left out of its mean."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(counts_RP > 0, gains_RP / counts_RP, np.nan)
+        if wanted_RP is not None:
+            ratios = ratios * np.exp(np.minimum(0.0, 1 - wanted_RP / counts_RP))
         drawn = np.isfinite(ratios)
         sums = np.where(drawn, ratios, 0.0).sum(1)
         return np.asarray(np.where(drawn.any(1), sums / np.maximum(drawn.sum(1), 1), 0.0), dtype=np.float64)
@@ -179,11 +193,14 @@ def _restrict(sample: Sample, units: npt.NDArray[np.int64]) -> Sample:
     if len(units) == len(sample.units):
         return sample
     chosen = np.searchsorted(sample.units, units)
-    return Sample(units, sample.gains[:, chosen], sample.counts[:, chosen])
+    return Sample(units, *(part[:, chosen] for part in sample.sums()))
 
 
 def _flat(sample: Sample) -> Sample:
     """One part whose value is the sample's: each unit's share in the mean over parts, over the number of units."""
     totals = sample.counts.sum(1, keepdims=True)
-    shares = (sample.gains / np.where(totals > 0, totals, 1.0)).mean(0, keepdims=True)
+    parts = sample.gains / np.where(totals > 0, totals, 1.0)
+    if sample.wanted is not None:
+        parts = parts * np.exp(np.minimum(0.0, 1 - sample.wanted.sum(1, keepdims=True) / np.maximum(totals, 1.0)))
+    shares = parts.mean(0, keepdims=True)
     return Sample(sample.units, shares, np.full_like(shares, 1.0 / shares.shape[1]))

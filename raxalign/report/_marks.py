@@ -15,6 +15,7 @@ from raxalign.store.ledger import Ledger
 Mark = Literal["", "best", "tie"]
 MOST_READ = 600  # predictions of so many evaluations are read for one report, best cells first
 MOST_TESTS = 1500
+MOST_INTERVALS = 600
 NEAREST = 12  # of a column: cells that are tested against the best
 LEVEL = 0.05
 MOST_ASKED = 16  # evaluations that stay in memory
@@ -36,11 +37,12 @@ class Place:
 
 @dataclass
 class Judge:
-    """Reads predictions where they are needed, and no more of them than `MOST_READ`."""
+    """Reads predictions where they are needed, and no more of them than `MOST_READ`; tests and intervals have their limits too."""
 
     ledger: Ledger | None
     read: int = 0
     tests: int = 0
+    intervals: int = 0
     _samples: dict[tuple[int, Name], Sample | None] = field(default_factory=dict)
     _asked: dict[str, dict[tuple[str, str, str], Sample | None]] = field(default_factory=dict)
     _wanted: dict[str, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
@@ -76,9 +78,25 @@ class Judge:
         return dict.fromkeys(wanted) if table is None else samples(table, wanted)
 
     def interval(self, cell: Cell, name: Name) -> tuple[float, float] | None:
-        """The 95 % interval over examples."""
-        found = self.sample(cell, name)
-        return examples_interval(found) if found is not None else None
+        """The 95 % interval over examples; None where there are none, or their limit is reached."""
+        found = self.sample(cell, name) if self.intervals < MOST_INTERVALS else None
+        if found is None:
+            return None
+        self.intervals += 1
+        return examples_interval(found)
+
+    def limits(self) -> tuple[str, ...]:
+        """What a reader must know of limits that were reached."""
+        reached = [
+            f"{most:,} {what}"
+            for count, most, what in (
+                (self.read, MOST_READ, "evaluations' predictions read"),
+                (self.tests, MOST_TESTS, "tests"),
+                (self.intervals, MOST_INTERVALS, "intervals over examples"),
+            )
+            if count >= most
+        ]
+        return (f"Limits reached: {', '.join(reached)}. Cells after that have neither underline nor brackets.",) if reached else ()
 
     def marks(self, places: Sequence[Place]) -> dict[tuple[int, int], Mark]:
         """(line, column) -> mark. Within a column, values of different tasks, metrics and splits do not compete.

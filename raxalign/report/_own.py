@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _Entry = tuple[str, str, str]  # (task, metric, split)
 _GREEK = {"lambda": "λ", "alpha": "α"}
-MOST_INTERVALS = 600  # cells with an interval over examples; tables beyond show the seeds' alone
 
 
 def own_section(results: Results, judge: Judge) -> Section:
@@ -29,10 +28,9 @@ def own_section(results: Results, judge: Judge) -> Section:
         for name in cell.values:
             if (name[0], name[2], name[3]) in results.tables:
                 judge.want(cell, name)
-    budget = [MOST_INTERVALS]
     few = {entry for entry in results.tables if _few(results, entry)}
     first = _compared_by(results, few)
-    tables = [_table(results, judge, entry, budget, few=entry in few, folded=entry not in first) for entry in results.tables]
+    tables = [_table(results, judge, entry, few=entry in few, folded=entry not in first) for entry in results.tables]
     lead = (
         "A line for each point of the grid. ± is half the 95 % interval over seeds (Student's t); the brackets are the 95 % interval over examples "
         "(bootstrap over sentences, premises or contexts). They are not the same thing: the first says what another training run would give, "
@@ -50,7 +48,7 @@ def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Ent
     return set(first.values())
 
 
-def _table(results: Results, judge: Judge, entry: _Entry, budget: list[int], *, few: bool, folded: bool) -> Table:
+def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: bool) -> Table:
     task, metric, split = entry
     langs = results.by_table[entry]
     cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
@@ -67,7 +65,7 @@ def _table(results: Results, judge: Judge, entry: _Entry, budget: list[int], *, 
         entries = []
         for k, lang in enumerate(langs):
             name = (task, lang, metric, split)
-            entries.append(_entry(judge, cell, name, unit, budget if lang not in MEANS else [0], marks.get((i, k), "")))
+            entries.append(_entry(judge, cell, name, unit, marks.get((i, k), "")))
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell)))
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
@@ -75,14 +73,12 @@ def _table(results: Results, judge: Judge, entry: _Entry, budget: list[int], *, 
     return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=folded))
 
 
-def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, budget: list[int], mark: str) -> Entry:
+def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, mark: str) -> Entry:
     value = cell.values.get(name)
     if value is None:
         return Entry("not run", state="absent")
-    below = ""
-    if budget[0] > 0 and (interval := judge.interval(cell, name)) is not None:
-        budget[0] -= 1
-        below = f"[{unit.show(interval[0])}, {unit.show(interval[1])}]"
+    interval = judge.interval(cell, name) if name[1] not in MEANS else None
+    below = f"[{unit.show(interval[0])}, {unit.show(interval[1])}]" if interval is not None else ""
     return Entry(unit.show(value.mean), unit.show_spread(value.half_width), below, mark=mark)  # type: ignore[arg-type]
 
 

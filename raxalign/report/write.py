@@ -29,7 +29,8 @@ LEGEND = (
     "Each cell is the mean over seeds; ± is half the 95 % interval over seeds (Student's t). Under it in the papers' tables: the published "
     "figure and the difference, measured minus published. Under it in the grid's own tables: the 95 % interval over examples.",
     "Bold: the best of its column. Underlined (italic in Markdown): not significantly worse, that is, paired bootstrap or approximate "
-    "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a line.",
+    "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a "
+    "line. Means over languages are not tested.",
     "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
     "Superscript letters say in what a measured cell is not as published.",
 )
@@ -85,7 +86,7 @@ def compose(
     extra = _analyses(analyses, figures)
     found = [*beside, own, chosen_section(results), figures_section(results, figures), extra]
     sections = tuple(section for section in found if section is not None)
-    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, LEGEND)
+    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, (*LEGEND, *judge.limits()))
     return document, records
 
 

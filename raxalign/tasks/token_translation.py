@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders._token_means import TokenMeans
-    from raxalign.tasks._shift_points import Counts
+    from raxalign.tasks._shift_points import Counts, Ints
     from raxalign.tasks._translated_side import Side
     from raxalign.train.runtime import Runtime
 
@@ -114,13 +114,18 @@ class TokenTranslation(Task):
             for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):
                 steps = {layer: means[target].means_LH[k] - means[source].means_LH[k] for k, layer in enumerate(layers)}
                 chosen = {split: _Way(*(both if source == lang else both[::-1])) for split, both in sides.items()}
-                found = {split: self._points(stream, way, steps) for split, way in chosen.items()}
+                made = {split: self._outputs(stream, way, steps) for split, way in chosen.items()}
+                found = {split: {point: _counted(output, chosen[split]) for point, output in points.items()} for split, points in made.items()}
                 label = f"{source}-{target}"
                 scores += [score for split, points in found.items() for score in _scores(label, split, points)]
                 tables += [_table(label, split, chosen[split], points) for split, points in found.items()]
                 best = _best(found)
                 if best is not None:
-                    scores += [score for split, way in chosen.items() for score in self._best_scores(stream, label, split, way, steps, best)]
+                    scores += [
+                        score
+                        for split, way in chosen.items()
+                        for score in _best_scores(stream, label, split, way, made[split][best], found[split][best])
+                    ]
                 notes[label] = _notes(best, chosen, means)
         return Outcome([*scores, *_averages(scores)], pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
@@ -137,28 +142,14 @@ class TokenTranslation(Task):
             raise RaxalignError(f"token_translation: the text of {lang} has no word that the encoder reads: look at `text` or `corpus` of {lang}")
         return means
 
-    def _points(self, stream: AlignedEncoder, way: _Way, steps: Mapping[int, torch.Tensor]) -> dict[Point, Counts]:
-        from raxalign.tasks._shift_points import count, translate
+    def _outputs(self, stream: AlignedEncoder, way: _Way, steps: Mapping[int, torch.Tensor]) -> dict[Point, list[Ints]]:
+        from raxalign.tasks._shift_points import translate
 
-        found = {}
-        for layer, step_H in steps.items():
-            for alpha in self.params.alpha:
-                output = translate(stream, way.source.rows, way.source.lang, layer, alpha * step_H)
-                found[layer, alpha] = count(output, way.target.pieces, way.source.vocabulary, way.target.vocabulary)
-        return found
-
-    def _best_scores(
-        self, stream: AlignedEncoder, label: str, split: str, way: _Way, steps: Mapping[int, torch.Tensor], best: Point
-    ) -> Iterator[Score]:
-        """The metrics of one point, without its name."""
-        from raxalign.encoders._transformer import TransformerEncoder
-        from raxalign.tasks._shift_points import count, sacrebleu1, translate
-
-        assert isinstance(stream.encoder, TransformerEncoder)
-        output = translate(stream, way.source.rows, way.source.lang, best[0], best[1] * steps[best[0]])
-        counts = count(output, way.target.pieces, way.source.vocabulary, way.target.vocabulary)
-        yield from (Score(label, metric, split, value) for metric, value in _values(counts))
-        yield Score(label, "bleu1_sacrebleu", split, sacrebleu1(stream.encoder, output, way.target.pieces, way.target.lang))
+        return {
+            (layer, alpha): translate(stream, way.source.rows, way.source.lang, layer, alpha * step_H)
+            for layer, step_H in steps.items()
+            for alpha in self.params.alpha
+        }
 
 
 @dataclass(frozen=True)
@@ -167,6 +158,22 @@ class _Way:
 
     source: Side
     target: Side
+
+
+def _counted(output: list[Ints], way: _Way) -> Counts:
+    from raxalign.tasks._shift_points import count
+
+    return count(output, way.target.pieces, way.source.vocabulary, way.target.vocabulary)
+
+
+def _best_scores(stream: AlignedEncoder, label: str, split: str, way: _Way, output: list[Ints], counts: Counts) -> Iterator[Score]:
+    """The metrics of one point, without its name."""
+    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.tasks._shift_points import sacrebleu1
+
+    assert isinstance(stream.encoder, TransformerEncoder)
+    yield from (Score(label, metric, split, value) for metric, value in _values(counts))
+    yield Score(label, "bleu1_sacrebleu", split, sacrebleu1(stream.encoder, output, way.target.pieces, way.target.lang))
 
 
 def _best(found: Mapping[str, Mapping[Point, Counts]]) -> Point | None:

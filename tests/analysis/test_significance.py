@@ -21,6 +21,30 @@ def test_a_value_is_the_mean_over_parts_of_ratios_of_sums():
     assert two.value == pytest.approx((3 / 6 + 2 / 2) / 2)
 
 
+def test_a_brevity_penalty_is_formed_over_what_was_drawn():
+    short = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[4.0, 6.0]]))
+    assert short.value == pytest.approx(3 / 6 * np.exp(1 - 10 / 6))
+    assert short.drawn(np.array([[2.0, 0.0], [0.0, 2.0]])) == pytest.approx([1 / 2, 1 / 2 * np.exp(1 - 6 / 2)])
+    long = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[1.0, 2.0]]))
+    assert long.value == 3 / 6
+    assert stack([short, long]).value == pytest.approx((short.value + long.value) / 2)
+    low, high = examples_interval(short)
+    assert low == pytest.approx(1 / 2 * np.exp(1 - 6 / 2))
+    assert high == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_scores_with_a_penalty_are_exchanged_with_their_references(seeds):
+    rng = np.random.default_rng(0)
+    counts, wanted = np.full((1, 60), 10.0), rng.integers(8, 14, (1, 60)).astype(float)
+    worse = Sample(np.arange(60), rng.binomial(10, 0.3, (1, 60)).astype(float), counts, wanted)
+    better = Sample(np.arange(60), rng.binomial(10, 0.6, (1, 60)).astype(float), counts, wanted)
+    found = compare(worse, stack([better] * seeds), rounds=500)  # other numbers of seeds are compared by their means
+    assert found.difference == pytest.approx(better.value - worse.value)
+    assert found.p_randomisation == found.p_bootstrap == pytest.approx(1 / 501)
+    assert compare(worse, worse).p_randomisation == 1
+
+
 def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x .01, then 2 x .03, then at least as much
     assert holm([0.5, 0.9]) == [1.0, 1.0]

@@ -26,7 +26,7 @@ from raxalign.report._results import Results
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
-from raxalign.report.write import write_report
+from raxalign.report.write import compose, write_report
 from tests.ledgers import made_up
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
@@ -207,6 +207,18 @@ def test_the_examples_interval_holds_the_value_and_is_not_the_seeds(made: Any) -
     low, high = map(float, entry.below.strip("[]").split(", "))
     assert low < float(entry.text) < high
     assert entry.spread.startswith("±")
+
+
+def test_limits_that_were_reached_are_told(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, ledger = made
+    found = rows(opened.plan, ledger)
+    whole, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
+    assert not any("Limits reached" in line for line in whole.legend)
+    monkeypatch.setattr("raxalign.report._marks.MOST_INTERVALS", 1)
+    cut, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
+    assert cut.legend[-1].startswith("Limits reached: 1 intervals over examples.")
+    (own,) = (section for section in cut.sections if section.anchor == "grid")
+    assert sum(entry.below != "" for table in own.tables for line in table.lines for entry in line.entries) == 1
 
 
 def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:

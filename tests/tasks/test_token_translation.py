@@ -11,6 +11,7 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
+from raxalign.analysis.samples import sample, samples
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
@@ -167,6 +168,18 @@ def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEnc
     penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
     assert found["layer2_alpha3_bleu1"] == pytest.approx(penalty * sums["matches"] / sums["tokens"], abs=1e-12)
     assert found["layer2_alpha3_convert_rate"] == sums["converted"] / (sums["tokens"] - sums["shared"])
+
+
+def test_predictions_are_samples_of_every_score(root: Path, encoder: TransformerEncoder) -> None:
+    outcome = run(root, AlignedEncoder(encoder), layers="1-2", alpha=[1, 2])
+    scores = [score for score in outcome.scores if score.lang != "avg" and not score.metric.endswith("sacrebleu")]
+    wanted = [(score.lang, score.metric, score.split) for score in scores]
+    assert any(metric == "bleu1" for _, metric, _ in wanted)
+    assert outcome.predictions is not None
+    for score, found in zip(scores, samples(outcome.predictions, wanted).values(), strict=True):
+        assert found is not None
+        assert found.value == pytest.approx(score.value)
+    assert sample(outcome.predictions, "de-en", "bleu1_sacrebleu", "test") is None
 
 
 def test_inside_transforms_flow_into_means_and_translations(root: Path, encoder: TransformerEncoder) -> None:

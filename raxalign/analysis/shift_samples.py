@@ -1,0 +1,60 @@
+"""Samples of token translation: of a named point of its sweep, or of the point that the dev side chooses in the same direction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.analysis.metrics import shift_point
+from raxalign.analysis.significance import Sample
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = {"layer", "alpha", "id", "tokens", "reference", "matches", "converted", "shared"}
+
+Array = npt.NDArray[Any]
+
+
+def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
+    """Convert rate or BLEU-1 of a direction over its sentences; the whole table is asked for, as its dev rows choose the point."""
+    import pyarrow.compute as pc
+
+    asked = shift_point(metric)
+    stem = metric if asked is None else asked[2]
+    if stem not in ("convert_rate", "bleu1"):
+        return None
+    table = table.filter(pc.equal(table["lang"], lang))
+    point = asked[:2] if asked is not None else _chosen(table)
+    if point is None:
+        return None
+    here = pc.and_(pc.equal(table["layer"], point[0]), pc.equal(table["alpha"], point[1]))
+    part = table.filter(pc.and_(here, pc.equal(table["split"], split)))
+    return _sample(part, stem) if len(part) else None
+
+
+def _sample(part: pa.Table, stem: str) -> Sample:
+    units, order = np.unique(_column(part, "id"), return_index=True)
+    tokens, reference, matches, converted, shared = (
+        _column(part, name)[order].astype(np.float64)[None] for name in ("tokens", "reference", "matches", "converted", "shared")
+    )
+    return Sample(units, matches, tokens, reference) if stem == "bleu1" else Sample(units, converted, tokens - shared)
+
+
+def _chosen(table: pa.Table) -> tuple[int, float] | None:
+    """The point with the best BLEU-1 on dev, the first of equals, as the task chooses it; without dev rows the only point."""
+    import pyarrow.compute as pc
+
+    layers, alphas = _column(table, "layer"), _column(table, "alpha")
+    points = list(dict.fromkeys(zip(layers.tolist(), alphas.tolist(), strict=True)))
+    dev = table.filter(pc.equal(table["split"], "dev"))
+    if not len(dev):
+        return points[0] if len(points) == 1 else None
+    values = [_sample(dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))), "bleu1").value for layer, alpha in points]
+    return points[int(np.argmax(values))]
+
+
+def _column(table: pa.Table, name: str) -> Array:
+    return np.asarray(table[name].to_numpy(zero_copy_only=False))
