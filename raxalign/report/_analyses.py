@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Value
@@ -13,7 +11,7 @@ from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech,
 from raxalign.analysis.senses import Word, ambiguous, senses
 from raxalign.report._numbers import Unit
 from raxalign.report._own import measured, named
-from raxalign.report._plots import Curve, Panel, draw
+from raxalign.report._plots import Curve, Panel
 from raxalign.report._results import MEANS, Results
 from raxalign.report._shown import representatives
 from raxalign.report._tags import pivot_tags, training_counts
@@ -127,8 +125,8 @@ def _rank_differences(results: Results, ledger: Ledger, asked: Sequence[Asked]) 
         f"Contextual accuracy in percent over unseen pairs, mean over {_languages(asked)}; ranks of word forms in the training text (as in Cao et "
         "al. 2020, Figure 3). One seed. Small: queries."
     )
-    svg = drawn([Panel("", "difference of ranks, from", "contextual accuracy (%)", curves, log=True)], "rank-differences") if curves else None
-    yield Analysis(title, Table("ranks", title, names, tuple(lines), caption), svg, caption)
+    panels = [Panel("", "difference of ranks, from", "contextual accuracy (%)", curves, log=True)] if curves else []
+    yield Analysis(title, Table("ranks", title, names, tuple(lines), caption), panels, "rank-differences", caption)
 
 
 def _senses(results: Results, asked: Sequence[Asked]) -> Iterator[Analysis]:
@@ -173,9 +171,3 @@ def _line(results: Results, cell: Cell, bins: Sequence[Bin]) -> Line:
 
 def _languages(asked: Sequence[Asked]) -> str:
     return ", ".join(dict.fromkeys(lang for entry in asked for lang in entry.tables))
-
-
-def drawn(panels: Sequence[Panel], name: str) -> str:
-    """The drawing of some panels, as a page embeds it."""
-    with tempfile.TemporaryDirectory(prefix="raxalign-") as folder:
-        return draw(panels, Path(folder), name)

@@ -30,13 +30,16 @@ def own_section(results: Results, judge: Judge) -> Section:
                 judge.want(cell, name)
     few = {entry for entry in results.tables if _few(results, entry)}
     first = _compared_by(results, few)
-    tables = [_table(results, judge, entry, few=entry in few, folded=entry not in first) for entry in results.tables]
+    made = {  # what stands open has its intervals first, as there is a limit to them
+        entry: _table(results, judge, entry, few=entry in few, folded=entry not in first)
+        for entry in sorted(results.tables, key=lambda entry: entry not in first)
+    }
     lead = (
         "A line for each point of the grid. ± is half the 95 % interval over seeds (Student's t); the brackets are the 95 % interval over examples "
         "(bootstrap over sentences, premises or contexts). They are not the same thing: the first says what another training run would give, "
         "the second what other test data would."
     )
-    return Section("grid", "The grid's own tables", lead, tuple(tables))
+    return Section("grid", "The grid's own tables", lead, tuple(made[entry] for entry in results.tables))
 
 
 def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from raxalign.report._analyses import MOST_LANGUAGES, MOST_METHODS, Asked, drawn, read_predictions
+from raxalign.report._analyses import MOST_LANGUAGES, MOST_METHODS, Asked, read_predictions
 from raxalign.report._plots import Curve, Panel, Points
 from raxalign.report._results import MEANS, Results
 from raxalign.report._shown import representatives
@@ -35,13 +35,13 @@ def space_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
     for name, (title, label, caption) in _SAID.items():
         panels = _layer_panels(cells, task, name, label)
         if panels:
-            yield Analysis(title, svg=drawn(panels, f"layers-{name}"), caption=f"A panel a language pair. {caption}")
+            yield Analysis(title, panels=panels, stem=f"layers-{name}", caption=f"A panel a language pair. {caption}")
     asked = [entry for entry in (read_predictions(ledger, cell, task, _COLUMNS) for cell in cells) if entry.tables]
     for kind, title in (("occurrence", "Linked words in their sentences"), ("type", "The word pairs linked most often")):
         panels = _clouds(results, asked, kind)
         if panels:
             caption = "Two dimensions of the joint space of both languages; each panel has a plane of its own."
-            yield Analysis(title, svg=drawn(panels, f"words-{kind}"), caption=caption)
+            yield Analysis(title, panels=panels, stem=f"words-{kind}", caption=caption)
 
 
 def _layer_panels(cells: list[Cell], task: str, wanted: str, label: str) -> list[Panel]:

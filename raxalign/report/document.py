@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from raxalign.analysis.cells import Value
+from raxalign.report._plots import Panel
 
 State = Literal["value", "published", "absent", "empty"]
 
@@ -75,14 +76,15 @@ class Fill:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis beside the tasks adds: a title, and a table, an SVG drawing, or both.
+    """What an analysis beside the tasks adds: a title, and a table, a figure, or both; a figure's files are called `stem`.
 
     `name` and `fills` (by kind of method) fill the published tables that say `analysis: <name>`.
     """
 
     title: str
     table: Table | None = None
-    svg: str | None = field(default=None, repr=False)
+    panels: Sequence[Panel] = ()
+    stem: str = ""
     caption: str = ""
     name: str = ""
     fills: Mapping[str, Fill] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from raxalign.report._analyses import retrieval_analyses
 from raxalign.report._figures import figures_section
 from raxalign.report._marks import Judge
 from raxalign.report._own import chosen_section, own_section
+from raxalign.report._plots import draw
 from raxalign.report._published import RECORD, published_sections
 from raxalign.report._results import Results
 from raxalign.report._spaces import space_analyses
@@ -64,8 +65,7 @@ def write_report(
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     drawn = [figure.name for section in document.sections for figure in section.figures]
-    files = [folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("svg", "png")]
-    return [*(folder / name for name in texts), *(file for file in files if file.exists())]
+    return [*(folder / name for name in texts), *(folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("svg", "png"))]
 
 
 def compose(
@@ -111,16 +111,15 @@ def _facts(results: Results) -> list[tuple[str, str]]:
 
 
 def _analyses(analyses: Sequence[Analysis], folder: Path) -> Section | None:
-    """The analyses beside the tasks, in a section of their own; their drawings become files too."""
+    """The analyses beside the tasks, in a section of their own, drawn into a folder."""
     tables: list[Table] = []
     figures: list[Figure] = []
     for number, analysis in enumerate(analyses, 1):
-        name = f"analysis-{number}"
         if analysis.table is not None:
-            tables.append(replace(analysis.table, anchor=f"{name}-table"))
-        if analysis.svg is not None:
-            (folder / f"{name}.svg").write_text(analysis.svg, encoding="utf-8")
-            figures.append(Figure(f"figure-of-{name}", analysis.title, name, analysis.svg[analysis.svg.index("<svg") :], analysis.caption))
+            tables.append(replace(analysis.table, anchor=f"analysis-{number}"))
+        if analysis.panels:
+            stem = analysis.stem
+            figures.append(Figure(f"figure-{stem}", analysis.title, stem, draw(analysis.panels, folder, stem), analysis.caption))
     return Section("analyses", "Analyses", tables=tuple(tables), figures=tuple(figures)) if tables or figures else None
 
 

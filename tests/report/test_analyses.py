@@ -141,7 +141,7 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
     assert entries["0–9"].text == "100.0"
     asked = sum(int(entry.below.replace(",", "")) for entry in entries.values() if entry.below)
     assert asked == 2 * sum(len(sentence(id_).links("de", "en")) for id_ in IDS)
-    assert analysis.svg is not None
+    assert [len(panel.curves) > 0 for panel in analysis.panels] == [True]
 
 
 def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opened, Ledger]) -> None:
@@ -156,8 +156,9 @@ def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opene
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger]) -> None:
     found = {analysis.title: analysis for analysis in space_analyses(results(made), made[1])}
     assert list(found) == ["Language identity by layer", "Anisotropy by layer", "Linked words in their sentences", "The word pairs linked most often"]
-    assert all(analysis.svg and analysis.svg.startswith("<svg") for analysis in found.values())
-    assert "src4" in str(found["The word pairs linked most often"].svg)
+    assert len({analysis.stem for analysis in found.values()}) == 4
+    assert all(analysis.panels for analysis in found.values())
+    assert any("src4" in cloud.names for panel in found["The word pairs linked most often"].panels for cloud in panel.points)
 
 
 def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened, Ledger], tmp_path: Path) -> None:

@@ -285,13 +285,15 @@ def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
 
 def test_analyses_have_a_place(made: Any, tmp_path: Path) -> None:
     opened, _ = made
-    svg = draw([Panel("t", "x", "y", points=(Points("p", [1, 2], [1, 2], ["a", "b"]),))], tmp_path, "mine")
+    panel = Panel("t", "x", "y", points=(Points("p", [1, 2], [1, 2], ["a", "b"]),))
     table = Table("x", "By part of speech", ("NOUN",), (Line("none", (Entry("0.61"),)),))
-    write_report([], opened.plan, tmp_path, analyses=[Analysis("t-SNE", svg=svg), Analysis("POS", table)])
+    write_report([], opened.plan, tmp_path, analyses=[Analysis("t-SNE", panels=[panel], stem="mine"), Analysis("POS", table)])
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "By part of speech" in text
     assert "t-SNE" in text
-    assert (tmp_path / "figures" / "analysis-1.svg").is_file()
+    for name, path in (("report.md", "figures/mine.svg"), ("report.tex", "figures/mine.png")):
+        assert path in (tmp_path / name).read_text(encoding="utf-8")
+        assert (tmp_path / path).is_file()
 
 
 def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
