@@ -103,9 +103,12 @@ class Workshop:
         return replace(self.runtime, seed=int(str(seed)), checkpoints=self.checkpoints(stage.key))
 
     def encoder(self, key: str) -> Encoder:
-        """The encoder of a stage, fresh and on the device of this process."""
+        """The encoder of a stage, fresh and on the device of this process; of a task's training, as that left it."""
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
+        if stage.kind == "tuned":
+            trained: Encoder = _plugin("tasks", stage).trained_encoder(self.encoder(stage.inputs["encoder"]), folder)
+            return trained
         inputs = EncoderInputs(locations=_without_params(stage.locations), folder=folder, revisions=stage.digests)
         encoder: Encoder = _plugin("encoders", stage).load(inputs, self.runtime.device)
         return encoder

@@ -3,9 +3,13 @@
 import json
 
 import pytest
+import torch
 
 from raxalign.config.grid import load
+from raxalign.encoders._aligned import AlignedEncoder
 from raxalign.errors import StorageError
+from raxalign.methods.base import MethodInputs
+from raxalign.methods.rotation import Rotation
 from raxalign.plan.expand import expand
 from raxalign.plan.results import rows
 from raxalign.stages import Workshop, run_trial
@@ -30,6 +34,34 @@ def finished(tmp_path_factory):
     for trial in plan.trials:
         run_trial(workshop, trial.key)
     return workshop, made
+
+
+def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path):
+    """The vectors under `refit` are those of the method on the encoder that the task's training left; the classifier reads them."""
+    sizes = "data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, epochs: 1, learning_rate: 1.0e-3"
+    tasks = (f"kept: {{kind: xnli, {sizes}}}", f"again: {{kind: xnli, readout: refit, {sizes}}}")
+    path = write_grid(tmp_path, methods=("rotation: {}",), tasks=tasks, languages="{each: [de]}", sentences="100", size=200)
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    (trial,) = plan.trials
+    kept, again = run_trial(workshop, trial.key)
+    stage = plan.stages[again["aligned"]]
+    refitted = workshop.aligned(again["aligned"])
+    tuned, start = (AlignedEncoder(workshop.encoder(key)) for key in (stage.inputs["encoder"], plan.stages[trial.aligned].inputs["encoder"]))
+
+    def read(aligned):
+        return aligned.words([["ein", "Haus"]], "de").vectors_NLH
+
+    assert torch.equal(read(AlignedEncoder(refitted.encoder)), read(tuned))
+    assert not torch.allclose(read(tuned), read(start), atol=1e-3)
+    pairs = {"de": workshop.ensure(stage.inputs["pairs/de"]) / "data"}
+    by_hand = Rotation(Rotation.Params()).align(tuned.encoder, MethodInputs(("de",), "en", pairs=pairs), Runtime())
+    assert torch.allclose(read(refitted), read(by_hand), atol=1e-5)
+    assert kept["aligned"] == trial.aligned
+    first, second = (workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again))
+    for lang, same in (("en", True), ("de", False)):
+        answers = [[row["neutral"] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
+        assert (answers[0] == answers[1]) is same
 
 
 def test_each_stage_is_made_once(finished):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
@@ -68,7 +68,10 @@ class TaskStages:
         if needs.text:
             inputs |= {f"text/{lang}": self.shared.text(lang, max(self.grid.sentences)).key for lang in (*languages, pivot)}
         if task.training() is not None:
-            inputs["trained"] = self._trained(spec, task, method, start, aligned, languages, seed).key
+            trained = self._trained(spec, task, method, start, aligned, languages, seed)
+            inputs["trained"] = trained.key
+            if task.refits():
+                inputs["aligned"] = self._refitted(spec, method, aligned, trained).key
         digests, locations = self._sources(task, covered)
         params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot}
         if task.has_chance():
@@ -88,6 +91,21 @@ class TaskStages:
         locations["params"] = task.params.model_dump_json(by_alias=True)
         inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
         return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
+
+    def _refitted(self, spec: TaskSpec, method: Method, aligned: Stage, trained: Stage) -> Stage:
+        """The method's readouts, fitted again on the encoder that the task's training left; what is no readout stays as it is."""
+        effect = method.effect()
+        if effect.weights or effect.inside or not (aligned.digests or aligned.inputs.keys() - {"encoder"}):
+            return aligned
+        where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
+        if aligned.maker not in catalog("methods"):
+            raise RaxalignError(f"{where}: the transforms of a folder cannot be fitted again; write `readout: keep`")
+        if "encoder" not in trained.inputs:
+            raise RaxalignError(
+                f"{where}: {aligned.maker} moves the pivot, so that the task trains through its readouts; leave it out by `exclude`, or write "
+                "`readout: keep`"
+            )
+        return self.shared.add(replace(aligned, inputs={**aligned.inputs, "encoder": trained.key}))
 
     def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
         digests: dict[str, str] = {}

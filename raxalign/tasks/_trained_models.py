@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks._fine_tuned import FineTuned
 from raxalign.tasks._selection import Selection, best_epoch, kept
@@ -24,6 +25,7 @@ from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
 
 _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 
@@ -58,6 +60,19 @@ class Trained:
         """Leave the records of `train_models` and the fingerprints for `read`."""
         save_file({"rows": torch.from_numpy(np.sort(fingerprints))}, folder / _FINGERPRINTS)
         (folder / _RECORD).write_text(json.dumps({"models": models, **more}, indent=1) + "\n", encoding="utf-8")
+
+
+def trained_encoder(start: Encoder, folder: Path) -> Encoder:
+    """`start` with the weights of a training that left one model of one epoch; its head is not read."""
+    (model,) = Trained.read(folder).models
+    (file,) = model.files.values()
+    assert isinstance(start, TransformerEncoder)
+    tensors = load_file(file)
+    parameters = dict(start.model.named_parameters(prefix="model"))
+    with torch.no_grad():
+        for name in tensors.keys() & parameters.keys():
+            parameters[name].copy_(tensors[name])
+    return start
 
 
 Run = Callable[["AlignedEncoder", str, Path], tuple[dict[int, Path], list[float]]]

@@ -7,12 +7,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision
+from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Task
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -39,10 +43,12 @@ class HubSet:
 
 
 class TransferParams(Task.Params):
-    """What is trained on; each task says what it is."""
+    """What is trained on; each task says what it is. `readout: refit` fits a method's readouts again on the encoder that the training left."""
 
     setting: str
     code_switching: Literal["none", "sentence"] = "none"
+    selection: Selection = "pivot-dev"
+    readout: Literal["keep", "refit"] = "keep"
     data: Literal["hub", "phrasebook"] | DataFiles = "hub"
 
 
@@ -58,6 +64,16 @@ class TransferTask(Task):
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their translations are trained on."""
         return self.languages(languages, pivot) if self.params.setting == "translate-train" else (pivot,)
+
+    def refits(self) -> bool:
+        """Where `readout: refit` is asked for."""
+        return self.params.readout == "refit"
+
+    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
+        """The encoder as the training left it at the epoch that it kept."""
+        from raxalign.tasks._trained_models import trained_encoder
+
+        return trained_encoder(start, folder)
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot first, then all."""
@@ -85,6 +101,8 @@ class TransferTask(Task):
         data, faults, translated = self.params.data, [], self.params.setting == "translate-train"
         if self.params.code_switching != "none" and not translated:
             faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
+        if self.refits() and (translated or kept(self.params.selection) == "every"):
+            faults.append("readout: refit fits on the one encoder that a zero-shot training keeps: it needs `selection: pivot-dev` or `last`")
         if data == "phrasebook":
             from raxalign.corpora._phrasebook import LANGS
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
 
 
@@ -100,6 +101,10 @@ class Task(ABC):
         """The languages whose data the training reads (selection on target development sets reads theirs)."""
         return (pivot,)
 
+    def refits(self) -> bool:
+        """Whether a method's readouts are fitted again on the encoder that the task's own training left (`trained_encoder`)."""
+        return False
+
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""
         return self.training() is not None
@@ -123,6 +128,10 @@ class Task(ABC):
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train on what `training` says, from the weights of `aligned`, and leave the result in `folder`; returns notes."""
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
+
+    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
+        """The encoder `start` with the weights that `train` left in `folder`, where `refits`."""
+        raise NotImplementedError(f"{type(self).__name__} fits no readout again")
 
     @abstractmethod
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:

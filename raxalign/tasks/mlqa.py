@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.tasks._selection import Selection, kept
+from raxalign.tasks._selection import kept
 from raxalign.tasks._transfer_task import HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
 
@@ -65,8 +65,8 @@ class Mlqa(TransferTask):
     sum of start and end logit over all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares, answers
     compared by MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character),
     the larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. Transforms apply to each piece
-    by its language (`readout: keep`: they are not fitted again after the training). Training follows XTREME (Hu et al. 2020) but for the
-    warm-up, a share here, since 500 steps are longer than a small training.
+    by its language, readouts as fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`). Training
+    follows XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
     """
 
     VERSION = 1
@@ -82,8 +82,6 @@ class Mlqa(TransferTask):
         setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
         hub: HubSets = HubSets()
         phrasebook: PhrasebookSizes = PhrasebookSizes()
-        selection: Selection = "pivot-dev"
-        readout: Literal["keep"] = "keep"
         learning_rate: float = Field(3e-5, gt=0)
         epochs: int = Field(3, ge=1)
         batch_size: int = Field(32, ge=1)

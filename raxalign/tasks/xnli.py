@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.tasks._selection import Selection, kept
+from raxalign.tasks._selection import kept
 from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
 
@@ -33,7 +33,8 @@ class Xnli(TransferTask):
 
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler; training follows Cao et al. (2020, A.1):
     3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's transforms
-    apply to what the classifier reads (`readout: keep`): fitted before this training, they are not fitted again after it. Metrics are
+    apply to what the classifier reads: its readouts as they were fitted before this training (`readout: keep`), or fitted again on the encoder
+    that it left (`refit`), which the first ones no longer fit. Metrics are
     `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means. With
     `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as
     (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
@@ -53,8 +54,6 @@ class Xnli(TransferTask):
         dataset: str = "facebook/xnli"
         revision: str = "main"
         phrasebook: PhrasebookSizes = PhrasebookSizes()
-        selection: Selection = "pivot-dev"
-        readout: Literal["keep"] = "keep"
         learning_rate: float = Field(5e-5, gt=0)
         epochs: int = Field(3, ge=1)
         batch_size: int = Field(32, ge=1)

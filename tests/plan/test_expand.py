@@ -51,6 +51,28 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
     assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), methods=("none: {}", "finetune: {}"), sentences="100"))["tuned"] == 3
 
 
+def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
+    tasks = ("kept: {kind: xnli, data: phrasebook}", "xnli: {data: phrasebook, readout: refit}", "retrieval: {}")
+    methods = ("none: {}", "rotation: {}", "finetune: {}")
+    plan = plan_of(tmp_path, methods=methods, tasks=tasks, sentences="50", languages="{each: [de]}")
+    assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
+    for trial in plan.trials:
+        kept, xnli, retrieval = (plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval"))
+        assert kept.inputs["aligned"] == retrieval.inputs["aligned"] == trial.aligned
+        assert xnli.inputs["trained"] == kept.inputs["trained"]
+        if trial.method != "rotation":
+            assert xnli.inputs["aligned"] == trial.aligned, "there is no readout to fit"
+            continue
+        again, once = plan.stages[xnli.inputs["aligned"]], plan.stages[trial.aligned]
+        assert again.inputs == {**once.inputs, "encoder": xnli.inputs["trained"]}
+        assert (again.maker, again.params) == (once.maker, once.params)
+
+
+def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
+    with pytest.raises(RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"):
+        plan_of(tmp_path, methods=("rotation: {direction: to-other}",), tasks=("xnli: {data: phrasebook, readout: refit}",))
+
+
 def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
     plan = plan_of(tmp_path)
     assert kinds(plan)["pairs"] == 2 * (2 + 1)

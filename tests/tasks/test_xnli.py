@@ -219,10 +219,13 @@ def test_weights_of_another_encoder_are_refused(tmp_path, encoder, files):
 def test_faults_that_only_the_params_show(files):
     assert task(files).check(("de",), "en") == []
     assert "zero-shot" in task({**files, "train": "train-{lang}.tsv"}).check(("de",), "en")[0]
+    assert "selection: pivot-dev" in task(files, readout="refit", selection="mean-dev").check(("de",), "en")[0]
+    assert any("zero-shot" in fault for fault in task(files, readout="refit", setting="translate-train").check(("de",), "en"))
+    assert task(files, readout="refit").check(("de",), "en") == []
     assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
     assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
     assert "phrasebook has no zh" in Xnli(Xnli.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
-    for wrong in ({"data": {"dev": "x"}}, {"data": "web"}, {"readout": "refit"}, {"setting": "translate-test"}, {"epochs": 0}):
+    for wrong in ({"data": {"dev": "x"}}, {"data": "web"}, {"readout": "again"}, {"setting": "translate-test"}, {"epochs": 0}):
         with pytest.raises(ValidationError):
             Xnli.Params(**wrong)
 
@@ -241,6 +244,7 @@ def test_what_is_read_of_each_language(files):
 
 def test_rules_that_keep_the_same_share_a_training(files):
     training = {rule: task(files, selection=rule).training() for rule in ("pivot-dev", "mean-dev", "target-dev", "last")}
+    assert task(files, readout="refit").training() == training["pivot-dev"]
     assert training["mean-dev"] == training["target-dev"]
     assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
     assert task(files).canonical() != task(files, selection="last").canonical()
