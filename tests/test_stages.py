@@ -36,10 +36,11 @@ def finished(tmp_path_factory):
     return workshop, made
 
 
-def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path):
-    """The vectors under `refit` are those of the method on the encoder that the task's training left; the classifier reads them."""
-    sizes = "data: phrasebook, phrasebook: {train: 60, dev: 12, test: 24}, epochs: 1, learning_rate: 1.0e-3"
-    tasks = (f"kept: {{kind: xnli, {sizes}}}", f"again: {{kind: xnli, readout: refit, {sizes}}}")
+@pytest.mark.parametrize(("kind", "answer"), [("xnli", "neutral"), ("pos", "predicted")])
+def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer):
+    """The vectors under `refit` are those of the method on the encoder that the task's training left; the task reads them."""
+    sizes = f"kind: {kind}, data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 1, learning_rate: 1.0e-3"
+    tasks = (f"kept: {{{sizes}}}", f"again: {{readout: refit, {sizes}}}")
     path = write_grid(tmp_path, methods=("rotation: {}",), tasks=tasks, languages="{each: [de]}", sentences="100", size=200)
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
@@ -60,7 +61,7 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path):
     assert kept["aligned"] == trial.aligned
     first, second = (workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again))
     for lang, same in (("en", True), ("de", False)):
-        answers = [[row["neutral"] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
+        answers = [[row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
         assert (answers[0] == answers[1]) is same
 
 

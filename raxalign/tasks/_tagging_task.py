@@ -13,11 +13,12 @@ from pydantic import Field
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision
-from raxalign.tasks._selection import Selection
+from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
 
 Tagger = Literal["bilstm_crf", "linear"]
@@ -66,6 +67,7 @@ class TaggingParams(Task.Params):
     input_dropout: float = Field(0.5, ge=0, lt=1)
     dropout: float | None = Field(None, ge=0, lt=1)
     selection: Selection | None = None
+    readout: Literal["keep", "refit"] = "keep"
     evaluate_every: int | None = Field(None, ge=1)
     learning_rate: float | None = Field(None, gt=0)
     epochs: int | None = Field(None, ge=1)
@@ -130,12 +132,23 @@ class TaggingTask(Task):
         idle = {"profile", "dataset", "revision", "configs"}
         idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
         idle |= set(_OF_BILSTM) if resolved["tagger"] == "linear" else set()
+        idle |= {"readout"} if resolved["readout"] == "keep" else set()
         idle |= {"evaluate_every"} if resolved["selection"] == "last" else set()
         return {name: value for name, value in resolved.items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
-        """All options: the choice of weights is made while they are there."""
-        return self.canonical()
+        """All options but what is done with the weights afterwards: the choice of weights is made while they are there."""
+        return {name: value for name, value in self.canonical().items() if name != "readout"}
+
+    def refits(self) -> bool:
+        """Where `readout: refit` is asked for."""
+        return self.params.readout == "refit"
+
+    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
+        """The encoder as the training of the linear tagger left it."""
+        from raxalign.tasks._trained_models import trained_encoder
+
+        return trained_encoder(start, folder)
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their development sets choose."""
@@ -182,6 +195,11 @@ class TaggingTask(Task):
                 faults.append(f"selection: {selection} needs data.dev; without one write `selection: last`")
             if data.dev is None and data.test is None:
                 faults.append("data has neither dev nor test: there is nothing to evaluate")
+        resolved = self.resolved()
+        if self.refits() and (resolved["tagger"] != "linear" or kept(resolved["selection"]) == "every"):
+            faults.append(
+                "readout: refit fits on the one encoder that a training keeps: it needs `tagger: linear` and `selection: pivot-dev` or `last`"
+            )
         if data == "hub" and not self.params.dataset:
             faults.append("data: hub needs the name of a data set (dataset)")
         return faults

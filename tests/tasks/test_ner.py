@@ -206,6 +206,9 @@ def test_where_the_pivot_moves_each_language_has_its_tagger(tmp_path, encoder, f
 
 def test_faults_that_only_the_params_show(files):
     assert task(files).check(("de",), "en") == []
+    assert task(files, tagger="linear", readout="refit", selection="last").check(("de",), "en") == []
+    assert "tagger: linear" in task(files, tagger="bilstm_crf", readout="refit", selection="last").check(("de",), "en")[0]
+    assert "selection" in task(files, tagger="linear", readout="refit", selection="target-dev").check(("de",), "en")[0]
     assert "zero-shot" in task({**files, "train": "train-{lang}"}).check(("de",), "en")[0]
     assert "write {lang}" in task({**files, "dev": "dev"}).check(("de",), "en")[0]
     assert "selection" in task({"train": "t", "test": "x-{lang}"}).check(("de",), "en")[0]
