@@ -28,7 +28,8 @@ class Cell:
     """One line of a table: everything of a trial but its seed (and, in an ``each`` grid, its language), and its values.
 
     `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the languages that were evaluated. `by_seed` has the
-    values that each is the mean of (seed None: one that all seeds share), and `evaluations` where in the ledger they come from.
+    values that each is the mean of (seed None: one that all seeds share), and `evaluations` where in the ledger they come from: several a seed
+    for the pivot of an ``each`` grid.
     """
 
     method: str
@@ -38,7 +39,7 @@ class Cell:
     trials: tuple[str, ...]
     values: Mapping[Name, Value]
     by_seed: Mapping[Name, Mapping[Any, float]] = field(default_factory=dict, repr=False)
-    evaluations: Mapping[Name, Mapping[Any, str]] = field(default_factory=dict, repr=False)
+    evaluations: Mapping[Name, Mapping[Any, tuple[str, ...]]] = field(default_factory=dict, repr=False)
 
 
 def interval(values: list[float]) -> Value:
@@ -75,9 +76,9 @@ def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
 
 def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
     first = group[0]
-    found: dict[tuple[str, str, str, str], dict[Any, tuple[str, float]]] = defaultdict(dict)
+    found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in group:
-        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]] = (row["evaluation"], row["value"])
+        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]][row["evaluation"]] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     _average(by_seed, pivot)
     return Cell(
@@ -88,15 +89,18 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
         values={name: interval(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
         by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
-        evaluations={name: {seed: key for seed, (key, _) in seeds.items()} for name, seeds in found.items()},
+        evaluations={name: {seed: tuple(keys) for seed, keys in seeds.items()} for name, seeds in found.items()},
     )
 
 
-def _apart(seeds: Mapping[Any, tuple[str, float]]) -> dict[Any, float]:
-    """Seed -> value; an evaluation without chance, which all seeds share, counts once."""
-    if len(seeds) > 1 and len({evaluation for evaluation, _ in seeds.values()}) == 1:
-        return {None: next(iter(seeds.values()))[1]}
-    return {seed: value for seed, (_, value) in seeds.items()}
+def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
+    """Seed -> value. In an ``each`` grid the pivot is scored by the model of every language: its value is the mean over them. Evaluations
+    without chance, which all seeds share, count once.
+    """
+    means = {seed: math.fsum(values.values()) / len(values) for seed, values in seeds.items()}
+    if len(seeds) > 1 and len({frozenset(values) for values in seeds.values()}) == 1:
+        return {None: next(iter(means.values()))}
+    return means
 
 
 def _average(by_seed: dict[tuple[str, str, str, str], dict[Any, float]], pivot: str) -> None:

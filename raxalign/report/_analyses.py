@@ -58,7 +58,7 @@ def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -
     keys: dict[str, str] = {}
     for name, seeds in cell.evaluations.items():
         if name[0] == task and name[3] == "test" and name[1] not in MEANS and seeds:
-            keys.setdefault(name[1], seeds[min(seeds, key=str)])
+            keys.setdefault(name[1], seeds[min(seeds, key=str)][0])
     tables: dict[str, pa.Table] = {}
     for key in dict.fromkeys(keys.values()):
         table = ledger.predictions(key)

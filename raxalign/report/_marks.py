@@ -18,7 +18,6 @@ MOST_TESTS = 1500
 MOST_INTERVALS = 600
 NEAREST = 12  # of a column: cells that are tested against the best
 LEVEL = 0.05
-MOST_ASKED = 16  # evaluations that stay in memory
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,14 @@ class Judge:
 
     def want(self, cell: Cell, name: Name) -> None:
         """Say beforehand what will be asked of an evaluation, so that its predictions are read once."""
-        for key in set(cell.evaluations.get(name, {}).values()):
+        for key in _keys(cell, name):
             self._wanted[key].add(name[1:])
 
     def sample(self, cell: Cell, name: Name) -> Sample | None:
         """The predictions behind a value, all its seeds together; None where there are none, or no more are read."""
         place = (id(cell), name)
         if place not in self._samples:
-            found = [self._of(key, name[1:]) for key in dict.fromkeys(cell.evaluations.get(name, {}).values())]
+            found = [self._of(key, name[1:]) for key in _keys(cell, name)]
             whole = [part for part in found if part is not None]
             joined = stack(whole) if found and len(whole) == len(found) else None
             fits = joined is not None and len(joined.units) > 1 and abs(joined.value - cell.values[name].mean) < 1e-6
@@ -134,6 +133,11 @@ class Judge:
         except ValueError:  # other examples: nothing to pair
             return None
         return max(compared.p_bootstrap, compared.p_randomisation)
+
+
+def _keys(cell: Cell, name: Name) -> list[str]:
+    """The evaluations that a value comes from, each once."""
+    return list(dict.fromkeys(key for keys in cell.evaluations.get(name, {}).values() for key in keys))
 
 
 def _ties(families: Mapping[int, Sequence[tuple[tuple[int, int], float]]]) -> dict[tuple[int, int], Mark]:

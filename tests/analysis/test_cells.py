@@ -30,11 +30,14 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
         row(lang="de", value=0.2, trial="a"),
         row(lang="en", value=0.8, trial="a"),
         row(lang="fr", value=0.5, trial="b"),
-        row(lang="en", value=0.8, trial="b"),
+        row(lang="en", value=0.6, trial="b"),
     ]
-    rows += [row(lang="avg", value=0.5, trial="a"), row(lang="avg", value=0.65, trial="b")]
+    rows += [row(lang="avg", value=0.5, trial="a"), row(lang="avg", value=0.55, trial="b")]
     (cell,) = cells(rows, "en")
-    assert cell.values["xnli", "avg", "accuracy", "test"].mean == pytest.approx(0.5)
+    assert cell.values["xnli", "en", "accuracy", "test"].mean == pytest.approx(0.7), "the pivot is scored by the model of each language"
+    assert cell.values["xnli", "en", "accuracy", "test"].n == 1
+    assert cell.evaluations["xnli", "en", "accuracy", "test"] == {0: ("a/0", "b/0")}
+    assert cell.values["xnli", "avg", "accuracy", "test"].mean == pytest.approx((0.7 + 0.2 + 0.5) / 3)
     assert cell.values["xnli", "avg_zero_shot", "accuracy", "test"].mean == pytest.approx(0.35)
 
 
