@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.config.sources import RemoteData
 from raxalign.errors import RaxalignError
 from raxalign.plan.stage import Stage
 
@@ -72,8 +73,8 @@ class TaskStages:
             inputs["trained"] = trained.key
             if task.refits():
                 inputs["aligned"] = self._refitted(spec, method, aligned, trained).key
-        digests, locations = self._sources(task, covered)
-        params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot}
+        digests, locations, named = self._sources(task, covered)
+        params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot, **named}
         if task.has_chance():
             params["seed"] = seed
         locations["params"] = task.params.model_dump_json(by_alias=True)
@@ -84,8 +85,8 @@ class TaskStages:
         pivot, effect = self.grid.pivot, method.effect()
         read = task.training_languages(languages, pivot)
         untouched = not (effect.weights or effect.inside or effect.pivot) and read == (pivot,)
-        digests, locations = self._sources(task, read)
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed}
+        digests, locations, named = self._sources(task, read)
+        params: dict[str, Any] = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed, **named}
         if effect.pivot:
             params["toward"] = list(languages)
         locations["params"] = task.params.model_dump_json(by_alias=True)
@@ -107,14 +108,20 @@ class TaskStages:
             )
         return self.shared.add(replace(aligned, inputs={**aligned.inputs, "encoder": trained.key}))
 
-    def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str]]:
+    def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str], dict[str, Any]]:
+        """(digests, locations, params) of the task's outside data: a commit says which state of a repository is read, but not what of it, so
+        that remote data enters the key by its name too.
+        """
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
+        names: dict[str, str] = {}
         for lang in languages:
-            found, places = self.shared.identity.of(task.sources(lang, self.grid.pivot))
+            sources = task.sources(lang, self.grid.pivot)
+            found, places = self.shared.identity.of(sources)
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
-        return digests, locations
+            names |= {f"{name}/{lang}": _unpinned(source.name) for name, source in sources.items() if isinstance(source, RemoteData)}
+        return digests, locations, {"sources": names} if names else {}
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Seen word types, with every dictionary that a method of the grid uses for the language."""
@@ -128,3 +135,8 @@ class TaskStages:
                     digests[f"{name}/{value}"] = value
                     locations[f"{name}/{value}"] = places[name]
         return self.shared.seen(lang, unseen_in, digests, locations)
+
+
+def _unpinned(name: str) -> str:
+    """The name of remote data without its revision, for which the digest stands: a tag and the commit that it is at are one."""
+    return name.rpartition("@")[0] or name

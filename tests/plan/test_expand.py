@@ -10,10 +10,13 @@ import pytest
 from raxalign.config.grid import load
 from raxalign.errors import RaxalignError
 from raxalign.plan.expand import expand
+from raxalign.plan.identity import Identity
 from raxalign.plan.load import select
 from raxalign.plan.plan import Plan
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
+
+CONFIGS, NAMES = ("de_gsd", "de_hdt", "en_gum", "en_ewt"), ("main", "v2")
 
 
 def plan_of(folder, **parts):
@@ -49,6 +52,24 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
     plan = plan_of(tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",))
     assert kinds(plan)["tuned"] == 1
     assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), methods=("none: {}", "finetune: {}"), sentences="100"))["tuned"] == 3
+
+
+def test_another_configuration_of_a_repository_is_other_data(tmp_path):
+    """One commit has many configurations: which of them is read is in the keys, whatever the commit is called."""
+
+    def stages(configs, revision="main"):
+        task = f"pos: {{data: hub, dataset: some/treebanks, revision: {revision}, configs: {configs}}}"
+        path = write_grid(tmp_path, methods=("none: {}",), tasks=(task,), languages="{each: [de]}")
+        plan = expand(load(path), Identity(locked={f"hub:some/treebanks/{config}@{name}": "c" * 40 for config in CONFIGS for name in NAMES}.get))
+        (evaluation,) = plan.trials[0].evaluations.values()
+        return evaluation, plan.stages[evaluation].inputs["trained"], plan.stages[evaluation]
+
+    gsd, hdt, ewt = (stages(configs) for configs in ("{de: de_gsd, en: en_gum}", "{de: de_hdt, en: en_gum}", "{de: de_gsd, en: en_ewt}"))
+    assert gsd[0] != hdt[0]
+    assert gsd[1] == hdt[1], "the training reads the pivot alone"
+    assert gsd[1] != ewt[1]
+    assert stages("{de: de_gsd, en: en_gum}", "v2")[:2] == gsd[:2], "a tag of the same commit is the same data"
+    assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
 def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
