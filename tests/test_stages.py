@@ -59,6 +59,8 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
     by_hand = Rotation(Rotation.Params()).align(tuned.encoder, MethodInputs(("de",), "en", pairs=pairs), Runtime())
     assert torch.allclose(read(refitted), read(by_hand), atol=1e-5)
     assert kept["aligned"] == trial.aligned
+    if kind == "xnli":
+        assert [record["notes"]["readout"] for record in (kept, again)] == ["keep", "refit"]
     first, second = (workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again))
     for lang, same in (("en", True), ("de", False)):
         answers = [[row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]

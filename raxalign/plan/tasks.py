@@ -72,7 +72,9 @@ class TaskStages:
             trained = self._trained(spec, task, method, start, aligned, languages, seed)
             inputs["trained"] = trained.key
             if task.refits():
-                inputs["aligned"] = self._refitted(spec, method, aligned, trained).key
+                refitted = self._refitted(spec, method, aligned, trained)
+                inputs["aligned"] = refitted.key
+                task = task if refitted is not aligned else task.keeping()  # what has no readout has one result, whatever was asked for
         digests, locations, named = self._sources(task, covered)
         params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot, **named}
         if task.has_chance():
@@ -100,7 +102,7 @@ class TaskStages:
             return aligned
         where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
         if aligned.maker not in catalog("methods"):
-            raise RaxalignError(f"{where}: the transforms of a folder cannot be fitted again; write `readout: keep`")
+            raise RaxalignError(f"{where}: the transforms of a folder cannot be fitted again; write `readout: keep`, or name other tasks")
         if "encoder" not in trained.inputs:
             raise RaxalignError(
                 f"{where}: {aligned.maker} moves the pivot, so that the task trains through its readouts; leave it out by `exclude`, or write "

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -102,8 +102,15 @@ class Task(ABC):
         return (pivot,)
 
     def refits(self) -> bool:
-        """Whether a method's readouts are fitted again on the encoder that the task's own training left (`trained_encoder`)."""
+        """Whether a method's readouts are fitted again on the encoder that the task's own training left (`trained_encoder`).
+
+        A task that may has a param `readout`, `keep` or `refit`.
+        """
         return False
+
+    def keeping(self) -> Self:
+        """The same task with `readout: keep`: what a task that `refits` does where there is no readout to fit again."""
+        return type(self)(self.params.model_copy(update={"readout": "keep"}))
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""

@@ -89,6 +89,18 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
         assert (again.maker, again.params) == (once.maker, once.params)
 
 
+@pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
+def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
+    """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and its record says what was done."""
+    tasks = (f"kept: {{kind: {kind}, data: phrasebook}}", f"again: {{kind: {kind}, data: phrasebook, readout: refit}}")
+    plan = plan_of(tmp_path, methods=("none: {}", "finetune: {}", "mean_shift: {}"), tasks=tasks, sentences="50", languages="{each: [de]}")
+    for trial in plan.trials:
+        assert trial.evaluations["kept"] == trial.evaluations["again"]
+        stage = plan.stages[trial.evaluations["again"]]
+        assert stage.params["task"].get("readout", "keep") == "keep"
+        assert "refit" not in stage.locations["params"]
+
+
 def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
     with pytest.raises(RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"):
         plan_of(tmp_path, methods=("rotation: {direction: to-other}",), tasks=("xnli: {data: phrasebook, readout: refit}",))
