@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,12 +101,13 @@ def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], lang
     places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)} if records else {}
     digests, locations = identity.of(places)
     aligned = shared.add(Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations))
-    stages, method = TaskStages(grid, shared), _Given(records, grid.pivot)
+    wanted = replace(grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks))  # what others ask for may not suit the encoder
+    stages, method = TaskStages(wanted, shared), _Given(records, grid.pivot)
     trials = [
         trial
         for group in ([languages] if grid.together else [(lang,) for lang in languages])
         for seed in (grid.seeds if request.seed is None else (request.seed,))
-        if (trial := _trial(stages, method, start, aligned, kind, group, seed, tasks)).evaluations
+        if (trial := _trial(stages, method, start, aligned, kind, group, seed)).evaluations
     ]
     identity.refuse_missing()
     if not trials:
@@ -116,14 +117,11 @@ def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], lang
     return plan.only(iter(plan.trials)), aligned
 
 
-def _trial(
-    stages: TaskStages, method: Any, start: Stage, aligned: Stage, kind: Any, languages: tuple[str, ...], seed: int, tasks: tuple[str, ...]
-) -> Trial:
+def _trial(stages: TaskStages, method: Any, start: Stage, aligned: Stage, kind: Any, languages: tuple[str, ...], seed: int) -> Trial:
     given: Method = method
     evaluations = stages.evaluations(given, start, aligned, kind.family, languages, seed)
-    chosen: Mapping[str, str] = {name: key for name, key in evaluations.items() if name in tasks}
-    chance = any("seed" in stages.shared.stages[key].params for key in chosen.values())
-    return Trial(GIVEN, GIVEN, {}, kind.label(), languages, None, seed if chance else None, aligned.key, chosen)
+    chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
+    return Trial(GIVEN, GIVEN, {}, kind.label(), languages, None, seed if chance else None, aligned.key, evaluations)
 
 
 def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:

@@ -203,6 +203,18 @@ def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
         evaluate_encoder(finished, replace(request, tasks=("retrieva",)))
 
 
+def test_a_task_that_was_not_asked_for_stops_no_other(finished: Opened, site: Path, tmp_path: Path) -> None:
+    """Transforms of a folder cannot be fitted again, which is told only where a task that is wanted asks for it."""
+    align(site, tmp_path / "out", "rotation")
+    tasks = ("retrieval: {}", "xnli: {data: phrasebook, readout: refit}")
+    path = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("rotation: {}",), tasks=tasks)
+    opened = open_grid(path, storage=finished.root)
+    found, _ = evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), ("retrieval",), device="cpu"))
+    assert {row["task"] for row in found} == {"retrieval"}
+    with pytest.raises(RaxalignError, match=r"tasks\.xnli\.readout: refit: the transforms of a folder"):
+        evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
+
+
 def test_an_object_store_serves_as_well(finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     root = f"memory://{tmp_path}/root"
