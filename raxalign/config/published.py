@@ -83,7 +83,7 @@ class Note(_Frozen):
 
 
 class PublishedTable(_Frozen):
-    """One table of a paper; see the module for its parts. `analysis` names the analysis that measures it, where it is no task."""
+    """One table of a paper; see the module for its parts. `analysis` names the analysis of a task's predictions that measures it."""
 
     source: str
     title: str
@@ -98,11 +98,12 @@ class PublishedTable(_Frozen):
     analysis: str | None = None
 
     def rule(self, row: str, column: str) -> Rule | None:
-        """The joined rule of a cell that is no mean; None where nothing measures it."""
+        """The joined rule of a cell that is no mean; None where nothing measures it. What an analysis measures is found by its mean over languages."""
         own = self.rows[row].match
         if own is None or self.match is None:
             return None
-        return self.match.joined(self.where.get(column, Rule(lang=column))).joined(own)
+        lang = column if self.analysis is None else "avg"
+        return self.match.joined(self.where.get(column, Rule(lang=lang))).joined(own)
 
 
 class Publication(_Frozen):

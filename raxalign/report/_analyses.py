@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
+from raxalign.analysis.retrieval_bins import GROUPS, RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
 from raxalign.analysis.senses import Word, ambiguous, senses
 from raxalign.report._numbers import Unit
-from raxalign.report._own import measured, named
+from raxalign.report._own import named
 from raxalign.report._plots import Curve, Panel
 from raxalign.report._results import MEANS, Results
-from raxalign.report._shown import representatives
-from raxalign.report._tags import pivot_tags, training_counts
+from raxalign.report._shown import best_on_dev, of_methods, representatives
+from raxalign.report._tags import Tagger, pivot_tags, training_counts
 from raxalign.report.document import Analysis, Entry, Fill, Line, Table
 from raxalign.report.tables import FEW
 
@@ -43,10 +43,11 @@ def retrieval_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
     metric = None if task is None else results.main_metric(task)
     if task is None or metric is None:
         return
-    asked = [read_predictions(ledger, cell, task, _COLUMNS) for cell in representatives(results, task, metric)[:MOST_METHODS]]
+    cells = best_on_dev(representatives(results, task, metric), MOST_METHODS, task, metric)
+    asked = [read_predictions(ledger, cell, task, _COLUMNS) for cell in cells]
     asked = [entry for entry in asked if entry.tables]
     if asked:
-        yield from _parts_of_speech(results, ledger, asked)
+        yield from _parts_of_speech(results, ledger, task, asked)
         yield from _rank_differences(results, ledger, asked)
         yield from _senses(results, asked)
 
@@ -68,7 +69,7 @@ def read_predictions(ledger: Ledger, cell: Cell, task: str, columns: set[str]) -
     return Asked(cell, {lang: tables[lang] for lang in sorted(tables)[:MOST_LANGUAGES] if len(tables[lang])})
 
 
-def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:
+def _parts_of_speech(results: Results, ledger: Ledger, task: str, asked: Sequence[Asked]) -> Iterator[Analysis]:
     """Without pairs of one form, as the paper has it, and where there are such, with them."""
     tagger = pivot_tags(results.plan, ledger.root)
     if tagger is None:
@@ -83,19 +84,27 @@ def _parts_of_speech(results: Results, ledger: Ledger, asked: Sequence[Asked]) -
         caption = (
             f"Non-contextual accuracy in percent, seen pairs kept, pairs of one form {'kept' if identical else 'left out'}, both directions, "
             f"mean over {_languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts of speech; one seed. Small: queries."
+            f"{of_methods(results, MOST_METHODS)}"
         )
         lines = tuple(_line(results, entry.cell, bins) for entry, bins in zip(asked, found, strict=True))
         table = Table(f"pos-{identical}", title, tuple(part.name for part in found[0]), lines, caption)
-        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", fills=_fills(results, asked, found))
+        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", measure=_filling(ledger, task, tags))
 
 
-def _fills(results: Results, asked: Sequence[Asked], found: Sequence[Sequence[Bin]]) -> dict[str, Fill]:
-    """The accuracies of each kind of method, where there are queries enough; of two methods of a kind the first."""
-    fills: dict[str, Fill] = {}
-    for entry, bins in zip(asked, found, strict=True):
-        values = {part.name: Value(part.accuracy, None, 1) for part in bins if part.accuracy is not None and part.queries >= FEW}
-        fills.setdefault(results.kinds.get(entry.cell.method, entry.cell.method), Fill(measured(entry.cell, results.plan), values))
-    return fills
+def _filling(ledger: Ledger, task: str, tags: Tagger) -> Callable[[Cell], Fill | None]:
+    """How the predictions of a cell fill Cao et al.'s Table 4: an average over parts of speech needs all of them."""
+
+    def measure(cell: Cell) -> Fill | None:
+        asked = read_predictions(ledger, cell, task, _COLUMNS)
+        if not asked.tables:
+            return None
+        bins = _mean_bins([by_part_of_speech(table, tags(table)) for table in asked.tables.values()])
+        known = {part.name: part.accuracy for part in bins if part.accuracy is not None and part.queries >= FEW}
+        known = {name: value for name, value in known.items() if set(GROUPS.get(name.removesuffix("-average"), ())) <= known.keys()}
+        values = {part.name: Value(known[part.name], None, 1) if part.name in known else "too few queries" for part in bins}
+        return Fill(values, f"Of one seed, mean over {_languages([asked])}.")
+
+    return measure
 
 
 def _rank_differences(results: Results, ledger: Ledger, asked: Sequence[Asked]) -> Iterator[Analysis]:

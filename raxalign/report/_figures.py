@@ -4,6 +4,7 @@ transfer. Values are taken from the grid's cells; drawing is `_plots`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,18 @@ from raxalign.analysis.metrics import shift_point
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import MEANS, Results
-from raxalign.report._shown import baseline, colour_of, dev_of, representatives, single_languages, titled, transfer_tasks, value_of
+from raxalign.report._shown import (
+    baseline,
+    best_on_dev,
+    colour_of,
+    dev_of,
+    of_methods,
+    representatives,
+    single_languages,
+    titled,
+    transfer_tasks,
+    value_of,
+)
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Figure, Section
 
@@ -40,10 +52,14 @@ def _counted(caption: str, panels: Sequence[Panel]) -> str:
 
 def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
     band = "Bands and bars are 95 % intervals over seeds; dashed level: the encoder as it was."
-    yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}", size_panels(results))
+    fewer = of_methods(results, MOST_CURVES)
+    yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}{fewer}", size_panels(results))
     for method, axis in _numeric_axes(results):
         title = f"{method}: {_GREEK.get(axis, axis)}"
-        caption = f"Mean over languages, largest training set. Filled: test; hollow, dashed: dev, on which a value is to be chosen. {band}"
+        caption = (
+            "Mean over languages, largest training set, other options as dev chooses them. Filled: test; hollow, dashed: dev, on which a value is to "
+            f"be chosen. {band}"
+        )
         yield (f"curve-{method}-{axis}", title, caption, axis_panels(results, method, axis))
     for task, stem in _sweeps(results):
         caption = "A panel a language pair; in percent. Rows are layers, columns the weight of the shift (as in Liu et al. 2020, Figures 7 and 8)."
@@ -52,13 +68,13 @@ def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
         "gain-over-baseline",
         "Gain over the baseline against the baseline",
         "A point a language; the baseline is the encoder as it was (as in Kulshreshtha et al. 2020, Figure 2). Methods at their largest training "
-        "set and the point that dev chooses.",
+        f"set and the point that dev chooses.{fewer}",
         gain_panels(results),
     )
     yield (
         "retrieval-transfer",
         "Retrieval against transfer",
-        "A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was alone); the table above has the correlations.",
+        f"A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was alone); the table above has all correlations.{fewer}",
         transfer_panels(results, MOST_CURVES),
     )
 
@@ -71,12 +87,14 @@ def size_panels(results: Results) -> list[Panel]:
         if metric is None:
             continue
         lines: dict[str, dict[int, Value]] = defaultdict(dict)
+        ranks: dict[str, float] = defaultdict(lambda: -math.inf)
         for cell in _some(results, task, metric):
             if cell.sentences is not None and (value := value_of(cell, task, metric, results.split(task))) is not None:
                 lines[_named(results, cell)][cell.sentences] = value
-        kept = {name: points for name, points in lines.items() if len(points) > 1}
+                ranks[_named(results, cell)] = max(ranks[_named(results, cell)], dev_of(cell, task, metric))
+        best = sorted((name for name, points in lines.items() if len(points) > 1), key=lambda name: -ranks[name])[:MOST_CURVES]
         curves = []
-        for colour, (name, points) in enumerate(list(kept.items())[:MOST_CURVES], 1):
+        for colour, (name, points) in enumerate([(name, points) for name, points in lines.items() if name in best], 1):
             sizes = sorted(points)
             spread = [points[size].half_width for size in sizes]
             curves.append(Curve(name, sizes, [100 * points[size].mean for size in sizes], [h and 100 * h for h in spread], colour=colour))
@@ -88,7 +106,7 @@ def size_panels(results: Results) -> list[Panel]:
 
 
 def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
-    """A panel a task: test and dev over the values of one numeric param, others at the point that dev chooses."""
+    """A panel a task: test and dev over the values of one numeric param; encoder and other params are those of the best point on dev."""
     panels = []
     for task in results.tasks:
         metric = results.main_metric(task)
@@ -96,11 +114,11 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
         if metric is None or not cells:
             continue
         largest = max((cell.sentences or 0) for cell in cells)
-        cells = [cell for cell in cells if (cell.sentences or 0) == largest]
+        cells, others = _one_line([cell for cell in cells if (cell.sentences or 0) == largest], axis, task, metric)
         curves = []
         for split, dashed in (("test", False), ("dev", True)):
             best: dict[float, Value] = {}
-            for cell in sorted(cells, key=lambda cell: dev_of(cell, task, metric)):  # the best on dev comes last and stays
+            for cell in cells:
                 value, x = value_of(cell, task, metric, split), _number(cell.params.get(axis))
                 if value is not None and x is not None:
                     best[x] = value
@@ -113,9 +131,31 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
             log = min(xs) > 0 and max(xs) / min(xs) >= 8
             curves += _levels(results, task, metric)
             panels.append(
-                Panel(titled(results, task), _GREEK.get(axis, axis), _in_percent(metric), curves, log=log, ticks=xs if len(xs) <= 7 else ())
+                Panel(
+                    f"{titled(results, task)}{others}",
+                    _GREEK.get(axis, axis),
+                    _in_percent(metric),
+                    curves,
+                    log=log,
+                    ticks=xs if len(xs) <= 7 else (),
+                )
             )
     return panels
+
+
+def _one_line(cells: Sequence[Cell], axis: str, task: str, metric: str) -> tuple[list[Cell], str]:
+    """Of cells that differ in more than an axis, those of one line along it that has several points, the one with the best value on dev; and what
+    else varies among the lines, as it is in this one.
+    """
+    lines: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        rest = {"encoder": cell.encoder, **{name: value for name, value in cell.params.items() if name != axis}}
+        lines[json.dumps(rest, sort_keys=True)].append(cell)
+    best = max(lines, key=lambda line: (len(lines[line]) > 1, max(dev_of(cell, task, metric) for cell in lines[line])))
+    facts = [json.loads(line) for line in lines]
+    own = json.loads(best)
+    varying = [f"{name}={own[name]}" for name in own if any(other.get(name) != own[name] for other in facts)]
+    return lines[best], f" ({', '.join(varying)})" if varying else ""
 
 
 def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
@@ -143,7 +183,7 @@ def gain_panels(results: Results) -> list[Panel]:
     for task, metric in transfer_tasks(results):
         base = baseline(results, task, metric)
         clouds = []
-        for cell in representatives(results, task, metric):
+        for cell in best_on_dev(representatives(results, task, metric), MOST_CURVES, task, metric):
             if base is None or cell is base:
                 continue
             langs = [lang for lang in single_languages(results, task, metric, cell) if (task, lang, metric, results.split(task)) in base.values]
@@ -152,9 +192,7 @@ def gain_panels(results: Results) -> list[Panel]:
             if langs:
                 clouds.append(Points(cell.method, x, y, langs if len(langs) <= 12 else (), colour_of(results, cell)))
         if clouds:
-            panels.append(
-                Panel(titled(results, task), f"baseline {_in_percent(metric)}", "difference (points)", points=clouds[:MOST_CURVES], zero=True)
-            )
+            panels.append(Panel(titled(results, task), f"baseline {_in_percent(metric)}", "difference (points)", points=clouds, zero=True))
     return panels
 
 

@@ -15,7 +15,7 @@ from raxalign.store.ledger import Ledger
 Mark = Literal["", "best", "tie"]
 MOST_READ = 600  # predictions of so many evaluations are read for one report, best cells first
 MOST_TESTS = 1500
-MOST_INTERVALS = 600
+MOST_INTERVALS = 1500
 NEAREST = 12  # of a column: cells that are tested against the best
 LEVEL = 0.05
 
@@ -23,7 +23,7 @@ LEVEL = 0.05
 @dataclass(frozen=True)
 class Place:
     """A measured value of a table: its line, its column, and the cell that it is from with its name there (None: a mean over columns, which
-    has no examples of its own). Values of one column compete where their `family` is the same: task, metric and split.
+    has no examples of its own). Values of one column compete where their `family` is the same: kind of task, metric and split.
     """
 
     line: int
@@ -31,7 +31,7 @@ class Place:
     cell: Cell
     name: Name | None
     value: float
-    family: tuple[str, str, str]
+    family: tuple[str, ...]
 
 
 @dataclass
@@ -86,24 +86,20 @@ class Judge:
 
     def limits(self) -> tuple[str, ...]:
         """What a reader must know of limits that were reached."""
-        reached = [
-            f"{most:,} {what}"
-            for count, most, what in (
-                (self.read, MOST_READ, "evaluations' predictions read"),
-                (self.tests, MOST_TESTS, "tests"),
-                (self.intervals, MOST_INTERVALS, "intervals over examples"),
-            )
-            if count >= most
-        ]
-        return (f"Limits reached: {', '.join(reached)}. Cells after that have neither underline nor brackets.",) if reached else ()
+        told = (
+            (self.read, MOST_READ, f"Predictions of {MOST_READ:,} evaluations were read; what is of others has neither underline nor brackets."),
+            (self.tests, MOST_TESTS, f"{MOST_TESTS:,} tests were made; cells after that have no underline."),
+            (self.intervals, MOST_INTERVALS, f"{MOST_INTERVALS:,} intervals over examples were made; cells after that have no brackets."),
+        )
+        return tuple(f"Limit reached: {text}" for count, most, text in told if count >= most)
 
     def marks(self, places: Sequence[Place]) -> dict[tuple[int, int], Mark]:
-        """(line, column) -> mark. Within a column, values of different tasks, metrics and splits do not compete.
+        """(line, column) -> mark. Within a column, values of different kinds of tasks, metrics and splits do not compete.
 
         A cell is not significantly worse where either test, after Holm's correction over the columns of its line, does not reject equality
         at 0.05. Cells without predictions are never called equal. A value that ties with the best exactly is best too.
         """
-        columns: dict[tuple[int, tuple[str, str, str]], list[Place]] = defaultdict(list)
+        columns: dict[tuple[int, tuple[str, ...]], list[Place]] = defaultdict(list)
         for place in places:
             columns[place.column, place.family].append(place)
         found: dict[tuple[int, int], Mark] = {}

@@ -12,6 +12,8 @@ from raxalign.analysis.metrics import shift_point
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.report._results import Results
 
+_FILES = "local files"
+
 
 @dataclass(frozen=True)
 class Match:
@@ -119,12 +121,14 @@ def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def _is(have: Any, wanted: Any) -> bool:
+    """Data given as files count as `local files`."""
+    have = _FILES if isinstance(have, Mapping) else have
     return have in wanted if isinstance(wanted, tuple | list) else bool(have == wanted)
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "local files"
+        return _FILES
     if isinstance(value, tuple | list):
         return " or ".join(map(_shown, value))
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
@@ -136,7 +140,7 @@ def _but_size(rule: Rule | None) -> dict[str, Any] | None:
 
 def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
     """The cells of the size that stands for the row's: the very one, where the grid has any published one; else by rank from the largest,
-    where the grid has as many sizes; else the nearest, each size standing for one row.
+    where the grid has as many sizes and all are smaller; else the nearest, each size standing for one row.
     """
     if rule.sentences is None:
         return list(fitting)
@@ -145,15 +149,21 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
     size: int | None
     if not there or set(there) & set(wanted):
         size = rule.sentences if rule.sentences in there else None
-    elif len(there) >= len(wanted):
+    elif len(there) >= len(wanted) and there[-1] < wanted[0]:
         size = there[wanted.index(rule.sentences) - len(wanted)]
     else:
-        size = {_nearest(entry, wanted): entry for entry in there}.get(rule.sentences)
+        size = _nearest(there, wanted).get(rule.sentences)
     return [cell for cell in fitting if cell.sentences is None or cell.sentences == size]
 
 
-def _nearest(size: int, published: Sequence[int]) -> int:
-    return min(published, key=lambda other: (abs(math.log(max(size, 1) / other)), -other))
+def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
+    """Published size -> the grid's that stands for it: the nearest pairs first (by their ratio), each size once."""
+    pairs = sorted((abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published)
+    found: dict[int, int] = {}
+    for _, other, size in pairs:
+        if -other not in found and size not in found.values():
+            found[-other] = size
+    return found
 
 
 def _best_on_dev(results: Results, cells: Sequence[Cell], rules: Sequence[Rule]) -> tuple[Cell, str]:

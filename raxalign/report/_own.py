@@ -69,7 +69,7 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
         for k, lang in enumerate(langs):
             name = (task, lang, metric, split)
             entries.append(_entry(judge, cell, name, unit, marks.get((i, k), "")))
-        lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell)))
+        lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {metric.replace('_', ' ')}"
@@ -85,10 +85,11 @@ def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, mark: str) -> Entry
     return Entry(unit.show(value.mean), unit.show_spread(value.half_width), below, mark=mark)  # type: ignore[arg-type]
 
 
-def _under(results: Results, cell: Cell) -> str:
+def _under(results: Results, cell: Cell, entry: _Entry) -> str:
+    """The encoder where there are several, the size of the training set, and over how many seeds the values of a table are."""
     facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-    seeds = max((value.n for value in cell.values.values()), default=0)
+    seeds = max((value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry), default=0)
     return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
 
 
@@ -140,7 +141,7 @@ def _chosen(results: Results, task: str) -> Table | None:
         dev, test = _mean(best, task, metric, "dev"), _mean(best, task, metric, "test")
         point = named(best, results.plan).removeprefix(method).strip() or "–"
         shown = [Entry(point), *(Entry(unit.show(value.mean), unit.show_spread(value.half_width)) for value in (dev, test)), Entry(unit.show(top))]
-        lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best)))
+        lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best, (task, metric, "test"))))
     caption = f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
     selection = results.task_params.get(task, {}).get("selection")
     if selection not in (None, "last"):

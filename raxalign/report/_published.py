@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from raxalign.analysis.cells import Cell, Name, Value, interval
@@ -28,6 +29,8 @@ RECORD = (
     "seeds",
     "difference",
     "method",
+    "params",
+    "encoder",
     "sentences",
     "notes",
 )
@@ -36,12 +39,12 @@ _SHORT = {"exact_match": "EM", "f1": "F1"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured value of one published figure, its place among the results, and what is to be said of it."""
+    """A measured value of one published figure, its place among the results, what is to be said of it, and what it competes with."""
 
     value: Value
     name: Name | None
     remarks: tuple[str, ...] = ()
-    family: tuple[str, str, str] | None = None
+    family: tuple[str, ...] = ()
 
 
 @dataclass
@@ -53,10 +56,12 @@ class _Maker:
     publication: Publication
     table: PublishedTable
     anchor: str
-    filled: Mapping[str, Fill] = field(default_factory=dict)
+    measure: Callable[[Cell], Fill | None] | None = None
     notes: Notes = field(default_factory=Notes)
     places: list[Place] = field(default_factory=list)
     records: list[tuple[object, ...]] = field(default_factory=list)
+    _fill: Fill | None = None  # of the row that is being made, as are the numbers of its notes
+    _of_row: tuple[int, ...] = ()
 
     def make(self) -> Table:
         """The table, its marks included."""
@@ -91,41 +96,33 @@ class _Maker:
 
     def _line(self, index: int, row: str) -> Line:
         match = match_row(self.results, self.table, row)
+        self._fill = self.measure(match.cell) if self.measure is not None and match is not None else None
+        self._of_row = self._row_notes(row, match)
         entry = self.table.rows[row]
         printed = [figure for value in entry.values for figure in _figures(value)]
         unit = published_unit(entry.unit or self.table.unit, [figure for figure in printed if figure is not None])
+        group, _, rest = row.partition("/") if all("/" in other for other in self.table.rows) else ("", "", row)
         entries: list[Entry] = []
         for column, value in zip(self.table.columns, entry.values, strict=True):
             found = self._measured(row, column, match)
             for part, figure in enumerate(_figures(value, len(self._parts()))):
                 here = found[part] if part < len(found) else None
-                if here is not None and here.family is not None and match is not None:
-                    self.places.append(Place(index, len(entries), match.cell, here.name, here.value.mean, here.family))
+                if here is not None and here.family and match is not None:
+                    self.places.append(Place(index, len(entries), match.cell, here.name, here.value.mean, (*here.family, group)))
                 entries.append(self._entry(row, column, part, unit, figure, here, match))
-        group, _, rest = row.partition("/") if all("/" in other for other in self.table.rows) else ("", "", row)
-        return Line(rest, tuple(entries), self._under(row, match), self._row_notes(row, match), group)
-
-    def _under(self, row: str, match: Match | None) -> str:
-        if match is not None:
-            return measured(match.cell, self.results.plan)
-        fill = self._fill(row)
-        return fill.measured if fill is not None else ""
-
-    def _fill(self, row: str) -> Fill | None:
-        """What an analysis found for a row, by the kinds of methods that its rule names."""
-        rule = self.table.rows[row].match
-        kinds = rule.method if rule is not None else None
-        return next((self.filled[kind] for kind in kinds or () if kind in self.filled), None)
+        return Line(rest, tuple(entries), measured(match.cell, self.results.plan) if match is not None else "", self._of_row, group)
 
     def _row_notes(self, row: str, match: Match | None) -> tuple[int, ...]:
         texts = [note.text for note in self.table.notes if note.row == row and note.column is None]
         if match is not None:
             rule = self.table.rows[row].match
+            texts += [self._fill.remark] if self._fill is not None else []
             texts += [f"Measured with {text}." for text in match.differs]
             texts += [f"Measured with {match.chosen}."] if match.chosen else []
             size = match.cell.sentences
             if rule is not None and rule.sentences is not None and size is not None and size != rule.sentences:
-                texts.append(f"Scale reduced: {size:,} sentence pairs a language (published: {rule.sentences:,}).")
+                scale = "Scale reduced" if size < rule.sentences else "Scale"
+                texts.append(f"{scale}: {size:,} sentence pairs a language (published: {rule.sentences:,}).")
             if encoder_differs(self.publication, match.cell):
                 texts.append(f"Measured on {match.cell.encoder} (published: {self.publication.encoder[0]}).")
         return self.notes.numbers(texts)
@@ -133,8 +130,10 @@ class _Maker:
     def _measured(self, row: str, column: str, match: Match | None) -> list[Measured | None]:
         """The values beside a printed cell, one for each metric of the rule."""
         if match is None:
-            fill = self._fill(row)
-            return [Measured(fill.values[column], None)] if fill is not None and column in fill.values else []
+            return []
+        if self.table.analysis is not None:
+            value = self._fill.values.get(column) if self._fill is not None else None
+            return [Measured(value, None)] if isinstance(value, Value) else []
         scope = self.table.means.get(column)
         if scope is not None:
             return self._mean(row, match, scope)
@@ -147,11 +146,16 @@ class _Maker:
         by_metric = {name[2]: name for name in names}
         wanted = rule.metrics or (rule.metric,)
         return [
-            Measured(match.cell.values[name], name, tuple(self._remarks(match.cell, name, rule)), _family(name))
+            Measured(match.cell.values[name], name, tuple(self._remarks(match.cell, name, rule)), self._family(name))
             if (name := by_metric.get(metric or ""))
             else None
             for metric in wanted
         ]
+
+    def _family(self, name: Name) -> tuple[str, ...]:
+        """What competes: values of one kind of task, so that a method that was run on a variant of a task stands against all others."""
+        task, _, metric, split = name
+        return self.results.tasks.get(task, task), metric, split
 
     def _remarks(self, cell: Cell, name: Name, rule: Rule) -> Iterator[str]:
         task, lang, metric, split = name
@@ -172,7 +176,7 @@ class _Maker:
         points = sweep(self.results, match.cell, rule, self.table.split)
         if rule.best_of is None:
             found = {(layer, alpha): name for (layer, alpha), name in points.items() if (layer, alpha) == (rule.layer, rule.alpha)}
-            return next((Measured(match.cell.values[name], name, (), _family(name)) for name in found.values()), None)
+            return next((Measured(match.cell.values[name], name, (), self._family(name)) for name in found.values()), None)
         if not points:
             return None
         (layer, alpha), name = max(points.items(), key=lambda item: match.cell.values[item[1]].mean)
@@ -180,7 +184,7 @@ class _Maker:
         chosen = "The best point was chosen on the evaluated data, as in the paper."
         if rule.show != "value":
             return Measured(Value(layer if rule.show == "layer" else alpha, None, value.n), None, (chosen,))
-        return Measured(value, name, (chosen,), _family(name))
+        return Measured(value, name, (chosen,), self._family(name))
 
     def _mean(self, row: str, match: Match, scope: str) -> list[Measured | None]:
         """The mean over the columns that were measured, seed by seed."""
@@ -196,11 +200,11 @@ class _Maker:
             value = _mean_value([match.cell.by_seed[name] for name in names])
             remarks = {text: None for _, found in there if found is not None for text in found.remarks}
             missing = (
-                f"Mean over {len(names)} of {len(columns)} columns; the difference is to the published mean over the same."
+                f"Mean over {len(names)} of {len(columns)} columns; a difference is to the published mean over the same."
                 if len(names) < len(columns)
                 else ""
             )
-            means.append(Measured(value, None, (*remarks, *([missing] if missing else ())), _family(names[0])))
+            means.append(Measured(value, None, (*remarks, *([missing] if missing else ())), self._family(names[0])))
         return means
 
     def _comparable(self, row: str, column: str, part: int, figure: float | None, match: Match | None) -> float | None:
@@ -232,17 +236,19 @@ class _Maker:
             measurable = column in self.table.means or self.table.rule(row, column) is not None
             measurable = measurable and self.table.rows[row].match is not None and self.table.match is not None
             measurable = measurable or self.table.analysis is not None
-            self.records.append((*record, *[None] * 6, "not run" if measurable else "published alone"))
+            self.records.append((*record, *[None] * 8, "not run" if measurable else "published alone"))
             if not measurable:
                 return Entry(printed or "–", notes=marks, state="published" if printed else "empty")
-            return Entry("not run", below=printed, notes=marks, state="absent")
+            why = self._fill.values.get(column) if self._fill is not None else None
+            return Entry(why if isinstance(why, str) else "not run", below=printed, notes=marks, state="absent")
         against = self._comparable(row, column, part, figure, match)
         difference = None if against is None else found.value.mean * unit.scale - against
         half = found.value.half_width
-        cell = match.cell if match is not None else None
-        texts = "; ".join(self.notes.texts[n - 1] for n in marks)
+        assert match is not None, "what is measured is of a cell"
+        params = json.dumps(match.cell.params, sort_keys=True, ensure_ascii=False)
+        texts = " ".join(self.notes.texts[n - 1] for n in (*self._of_row, *marks))
         numbers = (found.value.mean * unit.scale, None if half is None else half * unit.scale, found.value.n, difference)
-        self.records.append((*record, *numbers, cell and cell.method, cell and cell.sentences, texts))
+        self.records.append((*record, *numbers, match.cell.method, params, match.cell.encoder, match.cell.sentences, texts))
         delta = "" if difference is None else signed(difference, unit.decimals)
         spread = unit.show_spread(half)
         judged = (rule := self.table.rule(row, column)) is None or rule.show == "value"  # a layer or a weight is no better for being larger
@@ -253,11 +259,11 @@ def published_sections(
     results: Results, judge: Judge, names: Sequence[str], analyses: Sequence[Analysis] = ()
 ) -> tuple[list[Section], list[tuple[object, ...]]]:
     """A section a publication, and a record a figure (`RECORD`); analyses fill the tables that name them."""
-    sections, records, filled = [], [], {analysis.name: analysis.fills for analysis in analyses if analysis.name}
+    sections, records, measures = [], [], {analysis.name: analysis.measure for analysis in analyses if analysis.name}
     for name in names:
         publication = read(name)
         makers = [
-            _Maker(results, judge, publication, table, f"{name}-{key}", filled.get(table.analysis or "", {}))
+            _Maker(results, judge, publication, table, f"{name}-{key}", measures.get(table.analysis or ""))
             for key, table in publication.tables.items()
         ]
         tables = tuple(maker.make() for maker in makers)
@@ -280,10 +286,6 @@ def _lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int]
         for line in lines
     ]
     return sorted(shared), kept
-
-
-def _family(name: Name) -> tuple[str, str, str]:
-    return name[0], name[2], name[3]
 
 
 def _figures(value: float | Sequence[float] | None, parts: int = 1) -> list[float | None]:

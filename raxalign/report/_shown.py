@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.report._own import mean_name
@@ -41,6 +41,19 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
         if base is None or cell.method != base.method:
             chosen[cell.method] = cell
     return sorted(chosen.values(), key=lambda cell: (cell is not base, colour_of(results, cell)))
+
+
+def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> list[Cell]:
+    """At most so many of `representatives`, in their order: the first one, and those with the best values on dev."""
+    rest = sorted(range(1, len(cells)), key=lambda i: -dev_of(cells[i], task, metric))[: most - 1]
+    return [cells[i] for i in sorted([0, *rest])] if cells else []
+
+
+def of_methods(results: Results, most: int) -> str:
+    """What a caption says where a figure or table has not room for all methods."""
+    if len(results.kinds) <= most:
+        return ""
+    return f" Of {len(results.kinds)} methods at most {most}: the encoder as it was, and the best on dev (without dev values, the grid's first)."
 
 
 def titled(results: Results, task: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from raxalign.report._analyses import MOST_LANGUAGES, MOST_METHODS, Asked, read_predictions
 from raxalign.report._plots import Curve, Panel, Points
 from raxalign.report._results import MEANS, Results
-from raxalign.report._shown import representatives
+from raxalign.report._shown import best_on_dev, of_methods, representatives
 from raxalign.report.document import Analysis
 
 if TYPE_CHECKING:
@@ -31,11 +31,12 @@ def space_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
     metric = None if task is None else results.main_metric(task)
     if task is None or metric is None:
         return
-    cells = representatives(results, task, metric)[:MOST_METHODS]
+    cells = best_on_dev(representatives(results, task, metric), MOST_METHODS, task, metric)
     for name, (title, label, caption) in _SAID.items():
         panels = _layer_panels(cells, task, name, label)
         if panels:
-            yield Analysis(title, panels=panels, stem=f"layers-{name}", caption=f"A panel a language pair. {caption}")
+            about = f"A panel a language pair. {caption}{of_methods(results, MOST_METHODS)}"
+            yield Analysis(title, panels=panels, stem=f"layers-{name}", caption=about)
     asked = [entry for entry in (read_predictions(ledger, cell, task, _COLUMNS) for cell in cells) if entry.tables]
     for kind, title in (("occurrence", "Linked words in their sentences"), ("type", "The word pairs linked most often")):
         panels = _clouds(results, asked, kind)

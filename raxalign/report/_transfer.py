@@ -10,7 +10,7 @@ from raxalign.analysis.correlation import Correlation, correlate
 from raxalign.report._numbers import MINUS
 from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
-from raxalign.report._shown import colour_of, representatives, single_languages, titled, transfer_tasks
+from raxalign.report._shown import best_on_dev, colour_of, representatives, single_languages, titled, transfer_tasks
 from raxalign.report.document import Entry, Line, Table
 from raxalign.report.tables import FEW
 
@@ -31,10 +31,10 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
     for task, metric in transfer_tasks(results):
         clouds = [
             Points(cloud.cell.method, cloud.x, cloud.y, cloud.langs if len(cloud.langs) <= 12 else (), colour_of(results, cloud.cell))
-            for cloud in _clouds(results, task, metric)
+            for cloud in _clouds(results, task, metric, most)
         ]
         if clouds:
-            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{metric.replace('_', ' ')} (%)", points=clouds[:most]))
+            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{metric.replace('_', ' ')} (%)", points=clouds))
     return panels
 
 
@@ -43,7 +43,7 @@ def transfer_table(results: Results) -> Table | None:
     found: dict[str, dict[str, Correlation]] = {}
     columns = []
     for task, metric in transfer_tasks(results):
-        clouds = list(_clouds(results, task, metric))
+        clouds = list(_clouds(results, task, metric, len(results.kinds)))
         columns += [titled(results, task)] if clouds else []
         for cloud in clouds:
             found.setdefault(cloud.cell.method, {})[titled(results, task)] = correlate(cloud.x, cloud.y)
@@ -65,9 +65,9 @@ def _entry(found: Correlation | None) -> Entry:
     return Entry(f"{found.pearson:.2f}".replace("-", MINUS), below=f"ρ = {found.spearman:.2f}, n = {found.n}".replace("-", MINUS))
 
 
-def _clouds(results: Results, task: str, metric: str) -> Iterator[_Cloud]:
+def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
     retrieval = next((name for name, kind in results.tasks.items() if kind == "retrieval"), None)
-    for cell in representatives(results, task, metric) if retrieval is not None else ():
+    for cell in best_on_dev(representatives(results, task, metric), most, task, metric) if retrieval is not None else ():
         assert retrieval is not None
         measured = _retrieval_metric(cell, retrieval)
         if measured is None:

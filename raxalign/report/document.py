@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from raxalign.analysis.cells import Value
+from raxalign.analysis.cells import Cell, Value
 from raxalign.report._plots import Panel
 
 State = Literal["value", "published", "absent", "empty"]
@@ -68,17 +68,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fill:
-    """A row of a published table as an analysis measured it: what was measured, and a value a column, in the units of the paper."""
+    """What an analysis found of one cell for a published table: a value a column, in the units of the paper, or why there is none; `remark` is
+    said of the whole row.
+    """
 
-    measured: str
-    values: Mapping[str, Value]
+    values: Mapping[str, Value | str]
+    remark: str = ""
 
 
 @dataclass(frozen=True)
 class Analysis:
     """What an analysis beside the tasks adds: a title, and a table, a figure, or both; a figure's files are called `stem`.
 
-    `name` and `fills` (by kind of method) fill the published tables that say `analysis: <name>`.
+    `measure` fills the published tables that say `analysis: <name>`, by the cells that measure their rows.
     """
 
     title: str
@@ -87,7 +89,7 @@ class Analysis:
     stem: str = ""
     caption: str = ""
     name: str = ""
-    fills: Mapping[str, Fill] = field(default_factory=dict)
+    measure: Callable[[Cell], Fill | None] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

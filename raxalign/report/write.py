@@ -32,6 +32,7 @@ LEGEND = (
     "Bold: the best of its column. Underlined (italic in Markdown): not significantly worse, that is, paired bootstrap or approximate "
     "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a "
     "line. Means over languages are not tested.",
+    "Retrieval and token translation are measured on held-out sentences of the grid's own corpus, named above. "
     "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
     "Superscript letters say in what a measured cell is not as published.",
 )
@@ -100,6 +101,8 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("encoder", ", ".join(dict.fromkeys(trial.encoder for trial in trials))),
         ("methods", ", ".join(methods)),
         ("tasks", ", ".join(results.tasks)),
+        ("corpus", ", ".join(_corpora(plan))),
+        ("word pairs", ", ".join(dict.fromkeys(stage.maker for stage in plan.stages.values() if stage.kind == "pairs"))),
         ("languages", ", ".join(languages) + f" (pivot {plan.pivot})"),
         ("sentence pairs a language", ", ".join(f"{size:,}" for size in sizes)),
         ("seeds", f"{len(results.seeds)}" if results.seeds else ""),
@@ -108,6 +111,18 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("made by", f"raxalign {__version__}"),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _corpora(plan: Plan) -> list[str]:
+    """The corpora of the grid, by their kinds and names; files have none."""
+    found: dict[str, None] = {}
+    for stage in plan.stages.values():
+        options = stage.params.get("corpus") if stage.kind == "bitext" else None
+        if isinstance(options, Mapping):
+            names = next((options[key] for key in ("corpus", "dataset") if options.get(key)), ())
+            named = [str(name) for name in names] if isinstance(names, list | tuple) else [str(names)]
+            found[" ".join([stage.maker, *named])] = None
+    return list(found)
 
 
 def _analyses(analyses: Sequence[Analysis], folder: Path) -> Section | None:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from raxalign.analysis.cells import Value
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.corpora._phrasebook import sentence
 from raxalign.errors import DamagedArtifact
@@ -73,7 +74,9 @@ def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
                     places = {"src_position": a, "tgt_position": b, "src": src.words[a], "tgt": tgt.words[b], "found": own if right else "–"}
                     found.append({"lang": f"{lang}-en", "split": "test", "direction": direction, "id": id_, **places, **flags})
     scores = [
-        {"lang": f"{lang}-en", "metric": "contextual_accuracy", "split": "test", "value": 1.0 if kind == "finetune" else 0.5} for lang in ("de", "fr")
+        {"lang": f"{lang}-en", "metric": metric, "split": "test", "value": 1.0 if kind == "finetune" else 0.5}
+        for lang in ("de", "fr")
+        for metric in ("contextual_accuracy", "noncontextual_accuracy_all")
     ]
     return scores, pa.Table.from_pylist(found)
 
@@ -112,9 +115,13 @@ def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made: tup
     assert table["none"]["NOUN"].text == "0.0"
     assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
     assert analysis.name == "retrieval_by_pos"
-    assert analysis.fills["none"].values["NOUN"].mean == 0
-    assert analysis.fills["finetune"].values["NOUN"].mean == 1
-    assert analysis.fills["finetune"].measured.startswith("finetune")
+    assert analysis.measure is not None
+    none, finetune = (analysis.measure(cell) for cell in results(made).cells)
+    assert none is not None
+    assert finetune is not None
+    assert none.values["NOUN"] == Value(0, None, 1)
+    assert finetune.values["NOUN"] == finetune.values["open-class-average"] == Value(1, None, 1)
+    assert none.remark == "Of one seed, mean over de-en, fr-en."
     assert analysis.table is not None
     assert "the phrasebook's own" in analysis.table.caption
 
@@ -151,6 +158,18 @@ def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opene
         for entries in table.values():
             assert entries["finetune"].text == "100.0"
             assert float(entries["one vector a word"].text) < 100
+
+
+def test_an_average_over_some_parts_of_speech_is_not_the_papers(made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch) -> None:
+    (analysis,) = (one for one in retrieval_analyses(results(made), made[1]) if one.name)
+    assert analysis.measure is not None
+    queries = {name: int(entry.below.replace(",", "")) for name, entry in cells(analysis)["none"].items() if entry.below}
+    rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
+    monkeypatch.setattr("raxalign.report._analyses.FEW", queries[rarest] + 1)
+    fill = analysis.measure(results(made).cells[0])
+    assert fill is not None
+    assert fill.values[rarest] == fill.values["lexical-overlap-average"] == "too few queries"
+    assert any(isinstance(value, Value) for value in fill.values.values())
 
 
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from raxalign.analysis.cells import Value
+from raxalign.analysis.cells import Cell, Value
 from raxalign.config.published import Publication, Row, Rule
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -239,14 +239,58 @@ def vars_of(found: Results) -> dict[str, Any]:
     return {name: getattr(found, name) for name in ("plan", "cells", "kinds", "tasks", "task_params", "planned", "done", "seeds")}
 
 
-def test_an_analysis_fills_the_table_that_names_it() -> None:
-    fills = {"none": Fill("none, 300 pairs", {"NOUN": Value(0.655, 0.01, 3)})}
-    sections, _ = published_sections(results([]), Judge(None), ["cao2020"], [Analysis("parts of speech", name="retrieval_by_pos", fills=fills)])
+def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() -> None:
+    asked: list[Any] = []
+
+    def measure(cell: Cell) -> Fill:
+        asked.append((cell.method, cell.params.get("lambda"), cell.sentences))
+        return Fill({"NOUN": Value(0.655, 0.01, 3), "PUNCT": "too few queries"}, "Of one seed.")
+
+    retrieval = {"task": "retrieval", "lang": "avg", "metric": "noncontextual_accuracy_all"}
+    found = results(
+        [row(0.5, method="none", params={}, sentences=None, **retrieval), *(row(0.5, params={"lambda": x}, **retrieval) for x in (0.1, 1.0))]
+    )
+    analysis = Analysis("parts of speech", name="retrieval_by_pos", measure=measure)
+    sections, records = published_sections(found, Judge(None), ["cao2020"], [analysis])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
     assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "±0.01", "0.61", "+0.05")
     assert entry_of(table, "base", "VERB").text == "not run"
-    assert [line.sub for line in table.lines] == ["none, 300 pairs", ""]
+    assert entry_of(table, "base", "PUNCT").text == "too few queries"
+    assert [call for call in asked if call[0] == "finetune"] == [("finetune", 1.0, 250_000)], "the paper's λ, not the other"
+    assert "Of one seed." in table.caption
+    record = next(dict(zip(RECORD, one, strict=True)) for one in records if one[1:4] == ("retrieval_by_pos", "finetune", "NOUN"))
+    assert (record["method"], record["params"], record["sentences"]) == ("finetune", '{"lambda": 1.0}', 250_000)
+    assert "Of one seed." in record["notes"]
+
+
+def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() -> None:
+    table = table_of(results([row(0.5 + size / 1e6, sentences=size) for size in (10_000, 50_000, 250_000)]), "xnli_more_languages")
+    line = line_of(table, "finetune/20000", "zero-shot")
+    assert line.sub.endswith("10,000 pairs")
+    assert "Scale reduced: 10,000 sentence pairs a language (published: 20,000)." in [table.notes[number - 1] for number in line.notes]
+
+
+def test_a_baseline_on_another_task_of_the_kind_competes_with_the_methods() -> None:
+    """What is bold is the best of the printed column, whichever variant of the task it was measured by."""
+    base: dict[str, Any] = {"task": "mlqa_translated", "metric": "f1", "sentences": None}
+    better = row(0.6, lang="de", method="none", params={}, task_params={"setting": "translate-train"}, **base)
+    ppa = {**base, "task": "mlqa_switched", "sentences": 250_000}
+    worse = row(
+        0.5,
+        lang="de",
+        method="ppa",
+        params={"moco": True, "tlm": True, "mlm_for_tlm": False},
+        task_params={"setting": "translate-train", "code_switching": "sentence"},
+        **ppa,
+    )
+    found = Results.of([better, worse], Plan("p", "en", 1, (), {}, {}))
+    found = found.__class__(**{**vars_of(found), "tasks": dict.fromkeys(("mlqa_translated", "mlqa_switched"), "mlqa")})
+    sections, _ = published_sections(found, Judge(None), ["pan2021"])
+    table = next(table for table in sections[0].tables if table.anchor == "pan2021-mlqa")
+    marks = {line.label: line.entries[table.columns.index("de")].mark for line in table.lines if line.group == "translate-train"}
+    assert marks["base"] == "best"
+    assert marks["ppa/250k"] == ""
 
 
 def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:

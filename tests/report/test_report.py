@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 from raxalign.analysis.metrics import shift_point
+from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
-from raxalign.report._figures import gain_panels, size_panels
+from raxalign.report._figures import axis_panels, gain_panels, size_panels
 from raxalign.report._marks import Judge
 from raxalign.report._numbers import metric_unit, number, published_unit, signed
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import Results
+from raxalign.report._shown import best_on_dev, of_methods
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
@@ -213,10 +215,10 @@ def test_limits_that_were_reached_are_told(made: Any, tmp_path: Path, monkeypatc
     opened, ledger = made
     found = rows(opened.plan, ledger)
     whole, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
-    assert not any("Limits reached" in line for line in whole.legend)
+    assert not any("Limit reached" in line for line in whole.legend)
     monkeypatch.setattr("raxalign.report._marks.MOST_INTERVALS", 1)
     cut, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
-    assert cut.legend[-1].startswith("Limits reached: 1 intervals over examples.")
+    assert cut.legend[-1].startswith("Limit reached: 1 intervals over examples were made")
     (own,) = (section for section in cut.sections if section.anchor == "grid")
     assert sum(entry.below != "" for table in own.tables for line in table.lines for entry in line.entries) == 1
 
@@ -262,6 +264,30 @@ def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_fo
     assert folded["grid-retrieval-noncontextual_accuracy-test"]
     assert not folded["grid-xnli-accuracy-test"]
     assert len(folded) > sum(folded.values()) == len(folded) - len(results.tasks)
+
+
+def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
+    facts = {"trial": f"{method}{params}", "method": method, "params": params, "encoder": "e", "languages": ["de"], "sentences": 10, "seed": 0}
+    return {**facts, "task": "xnli", "task_params": {}, "lang": "de", "metric": "accuracy", "split": split, "evaluation": f"{params}", "value": score}
+
+
+def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
+    """The best direction on dev is that of λ 1; its test values alone are drawn, though the other direction has a better one at λ 0.1."""
+    values = {("to-pivot", 0.1): 0.9, ("to-pivot", 1.0): 0.2, ("to-other", 0.1): 0.3, ("to-other", 1.0): 0.5}
+    found = [of_axis("finetune", value, "test", **{"lambda": weight, "direction": way}) for (way, weight), value in values.items()]
+    found += [of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **{"lambda": weight, "direction": way}) for way, weight in values]
+    plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda", "direction")})
+    (panel,) = axis_panels(Results.of(found, plan), "finetune", "lambda")
+    assert panel.title == "xnli (direction=to-other)"
+    assert [list(curve.y) for curve in panel.curves if curve.label == "test"] == [[30.0, 50.0]]
+
+
+def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
+    found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
+    results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
+    assert [cell.method for cell in best_on_dev(results.cells, 3, "xnli", "accuracy")] == ["m0", "m3", "m4"]
+    assert "5 methods at most 3" in of_methods(results, 3)
+    assert of_methods(results, 5) == ""
 
 
 def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
