@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +30,25 @@ class TaskStages:
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
         self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
+        faults = [f"{self.grid.path}: tasks.{spec.name}{fault}" for spec, task in self._tasks for fault in self._faults(spec, task)]
+        if faults:
+            raise RaxalignError("\n".join(faults))
         for spec, task in self._tasks:
-            for fault in task.check(self.grid.languages, self.grid.pivot):
-                raise RaxalignError(f"{self.grid.path}: tasks.{spec.name}: {fault}")
             needs = task.needs()
-            largest = max(self.grid.sentences)
-            if needs.unseen_in is not None and needs.unseen_in < largest:
-                raise RaxalignError(
-                    f"{self.grid.path}: tasks.{spec.name}.unseen_in is {needs.unseen_in}, smaller than the grid's largest "
-                    f"training set ({largest}): pairs that are trained on would count as unseen. Make it at least {largest}"
-                )
             if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
                 self.warnings.append(
                     f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences` later changes which test pairs count as unseen"
                 )
+
+    def _faults(self, spec: TaskSpec, task: Task) -> Iterator[str]:
+        """What is wrong with a task in the languages that it is for, as messages that go on after its name."""
+        yield from (f": {fault}" for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot))
+        unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
+        if unseen_in is not None and unseen_in < largest:
+            yield (
+                f".unseen_in is {unseen_in}, smaller than the grid's largest training set ({largest}): pairs that are trained on would count as "
+                f"unseen. Make it at least {largest}"
+            )
 
     def has_chance(self) -> bool:
         """Whether any task depends on the seed."""
@@ -52,7 +58,7 @@ class TaskStages:
         """Task name -> key of its evaluation, for the tasks that take this family of encoders."""
         keys = {}
         for spec, task in self._tasks:
-            chosen = tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
+            chosen = _narrowed(spec, languages)
             if family in task.accepts and chosen:
                 keys[spec.name] = self._evaluation(spec, task, method, start, aligned, chosen, seed).key
         return keys
@@ -137,6 +143,11 @@ class TaskStages:
                     digests[f"{name}/{value}"] = value
                     locations[f"{name}/{value}"] = places[name]
         return self.shared.seen(lang, unseen_in, digests, locations)
+
+
+def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the languages that a task is for."""
+    return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
 
 
 def _unpinned(name: str) -> str:

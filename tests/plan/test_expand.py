@@ -54,6 +54,22 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
     assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), methods=("none: {}", "finetune: {}"), sentences="100"))["tuned"] == 3
 
 
+def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
+    """The phrasebook has no Italian, which is no fault of a task for German alone; what is wrong is told of all tasks at once."""
+    narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
+    parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
+    assert [list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials] == [["xnli"], []]
+    with pytest.raises(RaxalignError) as told:
+        plan_of(tmp_path, tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"), **parts)
+    lines = str(told.value).splitlines()
+    assert [line.split(": ", 2)[1] for line in lines] == [
+        "tasks.mlqa",
+        "tasks.pos",
+        "tasks.retrieval.unseen_in is 50, smaller than the grid's largest training set (100)",
+    ]
+    assert all("phrasebook has no it" in line for line in lines[:2])
+
+
 def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     """One commit has many configurations: which of them is read is in the keys, whatever the commit is called."""
 
