@@ -10,10 +10,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from raxalign.config.grid import load
+from raxalign.config.published import Rule, read
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.plan.expand import expand
+from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
+from raxalign.plan.trial import Trial
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -30,6 +33,21 @@ PAPERS = {
     "liu2020-static": ("de es ar bg el fr hi ru sw th tr ur vi zh", (1_000_000,), 1),
     "weam2021": ("es de zh", (1_900_000,), 5),
 }
+# the tables that each grid measures, all their rows with a rule
+TABLES = [
+    ("cao2020", "cao2020", "xnli_methods"),
+    ("cao2020", "cao2020", "xnli_data_size"),
+    ("cao2020", "cao2020", "retrieval"),
+    ("cao2020-more-languages", "cao2020", "xnli_more_languages"),
+    ("kulshreshtha2020", "kulshreshtha2020", "transfer"),
+    ("liu2020", "liu2020", "token_translation"),
+    ("liu2020", "liu2020", "xnli_mds"),
+    ("pan2021", "pan2021", "xnli"),
+    ("pan2021", "pan2021", "mlqa"),
+    ("pan2021", "pan2021", "xnli_ablation"),
+    ("weam2021", "weam2021", "mlqa"),
+    ("weam2021", "weam2021", "xnli"),
+]
 SMALL_BERT = {"kind": "scratch", "layers": 2, "hidden_size": 16, "heads": 2, "intermediate": 32, "vocab_size": 300, "steps": 5, "batch_size": 8}
 SMALL_STATIC = {"dimension": 8, "min_count": 1, "epochs": 1}
 METHOD = {"batch_size": 16, "epochs": 1, "queue_size": 16, "learning_rate": 1e-3}
@@ -47,6 +65,67 @@ def test_a_shipped_grid_plans(path: Path) -> None:
 def test_a_paper_s_grid_has_its_languages_sizes_and_seeds(name: str) -> None:
     grid = load(GRIDS / f"{name}.yaml")
     assert (" ".join(grid.languages), grid.sentences, len(grid.seeds)) == PAPERS[name]
+
+
+@pytest.mark.parametrize(("name", "paper", "label"), TABLES)
+def test_a_paper_s_grid_measures_every_figure_as_published(name: str, paper: str, label: str) -> None:
+    plan, table = expand(load(GRIDS / f"{name}.yaml"), allow_missing=True), read(paper).tables[label]
+    rules = {
+        (row, column): rule
+        for row, entry in table.rows.items()
+        for column, value in zip(table.columns, entry.values, strict=True)
+        if not row.endswith("finetune-cao-2020") and column not in table.means and value is not None and (rule := table.rule(row, column))
+    }
+    assert rules
+    assert [place for place, rule in rules.items() if not measured(plan, rule)] == []
+
+
+def measured(plan: Plan, rule: Rule) -> bool:
+    """Whether some trial and task are as a rule says, in what must hold and in what should."""
+    return any(is_of(trial, rule) and any(is_task(plan, trial, task, rule) for task in trial.evaluations) for trial in plan.trials)
+
+
+def is_of(trial: Trial, rule: Rule) -> bool:
+    if rule.method is not None and trial.kind not in rule.method:
+        return False
+    if any(part in trial.encoder for part in rule.not_encoder or ()) or not any(part in trial.encoder for part in rule.encoder or ("",)):
+        return False
+    if not hold(trial.params, rule.params) or any(hold(trial.params, {option: value}) for option, value in rule.not_params.items()):
+        return False
+    return rule.sentences in (None, trial.sentences) and should_hold(trial.params, rule.prefers)
+
+
+def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
+    stage = plan.stages[trial.evaluations[task]]
+    params, there = stage.params["task"], {*stage.params["languages"], plan.pivot}
+    if stage.maker not in (rule.task or ()) or task not in (rule.name or (task,)) or not {*(rule.lang or "").split("-")} <= there:
+        return False
+    return hold(params, rule.task_params) and should_hold(params, rule.expects)
+
+
+def hold(params: Any, wanted: Any) -> bool:
+    """All options as wanted; one that is not there counts as false."""
+    return all(params.get(option, False) == value for option, value in wanted.items())
+
+
+def should_hold(params: Any, wanted: Any) -> bool:
+    """All options as wanted that are there."""
+    there = {option: "local files" if option == "data" and isinstance(value, dict) else value for option, value in params.items()}
+    return all(there[option] == value for option, value in wanted.items() if option in there)
+
+
+def test_taggers_learn_at_the_rates_of_kulshreshtha_et_al() -> None:
+    grid = load(GRIDS / "kulshreshtha2020.yaml")
+    rates = {(task.name, lang): task.params.learning_rate for task in grid.tasks for lang in task.languages or ()}
+    assert {lang for (_, lang), rate in rates.items() if rate == 1e-4} == {"de", "nl", "es", "it"}
+    assert {lang for (_, lang), rate in rates.items() if rate == 1e-5} == {"hy", "hi", "tr", "th"}
+    assert len(rates) == 9
+
+
+def test_post_pretraining_has_ten_epochs_and_on_the_most_pairs_five() -> None:
+    trials = expand(load(GRIDS / "pan2021.yaml")).trials
+    found = {(trial.sentences, trial.params["epochs"]) for trial in trials if trial.kind == "ppa"}
+    assert found == {(250_000, 10), (600_000, 10), (2_000_000, 5)}
 
 
 def test_every_method_is_in_a_shipped_grid() -> None:
