@@ -17,8 +17,8 @@ from raxalign.encoders._transformer import TransformerEncoder
 
 @dataclass(frozen=True)
 class Side:
-    """The sentences of one language: `rows` as the encoder reads them (`truncated` of them cut), `pieces` whole and without special ones, and
-    the `vocabulary` of the side. Special pieces count as every language's.
+    """The sentences of one language that are translated: `rows` as the encoder reads them (`truncated` of them cut), `pieces` whole and without
+    special ones. The `vocabulary` is that of all sentences of the side, translated or not; special pieces count as every language's.
     """
 
     lang: str
@@ -30,19 +30,19 @@ class Side:
 
 
 def read_sides(stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None) -> tuple[Side, Side]:
-    """Both sides of a dataset of word pairs, at most the first `limit`: the other language's and the pivot's."""
+    """Both sides of a dataset of sentence pairs, the other language's and the pivot's; of each at most the first `limit` to translate."""
     encoder, table = stream.encoder, read_table(folder)
-    table = table if limit is None else table.slice(0, limit)
     assert isinstance(encoder, TransformerEncoder)
-    ids = np.asarray(table["id"], dtype=np.int64)
+    ids = np.asarray(table["id"], dtype=np.int64)[:limit]
     src, tgt = (_side(encoder, ids, table[name].to_pylist(), lang) for name, lang in zip(("src", "tgt"), languages, strict=True))
     return src, tgt
 
 
 def _side(encoder: TransformerEncoder, ids: npt.NDArray[np.int64], sentences: Sequence[Sequence[str]], lang: str) -> Side:
-    rows = encoder.pieces(sentences, lang)
-    pieces = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences)]
+    """The side of all `sentences`, of which the first are translated: as many as there are `ids`."""
+    whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences)]
+    vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(encoder.tokenizer.all_special_ids)
+    rows, pieces = encoder.pieces(sentences[: len(ids)], lang), whole[: len(ids)]
     around = len(encoder.pieces([[]], lang)[0])
-    truncated = sum(len(row) - around < len(whole) for row, whole in zip(rows, pieces, strict=True))
-    vocabulary = frozenset(np.unique(np.concatenate(pieces)).tolist() if pieces else ()) | frozenset(encoder.tokenizer.all_special_ids)
+    truncated = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))
     return Side(lang, ids, rows, pieces, vocabulary, truncated)

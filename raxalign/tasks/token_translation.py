@@ -37,13 +37,14 @@ class TokenTranslation(Task):
 
     Metrics of a direction (`de-en` is from German) for every layer and weight: `layer{l}_alpha{a}_convert_rate`, of the pieces that not both
     languages have, the share that the target language has; `layer{l}_alpha{a}_bleu1`, clipped unigram precision on pieces with the brevity
-    penalty. A language has the pieces of its own side of the split. `bleu1`, `convert_rate` and `bleu1_sacrebleu` (by sacrebleu, on words put
-    together from pieces) are those of the point that has the best `bleu1` on dev, in the same direction; the notes name it.
+    penalty. A language has the pieces of its own side of the split, translated or not. `bleu1`, `convert_rate` and `bleu1_sacrebleu` (by
+    sacrebleu, on words put together from pieces) are those of the point that has the best `bleu1` on dev, in the same direction; the notes
+    name it.
 
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
 
-    VERSION = 1
+    VERSION = 2
     accepts = frozenset({"transformer"})
     main_metric = "bleu1"
 

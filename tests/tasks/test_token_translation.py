@@ -153,6 +153,22 @@ def test_the_whole_task_by_hand(root: Path, encoder: TransformerEncoder) -> None
     assert values(outcome, "avg")["bleu1"] == pytest.approx((found["bleu1"] + values(outcome, "en-de")["bleu1"]) / 2)
 
 
+def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_translated(root: Path, encoder: TransformerEncoder) -> None:
+    """The first sentences have the same counts whether the others are translated or not: what a language has is told by its whole side."""
+    rows = toy_rows(9, seed=7)
+    sizes = []
+    for side in ("src", "tgt"):
+        pieces = np.concatenate([row.ids[1:-1] for row in encoder.pieces(rows[side], "de")])  # type: ignore[arg-type]
+        sizes.append(len(set(pieces.tolist()) | set(encoder.tokenizer.all_special_ids)))
+    few, all_ = (run(root, AlignedEncoder(encoder), layers="1-3", alpha=[1, 2], max_sentences=limit, dev_sentences=limit) for limit in (2, None))
+    told = few.notes["de-en"]["test"]  # type: ignore[index]
+    assert (told["sentences"], told["vocabulary"]) == (2, sizes)
+    assert all_.notes["de-en"]["test"]["vocabulary"] == sizes  # type: ignore[index]
+    first = {tuple(row.items()) for row in all_.predictions.to_pylist()}
+    assert first.issuperset(tuple(row.items()) for row in few.predictions.to_pylist())
+    assert few.predictions.num_rows == 2 * 6 * (2 + 2)
+
+
 def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEncoder) -> None:
     outcome = run(root, AlignedEncoder(encoder), ("de", "fr"), layers="1-2", alpha=[1.0, 3.0])
     table = outcome.predictions
