@@ -5,7 +5,8 @@ A predictions table has a row an example, with columns `lang` and `split`. What 
 * word pairs (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval; a unit is a sentence
   pair, a part is a direction;
 * counts a sentence (`n_right`, `n_gold`, `n_predicted`, `n_tokens`, `n_tokens_right`): F1, precision, recall and accuracy as ratios of sums;
-* `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query;
+* `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query of a direction, linked to its `gold` translation, which is
+  a query of the other one: both ask for the same entry of the dictionary, and what links hold together is one unit to the tests;
 * `correct` and `direction`: `accuracy`, the mean of both directions;
 * `label` and `predicted`: `accuracy`; a unit is a premise where the table has a column of that name, else an example;
 * counts of pieces of a sentence at every point of a sweep (`shift_samples`): convert rate and BLEU-1;
@@ -95,12 +96,20 @@ def _directed(table: pa.Table, metric: str) -> Sample | None:
         if name != "mrr" and cut is None:
             return None
         gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
-        units = _numbered(np.char.add(np.char.add(directions.astype(str), "/"), _column(table, "query").astype(str)))
+        units, links = _asked(table, directions, "query"), None
+        if "gold" in table.column_names:
+            # The best of several translations differs between methods: what hangs together is known only where samples are compared.
+            links = np.stack([units, _asked(table, np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]), "gold")], axis=1)
     elif name == "accuracy" and "correct" in table.column_names:
-        gains, units = _column(table, "correct").astype(np.float64), _units(table)
+        gains, units, links = _column(table, "correct").astype(np.float64), _units(table), None
     else:
         return None
-    return _summed(units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())))
+    return _summed(units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links)
+
+
+def _asked(table: pa.Table, directions: Array, column: str) -> Array:
+    """The numbers of words as queries of directions: the words of two languages are never the same."""
+    return _numbered(np.char.add(np.char.add(directions.astype(str), "/"), _column(table, column).astype(str)))
 
 
 def _word_pairs(table: pa.Table, metric: str) -> Sample | None:
@@ -123,13 +132,13 @@ def _word_pairs(table: pa.Table, metric: str) -> Sample | None:
     return _summed(_column(table, "id")[chosen], directions[chosen], flags["correct"][chosen].astype(np.float64), np.ones(int(chosen.sum())))
 
 
-def _summed(units: Array, parts: Array, gains: Array, counts: Array) -> Sample:
+def _summed(units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None) -> Sample:
     """Sums of gains and counts by part and unit."""
     names, unit = np.unique(units, return_inverse=True)
     kinds, part = np.unique(parts, return_inverse=True)
     cells, shape = part * len(names) + unit, (len(kinds), len(names))
-    sums = [np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64) for values in (gains, counts)]
-    return Sample(names.astype(np.int64), *sums)
+    above, below = (np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64) for values in (gains, counts))
+    return Sample(names.astype(np.int64), above, below, links=links)
 
 
 def _units(table: pa.Table) -> Array:

@@ -1,21 +1,23 @@
-"""Whether a difference is real: paired bootstrap, approximate randomisation, Holm's correction. NumPy alone, no loop over rounds.
+"""Whether a difference is real: paired bootstrap, approximate randomisation, Holm's correction. No loop over rounds.
 
 Every metric that the report tests is a mean over parts (directions, seeds) of a ratio of two sums over units: right answers over queries
 for an accuracy, twice the entities found over entities given and there for F1, a score over questions for exact match. A unit is what can be
 taken for independent of the others: a sentence for word pairs, a premise, a paragraph of questions. So resampling needs no more than two
 numbers a part and unit, and for BLEU a third: the length of the reference, by which its brevity penalty is formed anew in every round.
+Units that links hold together (both directions of a dictionary's entry) are drawn and exchanged together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 ROUNDS = 1000
 _CELLS = 4_000_000  # rounds x units at a time: 32 MB of weights; up to so many are also remembered
@@ -27,12 +29,16 @@ class Sample:
 
     The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are; where `wanted` (parts, units)
     is there, times BLEU's brevity penalty of sum(counts) against sum(wanted).
+
+    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over numbers that are no units here. What
+    links hold together may differ between samples over the same units: samples that are compared are resampled by the links of both.
     """
 
-    units: npt.NDArray[np.int64]
+    units: Ints
     gains: Floats
     counts: Floats
     wanted: Floats | None = None
+    links: Ints | None = None
 
     @property
     def value(self) -> float:
@@ -74,11 +80,13 @@ def stack(samples: Sequence[Sample]) -> Sample:
         np.concatenate([part.gains for part in kept]),
         np.concatenate([part.counts for part in kept]),
         np.concatenate(wanted) if len(wanted) == len(kept) else None,
+        _links(kept),
     )
 
 
 def examples_interval(sample: Sample, *, rounds: int = ROUNDS, seed: int = 0) -> tuple[float, float]:
     """The 95 % percentile bootstrap interval of the metric over units (Efron & Tibshirani 1993, chapter 13)."""
+    (sample,) = _joined(sample)
     values = np.concatenate([sample.drawn(weights) for weights in _resamples(len(sample.units), rounds, seed)])
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
@@ -94,9 +102,9 @@ def compare(first: Sample, second: Sample, *, rounds: int = ROUNDS, seed: int = 
     common = np.intersect1d(first.units, second.units, assume_unique=True)
     if not len(common):
         raise ValueError("two samples over different units cannot be compared")
-    a, b = _restrict(first, common), _restrict(second, common)
+    a, b = _joined(_restrict(first, common), _restrict(second, common))
     difference = b.value - a.value
-    differences = np.concatenate([b.drawn(weights) - a.drawn(weights) for weights in _resamples(len(common), rounds, seed)])
+    differences = np.concatenate([b.drawn(weights) - a.drawn(weights) for weights in _resamples(len(a.units), rounds, seed)])
     low, high = np.percentile(differences, [2.5, 97.5])
     return Comparison(
         difference,
@@ -104,7 +112,7 @@ def compare(first: Sample, second: Sample, *, rounds: int = ROUNDS, seed: int = 
         float(high),
         _share(np.abs(differences - difference), abs(difference)),
         approximate_randomisation(a, b, rounds=rounds, seed=seed),
-        len(common),
+        len(a.units),
     )
 
 
@@ -113,6 +121,7 @@ def approximate_randomisation(first: Sample, second: Sample, *, rounds: int = RO
 
     Samples with different numbers of parts (seeds) are first reduced to their means over parts' shares, so that each unit has one answer a side.
     """
+    first, second = _joined(first, second)
     alike = first.gains.shape == second.gains.shape and (first.wanted is None) == (second.wanted is None)
     a, b = (first, second) if alike else (_flat(first), _flat(second))
     observed = abs(b.value - a.value)
@@ -188,12 +197,35 @@ def _parts(units: int, rounds: int) -> Iterator[int]:
         yield min(size, rounds - begin)
 
 
-def _restrict(sample: Sample, units: npt.NDArray[np.int64]) -> Sample:
+def _links(samples: Sequence[Sample]) -> Ints | None:
+    """The links of all samples together."""
+    given = [sample.links for sample in samples if sample.links is not None]
+    return np.concatenate(given) if given else None
+
+
+def _joined(*samples: Sample) -> Sequence[Sample]:
+    """Samples over the same units, those added up that the links of any of the samples hold together; the smallest names them all."""
+    links = _links(samples)
+    if links is None:
+        return samples
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    units = samples[0].units
+    nodes = np.unique(np.concatenate([units, links.ravel()]))
+    ends = tuple(np.searchsorted(nodes, links).T)
+    _, component = connected_components(coo_array((np.ones(len(links)), ends), shape=(len(nodes), len(nodes))), directed=False)
+    _, first, group = np.unique(component[np.searchsorted(nodes, units)], return_index=True, return_inverse=True)
+    names, place = np.unique(units[first][group], return_inverse=True)
+    return [Sample(names, *(np.stack([np.bincount(place, row, len(names)) for row in part]) for part in sample.sums())) for sample in samples]
+
+
+def _restrict(sample: Sample, units: Ints) -> Sample:
     """The sample over some of its units (both ascending)."""
     if len(units) == len(sample.units):
         return sample
     chosen = np.searchsorted(sample.units, units)
-    return Sample(units, *(part[:, chosen] for part in sample.sums()))
+    return replace(Sample(units, *(part[:, chosen] for part in sample.sums())), links=sample.links)
 
 
 def _flat(sample: Sample) -> Sample:
