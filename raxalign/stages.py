@@ -213,6 +213,7 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
         heldout=workshop.inputs(stage, "heldout"),
         seen=workshop.inputs(stage, "seen"),
         text={lang: path / "data" for lang, path in workshop.inputs(stage, "text").items()},
+        bitext=workshop.inputs(stage, "bitext"),
         files=_files(stage),
         digests=stage.digests,
         downloads=workshop.local / "downloads",

@@ -15,6 +15,8 @@ from raxalign.plan.results import rows
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 
@@ -65,6 +67,21 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
     for lang, same in (("en", True), ("de", False)):
         answers = [[row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
         assert (answers[0] == answers[1]) is same
+
+
+def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):
+    """A task that reads sentences alone gets the same rows without a word aligner."""
+    path = write_grid(tmp_path, methods=("none: {}",), tasks=("sentence_retrieval: {}", "retrieval: {}"), languages="{each: [de]}", sentences="100")
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    (trial,) = plan.trials
+    found = run_trial(workshop, trial.key)[0]
+    pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
+    task = SentenceRetrieval(SentenceRetrieval.Params())
+    outcome = task.evaluate(workshop.aligned(trial.aligned), ("de",), TaskInputs("en", bitext={"de": pairs}), Runtime(), None)
+    assert found["notes"]["links"] == {}
+    assert found["scores"] == [vars(score) for score in outcome.scores]
+    assert workshop.ledger.predictions(found["key"]).equals(outcome.predictions)
 
 
 def test_each_stage_is_made_once(finished):

@@ -70,6 +70,8 @@ class TaskStages:
         for lang in languages:
             if needs.heldout:
                 inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(lang, needs.unseen_in or max(self.grid.sentences)).key
+            if needs.bitext:
+                inputs[f"bitext/{lang}"] = self.shared.heldout_bitext(lang).key
             if needs.seen:
                 inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
         if needs.text:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskNeeds:
-    """What `evaluate` reads of the grid's own corpus: `heldout`, word pairs of the dev and test sides, `seen`, the word types linked in
-    training, and `text`, monolingual text of the languages and the pivot (of the grid's largest training set, where the text is from those).
-    `unseen_in` is the number of training sentences of that run of the word aligner (None: the grid's largest).
+    """What `evaluate` reads of the grid's own corpus: `heldout`, word pairs of the dev and test sides, or `bitext`, their sentence pairs alone
+    (which no word aligner has a part in), `seen`, the word types linked in training, and `text`, monolingual text of the languages and the pivot
+    (of the grid's largest training set, where the text is from those). `unseen_in` is the number of training sentences of that run of the word
+    aligner (None: the grid's largest).
     """
 
     heldout: bool = False
+    bitext: bool = False
     seen: bool = False
     unseen_in: int | None = None
     text: bool = False
@@ -34,10 +36,10 @@ class TaskNeeds:
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset)
-    and the folder of seen word types (``types.arrow``, columns src and tgt); `text`, a dataset (column ``words``) of a language or the pivot;
-    `files`, name -> language -> path, the pivot's under its own code; `digests`, ``name/language`` -> digest or revision; `downloads`, a folder
-    for fetched data.
+    """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset),
+    or of sentence pairs (`bitext`, laid out likewise, without links), and the folder of seen word types (``types.arrow``, columns src and tgt);
+    `text`, a dataset (column ``words``) of a language or the pivot; `files`, name -> language -> path, the pivot's under its own code; `digests`,
+    ``name/language`` -> digest or revision; `downloads`, a folder for fetched data.
     """
 
     pivot: str
@@ -47,6 +49,7 @@ class TaskInputs:
     digests: Mapping[str, str] = field(default_factory=dict)
     downloads: Path | None = None
     text: Mapping[str, Path] = field(default_factory=dict)
+    bitext: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ class SentenceRetrieval(Task):
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """The held-out side, of which only the sentences are read."""
-        return TaskNeeds(heldout=True)
+        """The held-out sentences."""
+        return TaskNeeds(bitext=True)
 
     def canonical(self) -> dict[str, object]:
         """Without `k` where no neighbourhood is looked at, and `specials` where only the first piece is read."""
@@ -65,7 +65,7 @@ class SentenceRetrieval(Task):
         notes: dict[str, dict[str, object]] = {}
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
-            for split, folder in (("dev", inputs.heldout[lang] / "dev"), ("test", inputs.heldout[lang] / "data")):
+            for split, folder in (("dev", inputs.bitext[lang] / "dev"), ("test", inputs.bitext[lang] / "data")):
                 if not folder.is_dir():
                     continue
                 answers, counts = self._answer(aligned.toward(lang), _Pairs.read(folder), lang, inputs.pivot)

@@ -89,7 +89,7 @@ class TokenTranslation(Task):
 
     def needs(self) -> TaskNeeds:
         """The held-out sentences, and text for the means."""
-        return TaskNeeds(heldout=True, text=True)
+        return TaskNeeds(bitext=True, text=True)
 
     def canonical(self) -> dict[str, object]:
         """Without the size of blocks where sentences are the rows."""
@@ -107,7 +107,7 @@ class TokenTranslation(Task):
         notes: dict[str, object] = {}
         for lang in languages:
             stream = stream_of(aligned.toward(lang))
-            folder, most = inputs.heldout[lang], {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
+            folder, most = inputs.bitext[lang], {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
             splits = {split: place for split, place in (("dev", folder / "dev"), ("test", folder / "data")) if place.is_dir()}
             sides = {split: read_sides(stream, place, (lang, inputs.pivot), most[split]) for split, place in splits.items()}
             sides = {split: both for split, both in sides.items() if len(both[0].ids)}

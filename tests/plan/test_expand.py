@@ -172,6 +172,17 @@ def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
     assert aligned
 
 
+@pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
+def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
+    def results(**parts):
+        plan = plan_of(tmp_path, tasks=(task,), methods=("none: {}",), more="text: {source: phrasebook, size: 50, seed: 1}\n", **parts)
+        assert "pairs" not in kinds(plan)
+        return [trial.evaluations for trial in plan.trials]
+
+    assert results() == results(sentences="[150]", aligner="eflomal")
+    assert results() != results(size=350), "the end of another corpus"
+
+
 def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
     def tests_of(sentences):
         plan = plan_of(tmp_path, sentences=sentences, tasks=("retrieval: {unseen_in: 300}",), methods=("none: {}",), size=500)

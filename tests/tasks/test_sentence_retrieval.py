@@ -39,7 +39,7 @@ def run(
             writer.write({key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))})
     spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
     aligned = AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
-    inputs = TaskInputs(pivot="en", heldout=dict.fromkeys(languages, tmp_path))
+    inputs = TaskInputs(pivot="en", bitext=dict.fromkeys(languages, tmp_path))
     return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
 
 

@@ -75,7 +75,7 @@ def encoder(root: Path) -> TransformerEncoder:
 
 def inputs(root: Path, languages: tuple[str, ...] = ("de",)) -> TaskInputs:
     text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
-    return TaskInputs("en", heldout={lang: root / lang for lang in languages}, text=text)
+    return TaskInputs("en", bitext={lang: root / lang for lang in languages}, text=text)
 
 
 def run(root: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object) -> Outcome:
@@ -218,7 +218,7 @@ def test_words_for_sacrebleu_are_put_together_from_pieces(encoder: TransformerEn
 
 def test_without_dev_several_points_have_no_best_and_one_point_is_it(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
     write_pairs(tmp_path / "de" / "data", toy_rows(3))
-    given = TaskInputs("en", heldout={"de": tmp_path / "de"}, text=inputs(root).text)
+    given = TaskInputs("en", bitext={"de": tmp_path / "de"}, text=inputs(root).text)
     for alpha, there in (((1.0, 2.0), False), ((2.0,), True)):
         task = TokenTranslation(TokenTranslation.Params(alpha=alpha))
         outcome = task.evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
@@ -227,7 +227,7 @@ def test_without_dev_several_points_have_no_best_and_one_point_is_it(root: Path,
 
 
 def test_text_without_words_is_an_error(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
-    given = TaskInputs("en", heldout={"de": root / "de"}, text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])})
+    given = TaskInputs("en", bitext={"de": root / "de"}, text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])})
     with pytest.raises(RaxalignError, match="text of de has no word"):
         TokenTranslation(TokenTranslation.Params()).evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
 
