@@ -10,8 +10,9 @@ Units that links hold together (both directions of a dictionary's entry) are dra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -217,7 +218,13 @@ def _joined(*samples: Sample) -> Sequence[Sample]:
     _, component = connected_components(coo_array((np.ones(len(links)), ends), shape=(len(nodes), len(nodes))), directed=False)
     _, first, group = np.unique(component[np.searchsorted(nodes, units)], return_index=True, return_inverse=True)
     names, place = np.unique(units[first][group], return_inverse=True)
-    return [Sample(names, *(np.stack([np.bincount(place, row, len(names)) for row in part]) for part in sample.sums())) for sample in samples]
+    return [_over(names, [np.stack([np.bincount(place, row, len(names)) for row in part]) for part in sample.sums()]) for sample in samples]
+
+
+def _over(units: Ints, sums: Sequence[npt.NDArray[Any]], links: Ints | None = None) -> Sample:
+    """A sample of what `Sample.sums` names, over other units."""
+    gains, counts, *wanted = sums
+    return Sample(units, gains, counts, wanted[0] if wanted else None, links)
 
 
 def _restrict(sample: Sample, units: Ints) -> Sample:
@@ -225,7 +232,7 @@ def _restrict(sample: Sample, units: Ints) -> Sample:
     if len(units) == len(sample.units):
         return sample
     chosen = np.searchsorted(sample.units, units)
-    return replace(Sample(units, *(part[:, chosen] for part in sample.sums())), links=sample.links)
+    return _over(units, [part[:, chosen] for part in sample.sums()], sample.links)
 
 
 def _flat(sample: Sample) -> Sample:
