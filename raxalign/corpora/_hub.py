@@ -1,8 +1,14 @@
-"""Asking the Hugging Face Hub about datasets: the commit behind a name, and what its refusals mean."""
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals mean."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from raxalign.errors import DataError, TransientError
+
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetBuilder
 
 
 def dataset_revision(name: str, revision: str) -> str:
@@ -13,6 +19,34 @@ def dataset_revision(name: str, revision: str) -> str:
         return str(HfApi().dataset_info(name, revision=revision).sha)
     except Exception as error:
         raise hub_error(name, error) from error
+
+
+def load_rows(name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None) -> Dataset:
+    """The rows of a split of a dataset on the hub (or of a local copy of its repository), by default in the hub's own cache.
+
+    A configuration that the repository does not describe is the folder of that name, as on the branches of converted parquet files
+    (``refs/convert/parquet``: ``<config>/<split>/0000.parquet``, no README). Raises `DataError` and `TransientError`.
+    """
+    try:
+        builder = _builder(name, config, revision, str(cache / "hub") if cache else None)
+        builder.download_and_prepare()
+        return builder.as_dataset(split=split)
+    except Exception as error:
+        raise hub_error(f"{name}/{config}:{split}" if config else f"{name}:{split}", error) from error
+
+
+def _builder(name: str, config: str | None, revision: str | None, cache: str | None) -> DatasetBuilder:
+    from datasets import load_dataset_builder
+
+    try:
+        return load_dataset_builder(name, config, revision=revision, cache_dir=cache)
+    except ValueError as unknown:
+        if config is None:
+            raise
+        try:
+            return load_dataset_builder(name, data_dir=config, revision=revision, cache_dir=cache)
+        except FileNotFoundError:
+            raise unknown from None
 
 
 def hub_error(name: str, error: Exception) -> DataError | TransientError:

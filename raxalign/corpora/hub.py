@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from pydantic import model_validator
 
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora._hub import dataset_revision, first_line, hub_error
+from raxalign.corpora._hub import dataset_revision, first_line, load_rows
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
@@ -137,10 +137,5 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def _hub_rows(name: str, config: str | None, split: str, revision: str) -> Iterator[dict[str, Any]]:
-    from datasets import load_dataset
-
-    try:
-        rows: Iterator[dict[str, Any]] = iter(load_dataset(name, config, split=split, revision=revision))
-    except Exception as error:
-        raise hub_error(name, error) from error
+    rows: Iterator[dict[str, Any]] = iter(load_rows(name, config, split, revision))
     return rows

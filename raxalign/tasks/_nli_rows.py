@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.corpora._hub import load_rows
 from raxalign.corpora._lines import read_lines
-from raxalign.errors import DataError, TransientError
+from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -146,17 +147,10 @@ def _collect(path: Path, cells_by_line: Iterable[tuple[int, list[str]]], header:
 
 
 def read_hub(name: str, lang: str, split: str, revision: str | None, cache: Path | None) -> Rows:
-    """The rows of a hub data set (or of a local copy of its repository) with a configuration a language. Raises `DataError`."""
-    import datasets
-
+    """The rows of a hub data set (or of a local copy of its repository) with a configuration a language. Raises `DataError`, `TransientError`."""
     hub_split = "validation" if split == "dev" else split
     where = f"{name}/{lang}:{hub_split}"
-    try:
-        table = datasets.load_dataset(name, lang, split=hub_split, revision=revision, cache_dir=str(cache / "hub") if cache else None)
-    except ConnectionError as error:
-        raise TransientError(f"{where}: the hub does not answer ({error})") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(where, f"cannot be loaded ({error})", remedy="Check the network and the name, or give local files") from error
+    table = load_rows(name, lang, hub_split, revision, cache)
     columns = (table["premise"], table["hypothesis"], table["label"])
     rows = [Row(a, b, int(c), None, i) for i, (a, b, c) in enumerate(zip(*columns, strict=True), 1) if c in (0, 1, 2)]
     if not rows:

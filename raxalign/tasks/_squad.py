@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.errors import DataError, TransientError
+from raxalign.corpora._hub import load_rows
+from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
 
 
@@ -135,15 +136,8 @@ def _collect(source: str, entries: Iterable[tuple[str, str, str, list[Answer]]])
 
 def read_hub(name: str, config: str, split: str, revision: str | None, cache: Path | None) -> Questions:
     """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns. Raises `DataError` or `TransientError`."""
-    import datasets
-
     where = f"{name}/{config}:{split}"
-    try:
-        table = datasets.load_dataset(name, config, split=split, revision=revision, cache_dir=str(cache / "hub") if cache else None)
-    except ConnectionError as error:
-        raise TransientError(f"{where}: the hub does not answer ({error})") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise DataError(where, f"cannot be loaded ({error})", remedy="Check the network and the name, or give local files") from error
+    table = load_rows(name, config, split, revision, cache)
     return _collect(where, (_hub_entry(row) for row in table))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.config.sources import expand_path
+from raxalign.corpora._hub import load_rows
 from raxalign.errors import DataError
 from raxalign.tasks._conll import UPOS, Sentences, Tagged, iob2, read_conll, read_conllu
 
@@ -81,16 +82,9 @@ def read_hub(name: str, config: str, split: Split, revision: str | None, cache: 
     """The sentences of a hub data set (or of a local copy of its repository) with a configuration a language: a column `tokens`, and one of
     tags, as text or as numbers whose names the data set has. Raises `DataError` and `TransientError`.
     """
-    import datasets
-
-    from raxalign.corpora._hub import hub_error
-
     hub_split = "validation" if split == "dev" else split
     where = f"{name}/{config}:{hub_split}"
-    try:
-        table = datasets.load_dataset(name, config, split=hub_split, revision=revision, cache_dir=str(cache / "hub") if cache else None)
-    except Exception as error:
-        raise hub_error(where, error) from error
+    table = load_rows(name, config, hub_split, revision, cache)
     column = next((column for column in _COLUMNS[kind] if column in table.column_names), None)
     if "tokens" not in table.column_names or column is None:
         raise DataError(where, f"has the columns {', '.join(table.column_names)}, expected tokens and {' or '.join(_COLUMNS[kind])}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora._hub import load_rows
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
 from raxalign.errors import DataError, TransientError
@@ -122,3 +124,49 @@ def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
     commit = "0123456789" * 4
     server.files["/api/datasets/a/b/revision/main"] = json.dumps({"id": "a/b", "sha": commit}).encode()
     assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": commit}
+
+
+def converted(folder, **configs):
+    """A copy of a branch of converted files: a folder a configuration, in it one a split, and no README."""
+    for config, splits in configs.items():
+        for split, rows in splits.items():
+            place = folder / config.replace("__", ".").replace("_to_", "-train.") / split
+            place.mkdir(parents=True)
+            pq.write_table(pa.Table.from_pylist(rows), place / "0000.parquet")
+    return str(folder)
+
+
+def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configurations(tmp_path):
+    splits = {split: [{"text": split}] for split in ("train", "validation", "test")}
+    branch = converted(tmp_path / "set", set__de=splits, set_to_de=splits, th_pud={"test": [{"text": "th"}]})
+    for config in ("set.de", "set-train.de"):
+        assert [load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits] == [[split] for split in splits]
+    assert load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)["text"][:] == ["th"]
+    with pytest.raises(DataError, match=r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"):
+        load_rows(branch, "fr", "test", None, tmp_path)
+
+
+def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    branch = converted(tmp_path / "set", de__en={"train": ROWS})
+    corpus = Hub(Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet"))
+    assert list(corpus.read("de", "en", CorpusInputs({}, tmp_path))) == EXPECTED
+
+
+def test_a_damaged_file_of_the_hub_is_a_data_error(tmp_path):
+    branch = converted(tmp_path / "set", de={"train": ROWS})
+    (tmp_path / "set" / "de" / "train" / "0000.parquet").write_bytes(b"PAR1xx")
+    with pytest.raises(DataError, match=r"hub:.*/de:train: cannot be loaded"):
+        load_rows(branch, "de", "train", None, tmp_path)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(429, TransientError), (503, TransientError), (403, DataError)])
+def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch, status, kind):
+    from huggingface_hub.errors import HfHubHTTPError
+
+    def refuse(*_, **__):
+        raise HfHubHTTPError("no", response=SimpleNamespace(status_code=status, headers={}, request=None))
+
+    monkeypatch.setattr("datasets.load_dataset_builder", refuse)
+    with pytest.raises(kind, match=r"hub:a/b/de:test"):
+        load_rows("a/b", "de", "test", None, tmp_path)
