@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,14 @@ def _builder(name: str, config: str | None, revision: str | None, cache: str | N
             return load_dataset_builder(name, data_dir=config, revision=revision, cache_dir=cache)
         except FileNotFoundError:
             raise unknown from None
+
+
+def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
+    """Raises `DataError` where a table lacks a column; `where` names dataset, configuration and split."""
+    missing = [column for column in expected if column not in table.column_names]
+    if missing:
+        told = f"has no column {' and '.join(missing)}; its columns are {', '.join(table.column_names)}"
+        raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 
 def hub_error(name: str, error: Exception) -> DataError | TransientError:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.corpora._hub import load_rows
+from raxalign.corpora._hub import check_columns, load_rows
 from raxalign.corpora._lines import read_lines
 from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
@@ -151,7 +151,9 @@ def read_hub(name: str, lang: str, split: str, revision: str | None, cache: Path
     hub_split = "validation" if split == "dev" else split
     where = f"{name}/{lang}:{hub_split}"
     table = load_rows(name, lang, hub_split, revision, cache)
-    columns = (table["premise"], table["hypothesis"], table["label"])
+    names = ("premise", "hypothesis", "label")
+    check_columns(where, table, names)
+    columns = [table[name] for name in names]
     rows = [Row(a, b, int(c), None, i) for i, (a, b, c) in enumerate(zip(*columns, strict=True), 1) if c in (0, 1, 2)]
     if not rows:
         raise DataError(where, "has no labelled rows")

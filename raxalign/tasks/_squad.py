@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.corpora._hub import load_rows
+from raxalign.corpora._hub import check_columns, load_rows
 from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
 
@@ -138,12 +138,17 @@ def read_hub(name: str, config: str, split: str, revision: str | None, cache: Pa
     """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns. Raises `DataError` or `TransientError`."""
     where = f"{name}/{config}:{split}"
     table = load_rows(name, config, split, revision, cache)
-    return _collect(where, (_hub_entry(row) for row in table))
+    check_columns(where, table, ("id", "question", "context", "answers"))
+    return _collect(where, (_hub_entry(where, number, row) for number, row in enumerate(table, 1)))
 
 
-def _hub_entry(row: Mapping[str, Any]) -> tuple[str, str, str, list[Answer]]:
+def _hub_entry(where: str, number: int, row: Mapping[str, Any]) -> tuple[str, str, str, list[Answer]]:
     found = row["answers"]
-    return row["id"], row["question"], row["context"], [Answer(t, int(s)) for t, s in zip(found["text"], found["answer_start"], strict=True)]
+    try:
+        answers = [Answer(str(text), int(start)) for text, start in zip(found["text"], found["answer_start"], strict=True)]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(where, "column answers has no lists `text` and `answer_start` of one length", line=number) from error
+    return row["id"], row["question"], row["context"], answers
 
 
 def read_phrasebook(n: int, lang: str, split: str, seed: int) -> Questions:

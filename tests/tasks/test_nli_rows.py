@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from raxalign.errors import DataError
+from raxalign.errors import DataError, TransientError
 from raxalign.tasks._nli_rows import read_hub, read_tsv, refuse_overlap
 
 
@@ -111,6 +112,26 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     assert rows.unlabelled == 1
     with pytest.raises(DataError, match="cannot be loaded"):
         read_hub(str(repository), "fr", "dev", None, tmp_path / "cache")
+
+
+def test_a_column_that_a_hub_set_lacks_is_named(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    place = tmp_path / "nli" / "de" / "test"
+    place.mkdir(parents=True)
+    pq.write_table(pa.table({"premise": ["A"], "hypo": ["B"], "label": [2]}), place / "0000.parquet")
+    with pytest.raises(DataError, match=r"hub:.*/nli/de:test: has no column hypothesis; its columns are premise, hypo, label"):
+        read_hub(str(tmp_path / "nli"), "de", "test", None, tmp_path / "cache")
+
+
+def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch):
+    errors = pytest.importorskip("huggingface_hub.errors")
+
+    def refuse(*_, **__):
+        raise errors.HfHubHTTPError("too many", response=SimpleNamespace(status_code=429, headers={}, request=None))
+
+    monkeypatch.setattr("datasets.load_dataset_builder", refuse)
+    with pytest.raises(TransientError, match=r"a/nli/de:test"):
+        read_hub("a/nli", "de", "test", None, tmp_path)
 
 
 def test_real_files():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from raxalign.errors import DataError
+from raxalign.errors import DataError, TransientError
 from raxalign.tasks._qa_metrics import best, exact_match, f1
 from raxalign.tasks._squad import Answer, Question, Questions, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
 from tests.tasks.xquad import LANGUAGES, real
@@ -109,6 +110,32 @@ def test_a_copy_of_a_hub_repository_is_read(tmp_path):
     assert (found.id, found.context, found.answers) == ("a", "Rom.", (Answer("Rom", 0),))
     with pytest.raises(DataError, match=r"xquad\.fr:validation: cannot be loaded"):
         read_hub(str(folder), "xquad.fr", "validation", None, tmp_path)
+
+
+def test_what_a_hub_set_lacks_of_squads_columns_is_named(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    row = {"id": "a", "question": "?", "context": "Rom.", "answers": [{"text": "Rom", "answer_start": 0}]}
+    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "set" / "listed.de" / "test" / "0000.parquet")
+    datasets.Dataset.from_list([row]).remove_columns("context").to_parquet(tmp_path / "set" / "bare.de" / "test" / "0000.parquet")
+    with pytest.raises(DataError, match=r"hub:.*/set/bare\.de:test: has no column context; its columns are id, question, answers"):
+        read_hub(str(tmp_path / "set"), "bare.de", "test", None, tmp_path)
+    with pytest.raises(DataError, match=r"/set/listed\.de:test:1: column answers has no lists `text` and `answer_start`"):
+        read_hub(str(tmp_path / "set"), "listed.de", "test", None, tmp_path)
+
+
+def test_a_hub_that_is_too_busy_is_asked_again_and_a_damaged_file_is_not(tmp_path, monkeypatch):
+    errors = pytest.importorskip("huggingface_hub.errors")
+    (tmp_path / "set" / "de" / "test").mkdir(parents=True)
+    (tmp_path / "set" / "de" / "test" / "0000.parquet").write_bytes(b"PAR1xx")
+    with pytest.raises(DataError, match=r"/set/de:test: cannot be loaded"):
+        read_hub(str(tmp_path / "set"), "de", "test", None, tmp_path)
+
+    def refuse(*_, **__):
+        raise errors.HfHubHTTPError("busy", response=SimpleNamespace(status_code=503, headers={}, request=None))
+
+    monkeypatch.setattr("datasets.load_dataset_builder", refuse)
+    with pytest.raises(TransientError, match=r"a/set/de:test"):
+        read_hub("a/set", "de", "test", None, tmp_path)
 
 
 def test_the_phrasebook_asks_the_same_in_every_language_and_nothing_in_two_splits():
