@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -24,6 +24,8 @@ _PHRASEBOOK_SEED = 0
 """The examples are data: they do not change with the seed of a trial."""
 _FROM = {"train": 20_000, "dev": 50_000, "test": 60_000}
 """Where the phrasebook's sentences with parts of speech begin, by split; those that methods learn from have low numbers."""
+_RANGE = "_"
+"""What a range of words (``2-3 zum``) has among its words (``2 zu``, ``3 dem``) where they stand in one list."""
 _COLUMNS = {"ner": ("ner_tags", "tags"), "slots": ("slots", "tags", "ner_tags"), "pos": ("upos", "upos_tags", "pos_tags")}
 
 
@@ -80,7 +82,8 @@ def _phrasebook(kind: str, n: int, split: Split, lang: str) -> Sentences:
 
 def read_hub(name: str, config: str, split: Split, revision: str | None, cache: Path | None, kind: str) -> Sentences:
     """The sentences of a hub data set (or of a local copy of its repository) with a configuration a language: a column `tokens`, and one of
-    tags, as text or as numbers whose names the data set has. Raises `DataError` and `TransientError`.
+    tags, as text or as numbers whose names the data set has. For `pos`, words with the tag ``_`` are left out. Raises `DataError` with the
+    row for another tag that is no part of speech, and `TransientError`.
     """
     hub_split = "validation" if split == "dev" else split
     where = f"{name}/{config}:{hub_split}"
@@ -89,20 +92,34 @@ def read_hub(name: str, config: str, split: Split, revision: str | None, cache: 
     if "tokens" not in table.column_names or column is None:
         raise DataError(where, f"has the columns {', '.join(table.column_names)}, expected tokens and {' or '.join(_COLUMNS[kind])}")
     names = getattr(getattr(table.features[column], "feature", None), "names", None)
-    return Sentences(where, list(_hub_rows(where, zip(table["tokens"], table[column], strict=True), names, kind)))
+    rows = list(_hub_rows(where, zip(table["tokens"], table[column], strict=True), names, kind))
+    if not rows:
+        raise DataError(where, "has no sentences")
+    return Sentences(where, rows)
 
 
-def _hub_rows(where: str, rows: Iterable[tuple[Sequence[str], Sequence[str | int]]], names: Sequence[str] | None, kind: str) -> Iterable[Tagged]:
+def _hub_rows(where: str, rows: Iterable[tuple[Sequence[str], Sequence[object]]], names: Sequence[str] | None, kind: str) -> Iterator[Tagged]:
     for number, (words, tags) in enumerate(rows, 1):
-        text = tuple(str(names[int(tag)] if names else tag) for tag in tags)
-        if len(words) != len(text):
-            raise DataError(where, f"{len(words)} words, but {len(text)} tags", line=number)
+        if len(words) != len(tags):
+            raise DataError(where, f"{len(words)} words, but {len(tags)} tags", line=number)
+        named = [(word, _tag(where, number, tag, names)) for word, tag in zip(words, tags, strict=True)]
         if kind == "pos":
-            # Ranges of words stand among the words with a tag that is none.
-            kept = [i for i, tag in enumerate(text) if tag in UPOS]
-            words, text = [words[i] for i in kept], tuple(text[i] for i in kept)
-        if words:
-            yield Tagged(tuple(words), text if kind == "pos" else iob2(text), number)
+            named = [(word, tag) for word, tag in named if tag != _RANGE]
+            if unknown := next((tag for _, tag in named if tag not in UPOS), None):
+                raise DataError(where, f"unknown part of speech {unknown!r}", line=number, remedy=f"The universal ones are {', '.join(UPOS)}")
+        if named:
+            text = tuple(tag for _, tag in named)
+            yield Tagged(tuple(word for word, _ in named), text if kind == "pos" else iob2(text), number)
+
+
+def _tag(where: str, number: int, tag: object, names: Sequence[str] | None) -> str:
+    """A tag as text; a number is the place of its name."""
+    if isinstance(tag, str):
+        return tag
+    if not isinstance(tag, int) or names is None or not 0 <= tag < len(names):
+        told = f"the tag {tag!r} is no text and has no name in the data set"
+        raise DataError(where, told, line=number, remedy="Tags are text, or numbers of a `ClassLabel`")
+    return str(names[tag])
 
 
 def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.NDArray[np.bool_]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -9,8 +10,9 @@ import torch
 from raxalign.config.sources import RemoteData
 from raxalign.encoders._aligned import AlignedEncoder
 from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import DataError
 from raxalign.tasks._conll import UPOS
-from raxalign.tasks._tagging_data import TaggingData
+from raxalign.tasks._tagging_data import TaggingData, read_hub
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
 from raxalign.train.runtime import Runtime
@@ -83,6 +85,47 @@ def test_the_phrasebook_has_universal_tags():
 def test_the_hub_has_a_treebank_a_language():
     source = Pos(Pos.Params()).sources("de", "en")["hub"]
     assert source == RemoteData("hub:universal-dependencies/universal_dependencies/de_gsd@refs/convert/parquet")
+
+
+UD = ["NOUN", "_", "ADP", "DET"]
+
+
+def on_the_hub(folder, config, split, tokens, upos, names=None):
+    """A split of a treebank as the hub's branch of converted files has it."""
+    tag = datasets.ClassLabel(names=names) if names else datasets.Value("string" if isinstance(upos[0][0], str) else "int64")
+    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "upos": datasets.Sequence(tag)})
+    table = datasets.Dataset.from_dict({"tokens": tokens, "upos": upos}, features=features)
+    table.to_parquet(folder / config / split / "0000.parquet")
+
+
+def of_hub(folder, config, split="test"):
+    return read_hub(str(folder), config, split, None, folder / "cache", "pos").rows
+
+
+def test_of_the_hubs_words_ranges_alone_are_left_out(tmp_path):
+    on_the_hub(tmp_path, "de_gsd", "test", [["zum", "zu", "dem", "Haus"], ["zur"]], [[1, 2, 3, 0], [1]], UD)
+    on_the_hub(tmp_path, "de_text", "test", [["zum", "zu", "dem", "Haus"]], [["_", "ADP", "DET", "NOUN"]])
+    expected = [(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))]
+    assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_gsd")] == expected
+    assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_text")] == expected
+
+
+def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(tmp_path):
+    on_the_hub(tmp_path, "de_fine", "test", [["a"], ["b", "c"]], [["NOUN"], ["NOUN", "NN"]])
+    on_the_hub(tmp_path, "de_bare", "test", [["a"], ["b", "c"]], [[0], [0, 2]])
+    on_the_hub(tmp_path, "de_none", "test", [["a"], ["b", "c"]], [[0], [2, -1]], UD)
+    with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
+        of_hub(tmp_path, "de_fine")
+    with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is no text and has no name"):
+        of_hub(tmp_path, "de_bare")
+    with pytest.raises(DataError, match=r"de_none:test:2: the tag (None|-1) is no text and has no name"):
+        of_hub(tmp_path, "de_none")
+
+
+def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
+    on_the_hub(tmp_path, "de_gsd", "test", [["zum"], []], [[1], []], UD)
+    with pytest.raises(DataError, match=r"de_gsd:test: has no sentences"):
+        of_hub(tmp_path, "de_gsd")
 
 
 def test_fine_tuning_takes_five_epochs():
