@@ -10,7 +10,7 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.tasks._selection import kept
-from raxalign.tasks._transfer_task import HubSet, TransferParams, TransferTask, split_faults
+from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
@@ -114,11 +114,15 @@ class Mlqa(TransferTask):
         return {name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot)) for name, split in splits.items()}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Those of all transfer, and selection or evaluation by sets that are not given."""
-        data = self.params.data
+        """Those of all transfer, selection or evaluation by sets that are not given, and one file to evaluate for all languages."""
+        data, faults = self.params.data, super().check(languages, pivot)
         sets = self.params.hub if data == "hub" else data
-        splits = [] if isinstance(sets, str) else split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
-        return [*super().check(languages, pivot), *splits]
+        if not isinstance(sets, str):
+            faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
+        if isinstance(data, DataFiles) and any(path is not None and "{lang}" not in path for path in (data.dev, data.test)):
+            # Unlike XNLI's, the format does not say which language a question is in.
+            faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
+        return faults
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training questions of `languages`, one model, or one a direction where the pivot's transforms differ by language."""

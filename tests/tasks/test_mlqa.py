@@ -265,6 +265,13 @@ def test_faults_that_only_the_params_show(files):
             Mlqa.Params(**wrong)
 
 
+def test_one_file_that_all_languages_would_be_scored_on_is_a_fault(files):
+    for split in ("dev", "test"):
+        (fault,) = task({**files, split: f"{split}.json"}).check(("de", "es"), "en")
+        assert "write {lang}" in fault
+    assert "write {lang}" in task({**files, "test": "test-{pivot}.json"}, setting="g-xlt").check(("de",), "en")[0]
+
+
 def test_what_is_read_of_each_language(files):
     mlqa = task(files)
     assert set(mlqa.sources("en", "en")) == {"train", "dev", "test"}
