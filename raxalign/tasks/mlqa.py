@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 
 class HubSets(BaseParams):
-    """Data sets of the hub in SQuAD's columns: `dataset` is evaluated (for XQuAD `google/xquad`, `xquad.{lang}`, dev null, test validation),
-    `train_dataset` is the pivot's training set, and `translated_config` of `dataset` those of the other languages for translate-train.
+    """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the pivot's training set, and `translated_config` of
+    `dataset` those of the other languages for translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation and
+    revision main. MLQA's own files need code that is not run: the default is the branch where the hub keeps what they are converted to.
     """
 
     dataset: str = "facebook/mlqa"
     config: str = "mlqa.{lang}.{lang}"
     dev: str | None = "validation"
     test: str | None = "test"
-    revision: str = "main"
+    revision: str = "refs/convert/parquet"
     train_dataset: str = "rajpurkar/squad"
     train_config: str = "plain_text"
     train_revision: str = "main"

@@ -281,10 +281,11 @@ def test_what_is_read_of_each_language(files):
     assert both.sources("de", "en")["train"].path.name == "train-de.json"
     assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
     hub = Mlqa(Mlqa.Params(hub={"train_revision": "a" * 40}))
-    assert hub.sources("de", "en") == {"hub": RemoteData("hub:facebook/mlqa/mlqa.de.de@main")}
+    assert hub.sources("de", "en") == {"hub": RemoteData("hub:facebook/mlqa/mlqa.de.de@refs/convert/parquet")}
     assert hub.sources("en", "en")["train"] == RemoteData(f"hub:rajpurkar/squad/plain_text@{'a' * 40}", "a" * 40)
     translating = Mlqa(Mlqa.Params(setting="translate-train"))
-    assert translating.sources("de", "en")["train"] == RemoteData("hub:facebook/mlqa/mlqa-translate-train.de@main")
+    assert hub.sources("de", "en")["hub"].pin is None  # a branch is no pin
+    assert translating.sources("de", "en")["train"] == RemoteData("hub:facebook/mlqa/mlqa-translate-train.de@refs/convert/parquet")
     assert "hub" not in task(files).canonical()
     assert "hub" in hub.canonical()
 
