@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.base import EncoderInputs, parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -298,14 +298,20 @@ def _make_aligned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str
 
 
 def _make_tuned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.encoders._aligned import AlignedEncoder
-
-    untouched = stage.inputs.get("encoder")
-    start = AlignedEncoder(workshop.encoder(untouched)) if untouched else workshop.aligned(stage.inputs["aligned"])
     notes: Mapping[str, Any] = _plugin("tasks", stage).train(
-        start, _languages(stage), _task_inputs(workshop, stage), workshop.runtime_for(stage), folder
+        _untrained(workshop, stage), _languages(stage), _task_inputs(workshop, stage), workshop.runtime_for(stage), folder
     )
     return notes
+
+
+def _untrained(workshop: Workshop, stage: Stage) -> AlignedEncoder:
+    """What a task's training starts from: an aligned encoder, or the one before it, frozen up to its inside transforms."""
+    from raxalign.encoders._aligned import AlignedEncoder
+
+    if "encoder" not in stage.inputs:
+        return workshop.aligned(stage.inputs["aligned"])
+    encoder = workshop.encoder(stage.inputs["encoder"])
+    return AlignedEncoder(encoder, frozen=max(parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)))
 
 
 _MAKERS: Mapping[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]] = {

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 
+from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.encoders._aligned import AlignedEncoder
 from raxalign.errors import StorageError
@@ -67,6 +68,30 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
     for lang, same in (("en", True), ("de", False)):
         answers = [[row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
         assert (answers[0] == answers[1]) is same
+
+
+@pytest.mark.parametrize("kind", ["xnli", "pos"])
+def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_encoder(tmp_path, kind):
+    """Frozen up to the shift, the encoder without it is trained to the same weights, bit by bit, and the shifted one takes them."""
+    task = f"{kind}: {{data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 2, learning_rate: 1.0e-3}}"
+    methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 4.0]}")
+    path = write_grid(tmp_path, methods=methods, tasks=(task,), languages="{each: [de]}", sentences="100", size=200)
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    for trial in plan.trials:
+        (record,) = run_trial(workshop, trial.key)
+        stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
+        plugin = catalog("tasks")[kind](catalog("tasks")[kind].Params.model_validate_json(stage.locations["params"]))
+        by_hand = tmp_path / trial.key
+        by_hand.mkdir()
+        plugin.train(workshop.aligned(trial.aligned), ("en",), TaskInputs("en"), Runtime(seed=0), by_hand)
+        files = sorted(path.name for path in by_hand.iterdir())
+        assert any(name.startswith(kind) for name in files)
+        for name in files:
+            assert (by_hand / name).read_bytes() == (workshop.ensure(stage.key) / name).read_bytes()
+        outcome = plugin.evaluate(workshop.aligned(trial.aligned), ("en", "de"), TaskInputs("en"), Runtime(seed=0), by_hand)
+        assert record["scores"] == [vars(score) for score in outcome.scores]
+    assert [stage.params.get("frozen") for stage in plan.stages.values() if stage.kind == "tuned"] == [None, "1"]
 
 
 def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):

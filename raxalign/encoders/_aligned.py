@@ -25,7 +25,8 @@ _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensor
 @dataclass(frozen=True)
 class AlignedEncoder:
     """An encoder plus transforms, applied in their order. `weights_changed` says that the encoder is not the one that the method was given;
-    `direction` is the language of a view by `toward`; `notes` are the method's, for the record.
+    `direction` is the language of a view by `toward`; `notes` are the method's, for the record. `frozen` stands for inside transforms that are
+    not there: up to this layer a task's training leaves the encoder as it is (it is not saved).
 
     Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the pooled vectors (rotations are fitted on
     those; for affine steps and mean pooling the two are the same).
@@ -36,6 +37,7 @@ class AlignedEncoder:
     weights_changed: bool = False
     notes: Mapping[str, object] = field(default_factory=dict)
     direction: str | None = None
+    frozen: int = 0
 
     def __post_init__(self) -> None:
         for transform in self.transforms:
@@ -65,8 +67,8 @@ class AlignedEncoder:
         return replace(self, direction=lang)
 
     def inside_depth(self) -> int:
-        """The highest layer with an inside transform, 0 where there is none."""
-        return max((transform.layer for transform in self.transforms if transform.sort == "inside"), default=0)
+        """The highest layer with an inside transform, or the `frozen` one; 0 where there is none."""
+        return max([self.frozen, *(transform.layer for transform in self.transforms if transform.sort == "inside")])
 
     def active(self, sort: str) -> tuple[Transform, ...]:
         """The transforms of a sort that apply in this view."""

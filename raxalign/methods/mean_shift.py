@@ -70,7 +70,7 @@ class MeanShift(Method):
 
     def effect(self) -> Effect:
         """An inside transform; of the pivot, one for each language, where that is what moves."""
-        return Effect(inside=True, pivot=self.params.direction == "to-other")
+        return Effect(inside=True, pivot=self.params.direction == "to-other", inside_layers=self.params.layers)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a shift for each language. Raises `RaxalignError` for text without words."""

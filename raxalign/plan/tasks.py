@@ -91,14 +91,19 @@ class TaskStages:
         return self.shared.add(Stage("evaluation", spec.kind, task.VERSION, params, inputs, digests, locations))
 
     def _trained(self, spec: TaskSpec, task: Task, method: Method, start: Stage, aligned: Stage, languages: tuple[str, ...], seed: int) -> Stage:
-        """The task's own training: from the untouched encoder, and so shared, where neither weights nor what the training reads are changed."""
+        """The task's own training: from the untouched encoder, and so shared, where neither weights nor what the training reads are changed.
+
+        An inside transform of other languages changes nothing that is read either, but that the blocks up to it stay as they are.
+        """
         pivot, effect = self.grid.pivot, method.effect()
         read = task.training_languages(languages, pivot)
-        untouched = not (effect.weights or effect.inside or effect.pivot) and read == (pivot,)
+        untouched = not (effect.weights or effect.pivot) and read == (pivot,) and (not effect.inside or bool(effect.inside_layers))
         digests, locations, named = self._sources(task, read)
         params: dict[str, Any] = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed, **named}
         if effect.pivot:
             params["toward"] = list(languages)
+        if effect.inside and untouched:
+            params["frozen"] = effect.inside_layers
         locations["params"] = task.params.model_dump_json(by_alias=True)
         inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
         return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))

@@ -51,9 +51,11 @@ class _Given:
     """Stands for the method of an encoder that is aligned already: only what its transforms change is known of it."""
 
     def __init__(self, records: list[dict[str, Any]], pivot: str) -> None:
+        inside = [record["layer"] for record in records if record["sort"] == "inside"]
         self._effect = Effect(
-            inside=any(record["sort"] == "inside" for record in records),
+            inside=bool(inside),
             pivot=any(record["lang"] == pivot for record in records),
+            inside_layers=str(max(inside)) if inside else "",
         )
 
     def effect(self) -> Effect:

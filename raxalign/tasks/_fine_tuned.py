@@ -18,8 +18,9 @@ from raxalign.errors import RaxalignError
 class FineTuned(nn.Module):
     """An aligned encoder's copy with a linear head on its last layer; its transforms apply to what the head reads.
 
-    With an inside transform at layer l, the embeddings and the blocks up to l stay as they are: what was measured on them stays true. So do
-    the masked-LM head and the pooler, which nothing reads. Rows are cut to `max_length` pieces, or to the encoder's positions.
+    With an inside transform at layer l (`AlignedEncoder.inside_depth`), the embeddings and the blocks up to l stay as they are: what was
+    measured on them stays true. So do the masked-LM head and the pooler, which nothing reads. Rows are cut to `max_length` pieces, or to the
+    encoder's positions.
     """
 
     def __init__(self, aligned: AlignedEncoder, n_outputs: int, *, dropout: float, max_length: int, seed: int) -> None:

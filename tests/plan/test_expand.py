@@ -88,6 +88,21 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
+def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp_path):
+    """All languages and weights of a shift after one block share a training, which that block alone tells from the one of `none`."""
+
+    def tuned(shift, task="xnli: {data: phrasebook}"):
+        plan = plan_of(tmp_path, methods=("none: {}", f"mean_shift: {{{shift}}}"), tasks=(task,), sentences="50", seeds="[0, 1]")
+        stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
+        assert all(plan.stages[key].inputs["trained"] in plan.stages for trial in plan.trials for key in trial.evaluations.values())
+        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(stages)
+
+    assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == ([None, None, "1", "1"], 4)
+    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == ([None, None, "1", "1", "last", "last"], 6)
+    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == ([None, None], 2 + 2 * 2 * 2)
+    assert tuned("layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}") == ([], 4 + 2 * 2 * 2)
+
+
 def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
     tasks = ("kept: {kind: xnli, data: phrasebook}", "xnli: {data: phrasebook, readout: refit}", "retrieval: {}")
     methods = ("none: {}", "rotation: {}", "finetune: {}")

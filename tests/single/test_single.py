@@ -215,6 +215,16 @@ def test_a_task_that_was_not_asked_for_stops_no_other(finished: Opened, site: Pa
         evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
 
 
+def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_frozen(finished: Opened, site: Path, tmp_path: Path) -> None:
+    align(site, tmp_path / "out", "mean_shift", "layers=1")
+    task = "xnli: {data: phrasebook, readout: refit, phrasebook: {train: 20, dev: 6, test: 12}, epochs: 1}"
+    opened = open_grid(write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", tasks=(task,)), storage=finished.root)
+    found, plan = evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
+    assert {row["lang"] for row in found} >= {"de", "en"}
+    (trained,) = (stage for stage in plan.stages.values() if stage.kind == "tuned")
+    assert (set(trained.inputs), trained.params["frozen"]) == ({"encoder"}, "1")
+
+
 def test_an_object_store_serves_as_well(finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     root = f"memory://{tmp_path}/root"
