@@ -22,18 +22,39 @@ def dataset_revision(name: str, revision: str) -> str:
         raise hub_error(name, error) from error
 
 
+class MissingSplit(DataError):
+    """A dataset of the hub has no such split in a configuration."""
+
+
 def load_rows(name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None) -> Dataset:
     """The rows of a split of a dataset on the hub (or of a local copy of its repository), by default in the hub's own cache.
 
     A configuration that the repository does not describe is the folder of that name, as on the branches of converted parquet files
-    (``refs/convert/parquet``: ``<config>/<split>/0000.parquet``, no README). Raises `DataError` and `TransientError`.
+    (``refs/convert/parquet``: ``<config>/<split>/0000.parquet``, no README). Where there is no split `validation`, one called `dev` is it.
+    Raises `MissingSplit`, other `DataError` and `TransientError`.
     """
+    where = f"{name}/{config}:{split}" if config else f"{name}:{split}"
     try:
         builder = _builder(name, config, revision, str(cache / "hub") if cache else None)
         builder.download_and_prepare()
-        return builder.as_dataset(split=split)
+        there = [str(known) for known in builder.info.splits]
+        split = "dev" if split == "validation" and split not in there and "dev" in there else split
+        missing = [part for part in _parts(split) if part not in (*there, "all")]
+        if not missing:
+            return builder.as_dataset(split=split)
     except Exception as error:
-        raise hub_error(f"{name}/{config}:{split}" if config else f"{name}:{split}", error) from error
+        raise hub_error(where, error) from error
+    told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
+    raise MissingSplit(f"hub:{where}", told, remedy="One that is trained on, or that `selection` reads, has to be there")
+
+
+def _parts(split: str) -> list[str]:
+    """The names in an expression of splits.
+
+    >>> _parts("train[:10%] + test")
+    ['train', 'test']
+    """
+    return [part.partition("[")[0].strip() for part in split.split("+")]
 
 
 def _builder(name: str, config: str | None, revision: str | None, cache: str | None) -> DatasetBuilder:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from raxalign.tasks._nli_data import NliData, Split
 from raxalign.tasks._nli_rows import LABELS, Rows, refuse_overlap
-from raxalign.tasks._selection import select
+from raxalign.tasks._selection import readers, select
 from raxalign.tasks._sentence_classifier import SentenceClassifier
 from raxalign.tasks._trained_models import Trained, TrainedModel
-from raxalign.tasks._transfer import languages_of, means
+from raxalign.tasks._transfer import languages_of, means, missing_splits, read_given
 from raxalign.tasks.base import Outcome, Score, TaskInputs
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _SCHEMA = pa.schema([(n, pa.string() if n in _STRINGS else pa.int64() if n in ("
 def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
     """Scores of all languages on all splits that are given, their means, and a prediction a row."""
     trained, data = Trained.read(folder), NliData(params, inputs)
-    rows = {(lang, split): data.rows(split, lang) for lang in languages for split in data.splits()}
+    rows = read_given(data.rows, data.splits(), languages, readers(params.selection, languages, inputs.pivot))
     for held_out in rows.values():
         refuse_overlap(trained.fingerprints, held_out)
     found: dict[tuple[str, Split], list[float]] = defaultdict(list)
@@ -49,7 +49,7 @@ def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[s
         notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": accuracies}
     scores = [Score(lang, "accuracy", split, float(np.mean(values))) for (lang, split), values in found.items()]
     scores += means(scores, languages, inputs.pivot)
-    return Outcome(scores, pa.concat_tables(tables), _notes(params, rows, notes))
+    return Outcome(scores, pa.concat_tables(tables), {**_notes(params, rows, notes), **missing_splits(rows, data.splits(), languages)})
 
 
 @dataclass

@@ -13,8 +13,10 @@ from torch import nn
 from raxalign.tasks._nli_data import NliData
 from raxalign.tasks._nli_examples import Part, training_parts
 from raxalign.tasks._nli_rows import LABELS, Rows, refuse_overlap
+from raxalign.tasks._selection import readers
 from raxalign.tasks._sentence_classifier import SentenceClassifier
 from raxalign.tasks._trained_models import Trained, fit_epochs, train_models
+from raxalign.tasks._transfer import read_given
 from raxalign.train.loop import TrainSettings
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
@@ -33,7 +35,7 @@ def train(
     data, pivot = NliData(params, inputs), inputs.pivot
     rows = {lang: data.rows("train", lang) for lang in languages}
     fingerprints = np.concatenate([of_lang.fingerprints() for of_lang in rows.values()])
-    evaluated = {(lang, split): data.rows(split, lang) for lang in languages for split in data.splits()}
+    evaluated = read_given(data.rows, data.splits(), languages, readers(params.selection, languages, pivot))
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out)
     # The phrasebook's rows that are evaluated too were left out, which may be other ones in another language.

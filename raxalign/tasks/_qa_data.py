@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from raxalign.config.sources import expand_path
+from raxalign.tasks._selection import readers
 from raxalign.tasks._squad import Questions, crossed, read_hub, read_phrasebook, read_squad
+from raxalign.tasks._transfer import read_given
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
@@ -48,14 +50,15 @@ class QaData:
 
     def evaluation_sets(self, languages: tuple[str, ...]) -> list[EvaluationSet]:
         """What is evaluated: each language, or with `g-xlt` each pair of languages (named question, then context)."""
+        found = read_given(self.questions, self.splits(), languages, readers(self.params.selection, languages, self.inputs.pivot))
         sets = []
         for split in self.splits():
-            found = {lang: self.questions(split, lang) for lang in languages}
+            there = [lang for lang in languages if (lang, split) in found]
             if self.params.setting == "g-xlt":
-                pairs = [(asked, told) for asked in languages for told in languages]
-                sets += [EvaluationSet(f"{a}-{t}", split, a, t, crossed(found[a], found[t])) for a, t in pairs]
+                pairs = [(asked, told) for asked in there for told in there]
+                sets += [EvaluationSet(f"{a}-{t}", split, a, t, crossed(found[a, split], found[t, split])) for a, t in pairs]
             else:
-                sets += [EvaluationSet(lang, split, lang, lang, found[lang]) for lang in languages]
+                sets += [EvaluationSet(lang, split, lang, lang, found[lang, split]) for lang in there]
         return sets
 
     def _read(self, split: Split, lang: str) -> Questions:

@@ -18,7 +18,7 @@ from raxalign.tasks._selection import select
 from raxalign.tasks._spans import SpanModel
 from raxalign.tasks._squad import refuse_overlap
 from raxalign.tasks._trained_models import Trained, TrainedModel
-from raxalign.tasks._transfer import languages_of, means
+from raxalign.tasks._transfer import languages_of, means, missing_splits
 from raxalign.tasks._windows import Windows, make_windows
 from raxalign.tasks.base import Outcome, Score, TaskInputs
 
@@ -38,7 +38,8 @@ def evaluate(params: Mlqa.Params, aligned: AlignedEncoder, languages: Sequence[s
     The column `context` numbers the contexts of a set: questions on one context are not independent.
     """
     trained, pivot = Trained.read(folder), inputs.pivot
-    sets = QaData(params, inputs).evaluation_sets(tuple(languages))
+    data = QaData(params, inputs)
+    sets = data.evaluation_sets(tuple(languages))
     for held_out in sets:
         refuse_overlap(trained.fingerprints, held_out.questions)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
@@ -56,7 +57,8 @@ def evaluate(params: Mlqa.Params, aligned: AlignedEncoder, languages: Sequence[s
     scores = [Score(label, metric, split, float(np.mean(values))) for (label, metric, split), values in found.items()]
     labels = list(dict.fromkeys(held_out.label for held_out in sets))
     scores += means(scores, labels, f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot)
-    return Outcome(scores, pa.concat_tables(tables), _notes(params, sets, notes))
+    missing = missing_splits({(held_out.label, held_out.split) for held_out in sets}, data.splits(), labels)
+    return Outcome(scores, pa.concat_tables(tables), {**_notes(params, sets, notes), **missing})
 
 
 def _owner(held_out: EvaluationSet, pivot: str) -> str:

@@ -14,9 +14,11 @@ from torch import nn
 from raxalign.errors import DataError
 from raxalign.tasks._qa_data import QaData
 from raxalign.tasks._qa_metrics import best, f1
+from raxalign.tasks._selection import readers
 from raxalign.tasks._spans import SpanModel, span_loss
 from raxalign.tasks._squad import Questions, crossed, refuse_overlap
 from raxalign.tasks._trained_models import Trained, fit_epochs, train_models
+from raxalign.tasks._transfer import read_given
 from raxalign.tasks._windows import Window, WindowSizes, make_windows
 from raxalign.train.loop import TrainSettings
 from raxalign.train.objective import Objective, Step
@@ -40,7 +42,7 @@ def train(
     data, pivot = QaData(params, inputs), inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}
     fingerprints = np.concatenate([questions.fingerprints() for questions in given.values()])
-    evaluated = {(lang, split): data.questions(split, lang) for lang in languages for split in data.splits()}
+    evaluated = read_given(data.questions, data.splits(), languages, readers(params.selection, languages, pivot))
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out)
     placed = {lang: _placed(questions) for lang, questions in given.items()}

@@ -15,6 +15,11 @@ def kept(selection: Selection) -> str:
     return selection if selection in ("pivot-dev", "last") else "every"
 
 
+def readers(selection: Selection, languages: Sequence[str], pivot: str) -> Sequence[str]:
+    """The languages whose development sets a rule reads."""
+    return () if selection == "last" else (pivot,) if selection == "pivot-dev" else languages
+
+
 def best_epoch(accuracies: Sequence[float]) -> int:
     """The 0-based epoch of the largest value, the earlier of equals."""
     return int(np.argmax(accuracies))

@@ -16,7 +16,7 @@ from raxalign.tasks._taggers import make_tagger
 from raxalign.tasks._tagging_data import refuse_overlap
 from raxalign.tasks._tagging_scores import Counts, count, values
 from raxalign.tasks._tagging_training import TrainedTagger, missing_label, names_of, read_trained
-from raxalign.tasks._transfer import languages_of, means
+from raxalign.tasks._transfer import languages_of, means, missing_splits, read_given
 from raxalign.tasks.base import Outcome, Score
 
 if TYPE_CHECKING:
@@ -35,11 +35,8 @@ class _HeldOut:
 def evaluate(settings: TaggingSettings, data: TaggingData, aligned: AlignedEncoder, languages: Sequence[str], folder: Path) -> Outcome:
     """Scores of all languages on all splits that are given, their means, and the predicted tags of every sentence."""
     models, taggers, labels, fingerprints = read_trained(folder)
-    held_out: dict[tuple[str, Split], _HeldOut] = {}
-    for lang in languages:
-        for split in data.splits():
-            sentences = data.sentences(split, lang)
-            held_out[lang, split] = _HeldOut(sentences, refuse_overlap(fingerprints, sentences))
+    given = read_given(data.sentences, data.splits(), languages)
+    held_out = {place: _HeldOut(sentences, refuse_overlap(fingerprints, sentences)) for place, sentences in given.items()}
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = [], {}
     for model, spoken in languages_of(models, languages, data.pivot):
@@ -55,7 +52,8 @@ def evaluate(settings: TaggingSettings, data: TaggingData, aligned: AlignedEncod
             tables.append(_table(lang, split, model.toward, steps[lang], held, names, counts))
     scores = [Score(lang, metric, split, float(np.mean(several))) for (lang, metric, split), several in found.items()]
     scores += means(scores, languages, data.pivot)
-    return Outcome(scores, pa.concat_tables(tables), _notes(settings, held_out, labels, chosen))
+    notes = {**_notes(settings, held_out, labels, chosen), **missing_splits(held_out, data.splits(), languages)}
+    return Outcome(scores, pa.concat_tables(tables), notes)
 
 
 def _predictions(

@@ -12,10 +12,12 @@ import numpy as np
 import torch
 
 from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks._selection import readers
 from raxalign.tasks._taggers import LinearTagger, Placed, make_tagger
 from raxalign.tasks._tagging_data import refuse_overlap
 from raxalign.tasks._tagging_scores import count, values
 from raxalign.tasks._trained_models import Trained, TrainedModel, train_models
+from raxalign.tasks._transfer import read_given
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 
@@ -76,10 +78,9 @@ def train(
     """Trains on the pivot and fills `folder`; returns notes. Every worker calls it, the first one writes."""
     rows = data.sentences("train", data.pivot)
     fingerprints = rows.fingerprints()
-    for split in data.splits():
-        refuse_overlap(fingerprints, data.sentences(split, data.pivot))
-    readers = [] if settings.selection == "last" else languages if settings.selection in ("mean-dev", "target-dev") else [data.pivot]
-    held_out = {lang: data.sentences("dev", lang) for lang in readers}
+    for sentences in read_given(data.sentences, data.splits(), [data.pivot]).values():
+        refuse_overlap(fingerprints, sentences)
+    held_out = {lang: data.sentences("dev", lang) for lang in readers(settings.selection, languages, data.pivot)}
     labels = sorted({tag for row in rows.rows for tag in row.tags}, key=lambda tag: (tag != "O", tag))
     runs: list[_Run] = []
 

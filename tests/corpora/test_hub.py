@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.corpora._hub import load_rows
+from raxalign.corpora._hub import MissingSplit, load_rows
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
 from raxalign.errors import DataError, TransientError
@@ -144,6 +144,23 @@ def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configuration
     assert load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)["text"][:] == ["th"]
     with pytest.raises(DataError, match=r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"):
         load_rows(branch, "fr", "test", None, tmp_path)
+
+
+def test_a_split_that_is_lacking_is_told_with_those_there_are(tmp_path):
+    branch = converted(tmp_path / "set", th_pud={"test": [{"text": "th"}]})
+    with pytest.raises(MissingSplit, match=r"hub:.*/th_pud:validation: has no split validation; its splits are test"):
+        load_rows(branch, "th_pud", "validation", None, tmp_path)
+    with pytest.raises(MissingSplit, match="has no split train;"):
+        load_rows(branch, "th_pud", "train[:10%]+test", None, tmp_path)
+
+
+def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
+    branch = converted(tmp_path / "set", de={split: [{"text": f"{split}{i}"} for i in range(4)] for split in ("train", "dev")})
+    head = "---\nconfigs:\n- config_name: of\n  data_files:\n  - {split: train, path: de/train/*}\n  - {split: dev, path: de/dev/*}\n---\n"
+    assert load_rows(branch, "de", "train[:1]+validation[3:]", None, tmp_path)["text"][:] == ["train0", "dev3"]
+    (tmp_path / "set" / "README.md").write_text(head)
+    assert load_rows(branch, "of", "validation", None, tmp_path)["text"][:] == ["dev0", "dev1", "dev2", "dev3"]
+    assert len(load_rows(branch, "of", "all", None, tmp_path)) == 8
 
 
 def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypatch):

@@ -290,6 +290,25 @@ def test_what_is_read_of_each_language(files):
     assert "hub" in hub.canonical()
 
 
+def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
+    import datasets
+
+    for config, splits in (("mlqa.en.en", ("validation", "test")), ("mlqa.de.de", ("validation", "test")), ("mlqa.th.th", ("test",))):
+        for split in splits:
+            row = {"id": split, "question": "?", "context": "Rom.", "answers": {"text": ["Rom"], "answer_start": [0]}}
+            datasets.Dataset.from_list([row]).to_parquet(tmp_path / "mlqa" / config / split / "0000.parquet")
+
+    def sets(**params):
+        given = Mlqa.Params(hub={"dataset": str(tmp_path / "mlqa")}, **params)
+        return {(s.label, s.split) for s in QaData(given, TaskInputs("en", downloads=tmp_path)).evaluation_sets(("en", "de", "th"))}
+
+    assert sets() == {("en", "dev"), ("de", "dev"), ("en", "test"), ("de", "test"), ("th", "test")}
+    crossings = {(f"{a}-{b}", "dev") for a in ("en", "de") for b in ("en", "de")}
+    assert sets(setting="g-xlt") == crossings | {(f"{a}-{b}", "test") for a in ("en", "de", "th") for b in ("en", "de", "th")}
+    with pytest.raises(DataError, match=r"mlqa\.th\.th:validation: has no split validation; its splits are test"):
+        sets(selection="target-dev")
+
+
 def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
     sizes = {"train": 24, "dev": 6, "test": 6}
     outcome, notes = run(tmp_path, AlignedEncoder(encoder), "phrasebook", phrasebook=sizes, epochs=1, setting="g-xlt", max_length=32)

@@ -128,6 +128,27 @@ def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
         of_hub(tmp_path, "de_gsd")
 
 
+def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder):
+    rng = np.random.default_rng(0)
+    for config, splits in (("en_ewt", {"train": 32, "validation": 6, "test": 6}), ("th_pud", {"test": 6})):
+        for split, n in splits.items():
+            words = [[str(rng.choice(KINDS[kind])) for kind in ORDER[: 3 + i % 4]] for i in range(n)]
+            on_the_hub(tmp_path / "ud", config, split, words, [list(ORDER[: len(row)]) for row in words])
+    inputs = TaskInputs("en", downloads=tmp_path)
+
+    def run(name, **params):
+        task = Pos(Pos.Params(dataset=str(tmp_path / "ud"), learning_rate=5e-3, batch_size=8, epochs=1, **params))
+        (tmp_path / name).mkdir()
+        task.train(AlignedEncoder(encoder), task.training_languages(("th",), "en"), inputs, Runtime(), tmp_path / name)
+        return task.evaluate(AlignedEncoder(encoder), ("en", "th"), inputs, Runtime(), tmp_path / name)
+
+    found = run("pivot-dev")
+    assert {(s.lang, s.split) for s in found.scores} == {("en", "dev"), *((lang, "test") for lang in ("en", "th", "avg", "avg_zero_shot"))}
+    assert found.notes["missing_splits"] == ["th/dev"]
+    with pytest.raises(DataError, match=r"th_pud:validation: has no split validation; its splits are test.*`selection`"):
+        run("target-dev", selection="target-dev")
+
+
 def test_fine_tuning_takes_five_epochs():
     assert Pos(Pos.Params()).settings().epochs == 5
     assert Pos(Pos.Params(tagger="bilstm_crf")).settings().epochs == 40

@@ -209,6 +209,29 @@ def test_a_resumed_training_gives_the_same_result(tmp_path, encoder, files):
     assert resumed.predictions.equals(whole.predictions)
 
 
+def test_a_language_of_the_hub_without_a_development_set_is_scored_on_its_test_set(tmp_path, encoder):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for k, (lang, split) in enumerate((("en", "train"), ("en", "validation"), ("en", "test"), ("de", "test"))):
+        write(tmp_path / "rows.tsv", lang, 24, k)
+        rows = [line.split("\t") for line in (tmp_path / "rows.tsv").read_text(encoding="utf-8").splitlines()]
+        place = tmp_path / "nli" / lang / split
+        place.mkdir(parents=True)
+        table = pa.table({"premise": [r[0] for r in rows], "hypothesis": [r[1] for r in rows], "label": [int(r[2]) for r in rows]})
+        pq.write_table(table, place / "0000.parquet")
+    xnli, inputs = task("hub", dataset=str(tmp_path / "nli"), epochs=1), TaskInputs("en", downloads=tmp_path)
+    (tmp_path / "tuned").mkdir()
+    xnli.train(AlignedEncoder(encoder), ("en",), inputs, Runtime(), tmp_path / "tuned")
+    outcome = xnli.evaluate(AlignedEncoder(encoder), ("en", "de"), inputs, Runtime(), tmp_path / "tuned")
+    assert set(values(outcome)) == {("en", "dev"), *((lang, "test") for lang in ("en", "de", "avg", "avg_zero_shot"))}
+    assert outcome.notes["missing_splits"] == ["de/dev"]
+    turned = TaskInputs("de", downloads=tmp_path)
+    with pytest.raises(DataError, match=r"nli/de:train: has no split train"):
+        xnli.train(AlignedEncoder(encoder), ("de",), turned, Runtime(), tmp_path / "tuned")
+    chosen = task("hub", dataset=str(tmp_path / "nli"), epochs=1, selection="mean-dev")
+    with pytest.raises(DataError, match=r"nli/de:validation: has no split validation"):
+        chosen.evaluate(AlignedEncoder(encoder), ("en", "de"), inputs, Runtime(), tmp_path / "tuned")
+
+
 def test_weights_of_another_encoder_are_refused(tmp_path, encoder, files):
     run(tmp_path, AlignedEncoder(encoder), files, epochs=1)
     deeper = TransformerEncoder.from_folder(tiny_bert(tmp_path / "deeper", WORDS, layers=3, positions=32))

@@ -1,0 +1,44 @@
+"""What is evaluated where a language lacks a split, and the means over languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from raxalign.corpora._hub import MissingSplit
+from raxalign.tasks._selection import readers
+from raxalign.tasks._transfer import means, missing_splits, read_given
+from raxalign.tasks.base import Score
+
+GIVEN = {"en": ("dev", "test"), "th": ("test",), "xx": ()}
+
+
+def read(split, lang):
+    if split not in GIVEN[lang]:
+        raise MissingSplit(f"hub:set/{lang}", f"has no split {split}")
+    return f"{lang}-{split}"
+
+
+def test_a_split_that_a_language_lacks_is_left_out_and_told():
+    found = read_given(read, ["dev", "test"], ["en", "th"], readers("pivot-dev", ["en", "th"], "en"))
+    assert found == {("en", "dev"): "en-dev", ("en", "test"): "en-test", ("th", "test"): "th-test"}
+    assert missing_splits(found, ["dev", "test"], ["en", "th"]) == {"missing_splits": ["th/dev"]}
+    assert missing_splits(found, ["dev", "test"], ["en"]) == {}
+
+
+@pytest.mark.parametrize(("selection", "pivot"), [("target-dev", "en"), ("mean-dev", "en"), ("pivot-dev", "th")])
+def test_a_development_set_that_chooses_has_to_be_there(selection, pivot):
+    with pytest.raises(MissingSplit, match="set/th: has no split dev"):
+        read_given(read, ["dev", "test"], ["en", "th"], readers(selection, ["en", "th"], pivot))
+    assert ("th", "test") in read_given(read, ["dev", "test"], ["en", "th"], readers("last", ["en", "th"], pivot))
+
+
+def test_a_language_without_any_split_is_an_error():
+    with pytest.raises(MissingSplit, match="set/xx"):
+        read_given(read, ["dev", "test"], ["en", "xx"])
+    with pytest.raises(MissingSplit, match="set/th"):
+        read_given(read, ["dev"], ["th"])
+
+
+def test_there_is_no_mean_over_languages_of_a_split_that_one_lacks():
+    scores = [Score("en", "f1", "dev", 0.5), Score("en", "f1", "test", 0.5), Score("th", "f1", "test", 0.25)]
+    assert means(scores, ["en", "th"], "en") == [Score("avg", "f1", "test", 0.375), Score("avg_zero_shot", "f1", "test", 0.25)]
