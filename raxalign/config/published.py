@@ -98,7 +98,7 @@ class PublishedTable(_Frozen):
     analysis: str | None = None
 
     def rule(self, row: str, column: str) -> Rule | None:
-        """The joined rule of a cell that is no mean; None where nothing measures it. What an analysis measures is found by its mean over languages."""
+        """The joined rule of a cell that is no mean; None where nothing measures it. An analysis measures what has a mean over languages."""
         own = self.rows[row].match
         if own is None or self.match is None:
             return None
