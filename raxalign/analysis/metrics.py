@@ -6,6 +6,7 @@ import re
 
 _SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
 _LAYER = re.compile(r"layer\d+_.+")
+_SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
 COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
 DIRECTIONS = ("_to_pivot", "_from_pivot")
 
@@ -17,6 +18,15 @@ def is_main(metric: str) -> bool:
     (True, False, False)
     """
     return not metric.endswith((*COUNTS, *DIRECTIONS)) and not _LAYER.fullmatch(metric)
+
+
+def spoken(metric: str) -> str:
+    """A metric as a reader writes it.
+
+    >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("bleu1_sacrebleu")
+    ('contextual accuracy', 'MRR', 'BLEU-1 sacrebleu')
+    """
+    return " ".join(_SPOKEN.get(part, part) for part in metric.split("_"))
 
 
 def shift_point(metric: str) -> tuple[int, float, str] | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.metrics import shift_point
+from raxalign.analysis.metrics import shift_point, spoken
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import MEANS, Results
@@ -63,7 +63,7 @@ def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
         yield (f"curve-{method}-{axis}", title, caption, axis_panels(results, method, axis))
     for task, stem in _sweeps(results):
         caption = "A panel a language pair; in percent. Rows are layers, columns the weight of the shift (as in Liu et al. 2020, Figures 7 and 8)."
-        yield (f"heat-{task}-{stem}", f"{task}: {stem.replace('_', ' ')} over layers and weights", caption, heat_panels(results, task, stem))
+        yield (f"heat-{task}-{stem}", f"{task}: {spoken(stem)} over layers and weights", caption, heat_panels(results, task, stem))
     yield (
         "gain-over-baseline",
         "Gain over the baseline against the baseline",
@@ -237,4 +237,4 @@ def _number(value: object) -> float | None:
 
 
 def _in_percent(metric: str) -> str:
-    return f"{metric.replace('_', ' ')} (%)"
+    return f"{spoken(metric)} (%)"

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
+from raxalign.analysis.metrics import spoken
 from raxalign.report._marks import Judge, Place
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import MEANS, Results
@@ -72,7 +73,7 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
-    title = f"{task}: {metric.replace('_', ' ')}"
+    title = f"{task}: {spoken(metric)}"
     return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=folded))
 
 
@@ -102,7 +103,7 @@ def _few(results: Results, entry: _Entry) -> bool:
 
 
 def _caption(results: Results, task: str, metric: str, split: str, unit: Unit, few: bool) -> Iterator[str]:
-    yield f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''} on the {'test' if split == 'test' else 'development'} set."
+    yield f"{_begun(spoken(metric))}{' in percent' if unit.sign else ''} on the {'test' if split == 'test' else 'development'} set."
     params = results.task_params.get(task, {})
     selection = params.get("selection")
     if split == "dev" and selection not in (None, "last"):
@@ -111,6 +112,10 @@ def _caption(results: Results, task: str, metric: str, split: str, unit: Unit, f
         yield "The checkpoint was chosen on each target language's dev set: these are no zero-shot results."
     if few:
         yield f"Over fewer than {FEW} pairs in every language: too few to tell anything."
+
+
+def _begun(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def chosen_section(results: Results) -> Section | None:
@@ -142,7 +147,7 @@ def _chosen(results: Results, task: str) -> Table | None:
         point = named(best, results.plan).removeprefix(method).strip() or "–"
         shown = [Entry(point), *(Entry(unit.show(value.mean), unit.show_spread(value.half_width)) for value in (dev, test)), Entry(unit.show(top))]
         lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best, (task, metric, "test"))))
-    caption = f"{metric.replace('_', ' ').capitalize()}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
+    caption = f"{_begun(spoken(metric))}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
     selection = results.task_params.get(task, {}).get("selection")
     if selection not in (None, "last"):
         caption += f" The dev set also chose the checkpoints (selection: {selection}), so that the dev values are optimistic."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.correlation import Correlation, correlate
+from raxalign.analysis.metrics import spoken
 from raxalign.report._numbers import MINUS
 from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
@@ -34,7 +35,7 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
             for cloud in _clouds(results, task, metric, most)
         ]
         if clouds:
-            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{metric.replace('_', ' ')} (%)", points=clouds))
+            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{spoken(metric)} (%)", points=clouds))
     return panels
 
 
