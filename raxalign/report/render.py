@@ -111,10 +111,10 @@ def tex_below(entry: Entry) -> str:
 
 
 def breakable(text: str) -> str:
-    """Text of a page that may also break after an underscore, a slash or a comma."""
+    """Text of a page that may also break after an underscore, a slash, or a comma that is not in a number."""
     from markupsafe import Markup
 
-    return Markup("<wbr>").join(re.split("(?<=[_/,])", text))
+    return Markup("<wbr>").join(re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text))
 
 
 @cache

@@ -27,7 +27,7 @@ from raxalign.report._results import Results
 from raxalign.report._shown import best_on_dev, of_methods
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
-from raxalign.report.render import as_html, as_latex, as_markdown, letter, markdown, tex
+from raxalign.report.render import as_html, as_latex, as_markdown, breakable, letter, markdown, tex
 from raxalign.report.write import compose, write_report
 from tests.ledgers import made_up
 
@@ -148,6 +148,11 @@ def test_published_figures_and_measured_ones_are_a_table_for_programs(written: P
             assert float(entry["difference"]) == pytest.approx(float(entry["measured"]) - float(entry["published"]))
     assert {entry["notes"] for entry in found if not entry["measured"]} == {"not run", "published alone"}
     assert json.loads((written / "results.json").read_text(encoding="utf-8"))
+
+
+def test_labels_break_where_they_are_joined_and_numbers_do_not() -> None:
+    assert str(breakable("bleu1/layer=11,alpha=3")) == "bleu1/<wbr>layer=11,<wbr>alpha=3"
+    assert str(breakable("mean_shift, 8,000 pairs")) == "mean_<wbr>shift, 8,000 pairs"
 
 
 def test_names_with_special_characters_break_no_language() -> None:
