@@ -22,7 +22,11 @@ _SAID = {
     "anisotropy": ("Anisotropy by layer", "mean cosine (× 100)", "Of the vectors of different words of the other language."),
 }
 _COLUMNS = {"kind", "side", "word", "x", "y"}
-MOST_PANELS = 3
+MOST_PANELS = 6
+_DRAWN = (
+    ("occurrence", "Linked words in their sentences", "at the highest layer"),
+    ("type", "The word pairs linked most often", "at the lowest layer, which readouts of other layers leave as it is"),
+)
 
 
 def space_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
@@ -38,10 +42,10 @@ def space_analyses(results: Results, ledger: Ledger) -> Iterator[Analysis]:
             about = f"A panel a language pair. {caption}{of_methods(results, MOST_METHODS)}"
             yield Analysis(title, panels=panels, stem=f"layers-{name}", caption=about)
     asked = [entry for entry in (read_predictions(ledger, cell, task, _COLUMNS) for cell in cells) if entry.tables]
-    for kind, title in (("occurrence", "Linked words in their sentences"), ("type", "The word pairs linked most often")):
+    for kind, title, where in _DRAWN:
         panels = _clouds(results, asked, kind)
         if panels:
-            caption = "Two dimensions of the joint space of both languages; each panel has a plane of its own."
+            caption = f"Two dimensions of the joint space of both languages, {where}; each panel has a plane of its own."
             yield Analysis(title, panels=panels, stem=f"words-{kind}", caption=caption)
 
 
