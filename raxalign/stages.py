@@ -20,7 +20,6 @@ from raxalign.encoders.base import EncoderInputs, parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
-from raxalign.plan.trial import Trial
 from raxalign.provenance import versions
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -69,7 +68,7 @@ class Workshop:
             self.announce(stage, time.monotonic() - start)
         return folder
 
-    def _turn(self, stage: Stage) -> AbstractContextManager[bool | None]:
+    def _turn(self, stage: Stage) -> AbstractContextManager[None]:
         """Two grids on one storage may want the same training: the second one waits, and finds it made. Its checkpoints are one process's."""
         if stage.kind not in TRAINED or self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
             return nullcontext()
@@ -129,28 +128,15 @@ class Workshop:
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
     """Run the evaluations of a trial that the ledger does not have; returns the records of all of them, in the order of the tasks."""
     trial, ledger, rank = workshop.plan.by_key[key], workshop.ledger, workshop.runtime.rank
-    if workshop.runtime.world_size > 1:
-        from raxalign.train.group import agree
+    for task, evaluation in trial.evaluations.items():
+        done = ledger.has(evaluation)
+        if workshop.runtime.world_size > 1:
+            from raxalign.train.group import agree
 
-        for task, evaluation in trial.evaluations.items():
-            if not agree(rank == 0 and ledger.has(evaluation)):
-                evaluate(workshop, evaluation, task, trial.encoder)
-    else:
-        _run_alone(workshop, trial)
+            done = agree(rank == 0 and done)
+        if not done:
+            evaluate(workshop, evaluation, task, trial.encoder)
     return [ledger.read(evaluation) for evaluation in trial.evaluations.values()] if rank == 0 else []
-
-
-def _run_alone(workshop: Workshop, trial: Trial) -> None:
-    """Make what the ledger lacks. An evaluation without chance is that of all seeds: what another process is at is left for the end, and is
-    there by then, or else made here.
-    """
-    for wait in (False, True):
-        for task, evaluation in trial.evaluations.items():
-            if workshop.ledger.has(evaluation):
-                continue
-            with turn(workshop.local / "checkpoints" / f".{evaluation}.lock", wait=wait) as mine:
-                if mine and not workshop.ledger.has(evaluation):
-                    evaluate(workshop, evaluation, task, trial.encoder)
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:

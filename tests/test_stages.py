@@ -1,7 +1,6 @@
 """Stages and trials in one process, without Ray: the phrasebook, a scratch encoder, all methods of a small grid."""
 
 import json
-from threading import Thread
 
 import pytest
 import torch
@@ -14,10 +13,9 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expand import expand
 from raxalign.plan.results import rows
-from raxalign.stages import Workshop, evaluate, run_trial
+from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.store.lock import turn
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.train.runtime import Runtime
@@ -124,26 +122,6 @@ def test_a_finished_trial_evaluates_nothing_again(finished):
     again = [record for trial in workshop.plan.trials for record in run_trial(workshop, trial.key)]
     assert {record["key"]: record["created"] for record in again} == before
     assert len(made) == len(set(made))
-
-
-def test_an_evaluation_that_another_trial_is_at_is_left_for_the_end_and_not_made_twice(tmp_path):
-    tasks = ("sentence_retrieval: {}", "retrieval: {}")
-    path = write_grid(tmp_path, methods=("none: {}",), tasks=tasks, languages="{each: [de]}", sentences="100", size=200)
-    plan, root = expand(load(path)), str(tmp_path / "storage")
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
-    (trial,) = plan.trials
-    first, second = trial.evaluations.values()
-    with turn(workshop.local / "checkpoints" / f".{first}.lock"):
-        other = Thread(target=run_trial, args=(workshop, trial.key))
-        other.start()
-        while other.is_alive() and not workshop.ledger.has(second):
-            other.join(0.01)
-        assert workshop.ledger.has(second)
-        assert not workshop.ledger.has(first)
-        evaluate(Workshop(plan, workshop.store, workshop.ledger, Runtime(), workshop.local), first, "sentence_retrieval", trial.encoder)
-        made = workshop.ledger.read(first)["created"]
-    other.join()
-    assert workshop.ledger.read(first)["created"] == made
 
 
 def test_records_say_what_they_are_made_of(finished):

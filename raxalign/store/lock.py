@@ -9,16 +9,9 @@ from pathlib import Path
 
 
 @contextmanager
-def turn(path: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Wait until no other process holds the lock of this file, and hold it meanwhile; it is freed when the process dies, however it dies.
-
-    Gives True; without `wait`, False at once where another process holds it.
-    """
+def turn(path: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock of this file, and hold it meanwhile; it is freed when the process dies, however it dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
