@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from raxalign.analysis.metrics import shift_point
 from raxalign.analysis.significance import Sample
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = {"layer", "alpha", "id", "tokens", "reference", "matches", "converted", "shared"}
-
-Array = npt.NDArray[Any]
 
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
@@ -36,9 +33,9 @@ def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample 
 
 
 def _sample(part: pa.Table, stem: str) -> Sample:
-    units, order = np.unique(_column(part, "id"), return_index=True)
+    units, order = np.unique(part["id"].to_numpy(), return_index=True)
     tokens, reference, matches, converted, shared = (
-        _column(part, name)[order].astype(np.float64)[None] for name in ("tokens", "reference", "matches", "converted", "shared")
+        part[name].to_numpy()[order].astype(np.float64)[None] for name in ("tokens", "reference", "matches", "converted", "shared")
     )
     return Sample(units, matches, tokens, reference) if stem == "bleu1" else Sample(units, converted, tokens - shared)
 
@@ -47,14 +44,9 @@ def _chosen(table: pa.Table) -> tuple[int, float] | None:
     """The point with the best BLEU-1 on dev, the first of equals, as the task chooses it; without dev rows the only point."""
     import pyarrow.compute as pc
 
-    layers, alphas = _column(table, "layer"), _column(table, "alpha")
-    points = list(dict.fromkeys(zip(layers.tolist(), alphas.tolist(), strict=True)))
+    points = list(dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True)))
     dev = table.filter(pc.equal(table["split"], "dev"))
     if not len(dev):
         return points[0] if len(points) == 1 else None
     values = [_sample(dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))), "bleu1").value for layer, alpha in points]
     return points[int(np.argmax(values))]
-
-
-def _column(table: pa.Table, name: str) -> Array:
-    return np.asarray(table[name].to_numpy(zero_copy_only=False))

@@ -153,10 +153,15 @@ def _metric(gains_RP: Floats, counts_RP: Floats, wanted_RP: Floats | None = None
     with np.errstate(divide="ignore", invalid="ignore"):
         ratios = np.where(counts_RP > 0, gains_RP / counts_RP, np.nan)
         if wanted_RP is not None:
-            ratios = ratios * np.exp(np.minimum(0.0, 1 - wanted_RP / counts_RP))
+            ratios = ratios * _brevity(counts_RP, wanted_RP)
         drawn = np.isfinite(ratios)
         sums = np.where(drawn, ratios, 0.0).sum(1)
         return np.asarray(np.where(drawn.any(1), sums / np.maximum(drawn.sum(1), 1), 0.0), dtype=np.float64)
+
+
+def _brevity(counts: Floats, wanted: Floats) -> Floats:
+    """BLEU's penalty of an output that is shorter than its reference."""
+    return np.asarray(np.exp(np.minimum(0.0, 1 - wanted / counts)))
 
 
 def _share(values: Floats, observed: float) -> float:
@@ -240,6 +245,6 @@ def _flat(sample: Sample) -> Sample:
     totals = sample.counts.sum(1, keepdims=True)
     parts = sample.gains / np.where(totals > 0, totals, 1.0)
     if sample.wanted is not None:
-        parts = parts * np.exp(np.minimum(0.0, 1 - sample.wanted.sum(1, keepdims=True) / np.maximum(totals, 1.0)))
+        parts = parts * _brevity(np.maximum(totals, 1.0), sample.wanted.sum(1, keepdims=True))
     shares = parts.mean(0, keepdims=True)
     return Sample(sample.units, shares, np.full_like(shares, 1.0 / shares.shape[1]))

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.correlation import Correlation, correlate
 from raxalign.analysis.metrics import spoken
-from raxalign.report._numbers import MINUS
+from raxalign.report._numbers import Unit
 from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
 from raxalign.report._shown import best_on_dev, colour_of, representatives, single_languages, titled, transfer_tasks
 from raxalign.report.document import Entry, Line, Table
 from raxalign.report.tables import FEW
+
+_R = Unit(1, 2)
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ def transfer_table(results: Results) -> Table | None:
         return None
     lines = tuple(Line(method, tuple(_entry(row.get(column)) for column in columns)) for method, row in found.items())
     caption = (
-        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Methods at the points of the figure below; three or four "
-        "languages tell little."
+        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each method as in the figure below, and those that it has "
+        "no room for; three or four languages tell little."
     )
     return Table("retrieval-transfer", "Correlation of retrieval and transfer", tuple(columns), lines, caption)
 
@@ -63,7 +65,7 @@ def _entry(found: Correlation | None) -> Entry:
         return Entry("–", state="empty")
     if found.pearson is None or found.spearman is None:
         return Entry("–", below=f"n = {found.n}", state="empty")
-    return Entry(f"{found.pearson:.2f}".replace("-", MINUS), below=f"ρ = {found.spearman:.2f}, n = {found.n}".replace("-", MINUS))
+    return Entry(_R.show(found.pearson), below=f"ρ = {_R.show(found.spearman)}, n = {found.n}")
 
 
 def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
