@@ -18,7 +18,6 @@ from raxalign.tasks.base import Outcome, Task, TaskInputs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
 
 Tagger = Literal["bilstm_crf", "linear"]
@@ -143,12 +142,6 @@ class TaggingTask(Task):
     def refits(self) -> bool:
         """Where `readout: refit` is asked for."""
         return self.params.readout == "refit"
-
-    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder as the training of the linear tagger left it."""
-        from raxalign.tasks._trained_models import trained_encoder
-
-        return trained_encoder(start, folder)
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their development sets choose."""

@@ -70,8 +70,9 @@ def trained_encoder(start: Encoder, folder: Path) -> Encoder:
     tensors = load_file(file)
     parameters = dict(start.model.named_parameters(prefix="model"))
     with torch.no_grad():
-        for name in tensors.keys() & parameters.keys():
-            parameters[name].copy_(tensors[name])
+        for name, tensor in tensors.items():
+            if name.startswith("model."):
+                parameters[name].copy_(tensor)
     return start
 
 

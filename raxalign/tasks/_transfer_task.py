@@ -7,16 +7,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Task
-
-if TYPE_CHECKING:
-    from raxalign.encoders.base import Encoder
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -68,12 +65,6 @@ class TransferTask(Task):
     def refits(self) -> bool:
         """Where `readout: refit` is asked for."""
         return self.params.readout == "refit"
-
-    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder as the training left it at the epoch that it kept."""
-        from raxalign.tasks._trained_models import trained_encoder
-
-        return trained_encoder(start, folder)
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot first, then all."""

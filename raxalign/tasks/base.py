@@ -140,8 +140,10 @@ class Task(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder `start` with the weights that `train` left in `folder`, where `refits`."""
-        raise NotImplementedError(f"{type(self).__name__} fits no readout again")
+        """The encoder `start` with the weights that `train` left in `folder`, where `refits`: it kept one model, of one epoch."""
+        from raxalign.tasks._trained_models import trained_encoder
+
+        return trained_encoder(start, folder)
 
     @abstractmethod
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:
