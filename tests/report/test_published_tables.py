@@ -45,7 +45,7 @@ def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> 
 
 
 def table_of(found: Results, label: str, name: str = "cao2020") -> Table:
-    sections, _ = published_sections(found, Judge(None), [name])
+    sections, _ = published_sections(found, Judge(), [name])
     return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
 
 
@@ -228,7 +228,7 @@ def test_a_dataset_is_matched_by_the_task_s_name() -> None:
         "sentences": None,
     }
     found = Results.of([row(0.5, task="atis", lang="tr", **base)], Plan("p", "en", 1, (), {}, {}))
-    sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(None), ["kulshreshtha2020"])
+    sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(), ["kulshreshtha2020"])
     measured = [dict(zip(RECORD, record, strict=True)) for record in records if record[RECORD.index("measured")] is not None]
     assert [(entry["row"], entry["column"], entry["measured"]) for entry in measured] == [("base", "atis/tr", 50.0)]
     assert measured[0]["difference"] == pytest.approx(50.0 - 21.15)
@@ -251,7 +251,7 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
         [row(0.5, method="none", params={}, sentences=None, **retrieval), *(row(0.5, params={"lambda": x}, **retrieval) for x in (0.1, 1.0))]
     )
     analysis = Analysis("parts of speech", name="retrieval_by_pos", measure=measure)
-    sections, records = published_sections(found, Judge(None), ["cao2020"], [analysis])
+    sections, records = published_sections(found, Judge(), ["cao2020"], [analysis])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
     assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "±0.01", "0.61", "+0.05")
@@ -286,7 +286,7 @@ def test_a_baseline_on_another_task_of_the_kind_competes_with_the_methods() -> N
     )
     found = Results.of([better, worse], Plan("p", "en", 1, (), {}, {}))
     found = found.__class__(**{**vars_of(found), "tasks": dict.fromkeys(("mlqa_translated", "mlqa_switched"), "mlqa")})
-    sections, _ = published_sections(found, Judge(None), ["pan2021"])
+    sections, _ = published_sections(found, Judge(), ["pan2021"])
     table = next(table for table in sections[0].tables if table.anchor == "pan2021-mlqa")
     marks = {line.label: line.entries[table.columns.index("de")].mark for line in table.lines if line.group == "translate-train"}
     assert marks["base"] == "best"

@@ -198,7 +198,7 @@ def test_the_best_of_a_column_and_what_is_not_worse_are_marked(made: Any) -> Non
 
 def test_without_predictions_nothing_is_called_equal(made: Any) -> None:
     opened, ledger = made
-    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(None))
+    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge())
     entries = [entry for table in found.tables for line in table.lines for entry in line.entries]
     assert {entry.mark for entry in entries} == {"", "best"}
     assert not any(entry.below for entry in entries)
