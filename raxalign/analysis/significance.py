@@ -6,7 +6,7 @@ Runs and units are two crossed random factors. With values v_r of R runs and inf
 * the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru, of one system less the other)^2;
 * the noise of an example within a run stands in both, and is taken off once: n / (n - 1) times the sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
 
-Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval. `benchmarks/statistics.py` shows by simulation
+Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval. `benchmarks/significance.py` shows by simulation
 how often equal systems are called different.
 """
 
@@ -154,7 +154,7 @@ def _noise(sides: Sequence[Runs]) -> Noise | None:
             twice += factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
     variance = examples + max(0.0, between - twice)
     spread += examples**2 / (n - 1)
-    return Noise(variance, variance**2 / spread if spread > 0 else math.inf, n)
+    freedom = max(1.0, variance**2 / spread) if spread > 0 else math.inf  # what is taken off may leave less than two runs have
 
 
 def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
