@@ -155,6 +155,7 @@ def _noise(sides: Sequence[Runs]) -> Noise | None:
     variance = examples + max(0.0, between - twice)
     spread += examples**2 / (n - 1)
     freedom = max(1.0, variance**2 / spread) if spread > 0 else math.inf  # what is taken off may leave less than two runs have
+    return Noise(variance, freedom, n)
 
 
 def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
