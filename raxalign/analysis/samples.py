@@ -77,7 +77,7 @@ def _sample(part: pa.Table, metric: str) -> Sample | None:
         return _word_pairs(part, metric)
     if metric in _RATIOS and {column for side in _RATIOS[metric] for column in side} <= set(part.column_names):
         above, below = (np.stack([_column(part, column) for column in side]).sum(0).astype(np.float64) for side in _RATIOS[metric])
-        return _grouped(part, above, below)
+        return _summed(_units(part), _models(part), above, below)
     if "direction" in part.column_names:
         return _directed(part, metric)
     if metric in part.column_names:
@@ -104,7 +104,7 @@ def _directed(table: pa.Table, metric: str) -> Sample | None:
             # The best of several translations differs between methods: what hangs together is known only where samples are compared.
             links = np.stack([units, _asked(table, np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]), "gold")], axis=1)
     elif name == "accuracy" and "correct" in table.column_names:
-        gains, (units, links) = _column(table, "correct").astype(np.float64), _units(table)
+        gains, units, links = _column(table, "correct").astype(np.float64), _units(table), None
     else:
         return None
     return _summed(units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links)
@@ -146,25 +146,32 @@ def _summed(units: Array, parts: Array, gains: Array, counts: Array, links: Arra
 
 def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
     """Sums over the units of a table, a part for each model."""
-    units, links = _units(table)
-    return _summed(units, _models(table), gains, counts, links)
+    units = _units(table)
+    return _summed(units, _models(table), gains, counts, _links(table, units))
 
 
-def _units(table: pa.Table) -> tuple[Array, Array | None]:
-    """A number for each row's unit, the same in every table, and what links the examples of a unit to it where it has several."""
+def _units(table: pa.Table) -> Array:
+    """A number for each row's unit, the same in every table."""
     name = next((entry for entry in UNITS if entry in table.column_names), None)
     if name is None:
-        return np.arange(len(table)), None
+        return np.arange(len(table))
     values = _numbers(table, name)
     if name not in _GROUPS or "id" not in table.column_names:
-        return values, None
+        return values
     examples = _numbers(table, "id")
     _, first, group = np.unique(values, return_index=True, return_inverse=True)
     least = examples[first]
     np.minimum.at(least, group, examples)
-    units = least[group]
+    return np.asarray(least[group])
+
+
+def _links(table: pa.Table, units: Array) -> Array | None:
+    """What links the examples of a group to its number; None where each stands for itself."""
+    if "id" not in table.column_names or not _GROUPS & set(table.column_names):
+        return None
+    examples = _numbers(table, "id")
     links = np.unique(np.stack([units, examples], axis=1)[units != examples], axis=0)
-    return units, links if len(links) else None
+    return links if len(links) else None
 
 
 def _numbers(table: pa.Table, name: str) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from raxalign.analysis.cells import Cell, Name, Value, tables_of
+from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.predictions import Predictions
@@ -51,7 +52,7 @@ class Compared:
     def falls_far(self) -> bool:
         """Whether it is significantly worse, and less than half of its baseline."""
         against = self.baseline_value
-        return self.verdict == "worse" and against is not None and self.value.mean < against.mean / 2
+        return self.verdict == "worse" and against is not None and self.value.mean < against.mean / 2  # never so where less is better
 
 
 def cell_name(cell: Cell, plan: Plan) -> str:
@@ -148,7 +149,8 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
         for index, adjusted in zip(family, holm([_p(found[index]) for index in family]), strict=True):
             comparison = found[index].comparison
             assert comparison is not None
-            verdict: Verdict = "cannot tell" if adjusted >= LEVEL else "better" if comparison.difference > 0 else "worse"
+            up = (comparison.difference > 0) != less_is_better(found[index].name[2])
+            verdict: Verdict = "cannot tell" if adjusted >= LEVEL else "better" if up else "worse"
             judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
     return judged
 

@@ -86,11 +86,11 @@ def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, notes: Notes, *, fe
 
 
 def _under(results: Results, cell: Cell, entry: _Entry) -> str:
-    """The encoder where there are several, the size of the training set, and over how many runs the values of a table are."""
+    """The encoder where there are several, the size of the training set, and over how many seeds the values of a table are."""
     facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
-    runs = max((value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry), default=0)
-    return ", ".join([*facts, f"{runs} runs" if runs > 1 else "1 run"])
+    seeds = max((value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry), default=0)
+    return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
 
 
 def _few(results: Results, entry: _Entry) -> bool:
