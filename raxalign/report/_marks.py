@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.plan.comparisons import Compared
+from raxalign.analysis.significance import ONE_RUN
+from raxalign.plan.comparisons import NO_PREDICTIONS, Compared
 from raxalign.report._numbers import Unit
 from raxalign.report.document import Mark
 
@@ -48,7 +49,7 @@ def difference_text(found: Compared, unit: Unit) -> str:
 
 def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     """What must be said of a value under its table."""
-    if found.interval is None and found.untested:
+    if found.interval is None and found.untested and (found.baseline is not None or found.untested != NO_PREDICTIONS):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
     if found.at_chance and found.guessing is not None:
         yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
@@ -56,4 +57,4 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
         yield f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
 
 
-_WHY = {"one run": " of something that depends on its seed", "no predictions": " are stored that the value can be formed of"}
+_WHY = {ONE_RUN: " of something that depends on its seed", NO_PREDICTIONS: " are stored that the value can be formed of"}

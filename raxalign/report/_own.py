@@ -13,7 +13,7 @@ from raxalign.analysis.metrics import spoken
 from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import Results
-from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
+from raxalign.report.document import Entry, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
     for cell in cells:
         entries = (_entry(judge, cell, (task, lang, metric, split), unit, notes, few=few) for lang in langs)
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
-    caption = " ".join(_caption(results, task, metric, split, unit, few))
+    measured_ = [entry for line in lines for entry in line.entries if entry.state == "value"]
+    everywhere, lines = lifted(lines, measured_)
+    caption = " ".join([*_caption(results, task, metric, split, unit, few), *(notes.texts[number - 1] for number in everywhere)])
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {spoken(metric)}"
     return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=folded))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
@@ -14,7 +14,7 @@ from raxalign.report._matching import Match, differing, encoder_differs, find, m
 from raxalign.report._numbers import Unit, published_unit, signed
 from raxalign.report._own import measured
 from raxalign.report._results import Results
-from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, renumbered
+from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
 RECORD = (
@@ -68,7 +68,7 @@ class _Maker:
         whole = [note.text for note in self.table.notes if note.row is None and note.column is None]
         caption = " ".join([f"{self.publication.short}, {self.table.source}.", self._unit_in_words(), *whole])
         measured = [entry for line in lines for entry in line.entries if entry.state == "value"]
-        everywhere, lines = _lifted(lines, measured)
+        everywhere, lines = lifted(lines, measured)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
         caption += " Nothing of it was run." if (self.table.match or self.table.analysis) and not measured else ""
         table = Table(self.anchor, self.table.title, self._headings(), tuple(lines), caption, tuple(self.notes.texts), folded=not measured)
@@ -265,22 +265,6 @@ def published_sections(
         records += [record for maker in makers for record in maker.records]
         sections.append(Section(name, publication.short, publication.paper, tables, remarks=publication.notes))
     return sections, records
-
-
-def _lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """The notes that hold for every measured cell, or every measured line, and the lines without them."""
-    rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
-    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
-    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
-    kept = [
-        replace(
-            line,
-            notes=tuple(n for n in line.notes if n not in shared),
-            entries=tuple(replace(entry, notes=tuple(n for n in entry.notes if n not in shared)) for entry in line.entries),
-        )
-        for line in lines
-    ]
-    return sorted(shared), kept
 
 
 def _figures(value: float | Sequence[float] | None, parts: int = 1) -> list[float | None]:

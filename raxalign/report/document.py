@@ -134,6 +134,22 @@ def renumbered(table: Table) -> Table:
     return replace(table, lines=lines, notes=tuple(table.notes[number - 1] for number in order))
 
 
+def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
+    """The notes that hold for every measured cell, or every measured line, and the lines without them."""
+    rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
+    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
+    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
+    kept = [
+        replace(
+            line,
+            notes=tuple(n for n in line.notes if n not in shared),
+            entries=tuple(replace(entry, notes=tuple(n for n in entry.notes if n not in shared)) for entry in line.entries),
+        )
+        for line in lines
+    ]
+    return sorted(shared), kept
+
+
 @dataclass
 class Notes:
     """The notes of a table while it is made: the same text has one number."""
