@@ -249,7 +249,7 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
     table = own_table(made, made[1], "grid-xnli-accuracy-test")
     assert {(entry.mark, entry.spread) for line in table.lines for entry in line.entries} == {("", "")}
     assert {entry.delta.partition(", ")[2] for line in table.lines[1:] for entry in line.entries} == {"cannot tell"}
-    assert table.notes[0] == "No interval and no test: one run of something that depends on its seed."
+    assert "No interval and no test: one run of something that depends on its seed." in table.caption
 
 
 def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
