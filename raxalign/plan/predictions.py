@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.errors import DamagedArtifact
 from raxalign.plan.chance import Chance
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.analysis.runs import Runs, Sample
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
@@ -20,11 +24,10 @@ _Asked = tuple[str, str, str]  # (lang, metric, split)
 
 @dataclass
 class Predictions:
-    """Reads the predictions of cells from a ledger (None: there are none). `read` counts the evaluations that were read."""
+    """Reads the predictions of cells from a ledger (None: there are none)."""
 
     plan: Plan
     ledger: Ledger | None
-    read: int = 0
     chance: Chance = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,12 +71,18 @@ class Predictions:
                     wanted[key].add(name[1:])
         found: dict[tuple[str, _Asked], Sample | None] = {}
         for key, asked in wanted.items():
-            assert self.ledger is not None
-            table = self.ledger.predictions(key)
-            self.read += 1
+            table = self._table(key)
             if table is not None:
                 found |= {(key, what): sample for what, sample in samples(table, sorted(asked)).items()}
         return found
+
+    def _table(self, key: str) -> pa.Table | None:
+        """The predictions of an evaluation; damaged ones are set aside with a warning that names them."""
+        try:
+            return self.ledger.predictions(key) if self.ledger is not None else None
+        except DamagedArtifact as error:
+            warnings.warn(str(error), stacklevel=2)
+            return None
 
     def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:
         from raxalign.analysis.runs import Runs

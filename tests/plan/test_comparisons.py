@@ -17,6 +17,7 @@ from raxalign.plan.chance import Chance
 from raxalign.plan.comparisons import NO_PREDICTIONS, Compared, cell_name, comparisons
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
+from raxalign.plan.runs import cell_metrics
 from raxalign.store.ledger import Ledger
 from raxalign.tasks._nli_rows import LABELS
 from tests.grids import write_grid
@@ -181,3 +182,30 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) 
     assert one(found, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "avg").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
+
+
+def test_damaged_predictions_are_named_and_their_values_not_tested(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **GRID)
+    key = next(trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none")
+    found = rows(opened.plan, ledger)
+    Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
+    with pytest.warns(UserWarning, match="predictions.arrow"):
+        compared_ = comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
+    assert one(compared_, opened, "none", "retrieval", "de-en").untested == NO_PREDICTIONS
+    assert one(compared_, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
+    assert one(compared_, opened, "finetune", "retrieval", "de-en").interval is not None
+
+
+def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made: tuple[Opened, Ledger], found: list[Compared]) -> None:
+    entry = one(found, made[0], "finetune", "retrieval", "de-en")
+    metrics = cell_metrics(entry.cell, found)
+    name, comparison = "retrieval/de-en/contextual_accuracy", entry.comparison
+    assert comparison is not None
+    assert entry.interval is not None
+    wanted = {"": entry.value.mean, "_low": entry.interval.low, "_high": entry.interval.high, "_difference": comparison.difference}
+    wanted |= {"_difference_low": comparison.low, "_difference_high": comparison.high, "_p_adjusted": entry.p_adjusted}
+    assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
+    assert f"{name}_pairs" not in metrics
+    base = cell_metrics(one(found, made[0], "none", "retrieval", "de-en").cell, found)
+    assert f"{name}_low" in base
+    assert f"{name}_difference" not in base
