@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
-from raxalign.report._marks import Judge
+from raxalign.report._marks import Judge, remarks
 from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep
 from raxalign.report._numbers import Unit, published_unit, signed
 from raxalign.report._own import measured
@@ -222,7 +222,9 @@ class _Maker:
 
     def _entry(self, row: str, column: str, part: int, unit: Unit, figure: float | None, found: Measured | None, match: Match | None) -> Entry:
         own: list[Note] = [note for note in self.table.notes if note.column == column and note.row in (row, None)]
-        marks = self.notes.numbers([*(note.text for note in own), *(found.remarks if found is not None else ())])
+        known = self.judge.of(match.cell, found.name) if found is not None and match is not None else None
+        told = (*(found.remarks if found is not None else ()), *(remarks(known, unit) if known is not None else ()))
+        marks = self.notes.numbers([*(note.text for note in own), *told])
         printed = "" if figure is None else Unit(1, unit.decimals).show(figure)
         record = [self.anchor.partition("-")[0], self.anchor.partition("-")[2], row, column, self._parts()[part], figure]
         if found is None:
