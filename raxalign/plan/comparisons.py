@@ -129,7 +129,8 @@ class _Task:
 
 def _kind(plan: Plan, task: str) -> tuple[bool, float | None, str | None]:
     """Of a task of a grid: whether more is better, what guessing gets, and its main metric."""
-    maker = next((plan.stages[key].maker for trial in plan.trials if (key := trial.evaluations.get(task)) in plan.stages), task)
+    keys = (trial.evaluations[task] for trial in plan.trials if task in trial.evaluations)
+    maker = next((plan.stages[key].maker for key in keys if key in plan.stages), task)
     if maker not in catalog("tasks"):
         return True, None, None
     kind = catalog("tasks")[maker]

@@ -74,11 +74,11 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
             continue
         found, around = entry.comparison, entry.interval
         numbers = {
-            "low": around and around.low,
-            "high": around and around.high,
-            "difference": found and found.difference,
-            "difference_low": found and found.low,
-            "difference_high": found and found.high,
+            "low": around.low if around else None,
+            "high": around.high if around else None,
+            "difference": found.difference if found else None,
+            "difference_low": found.low if found else None,
+            "difference_high": found.high if found else None,
             "p_adjusted": entry.p_adjusted,
         }
         metrics |= {f"{metric_name(*entry.name)}_{name}": number for name, number in numbers.items() if number is not None}
