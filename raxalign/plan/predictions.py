@@ -108,7 +108,7 @@ class Predictions:
 def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
     """The runs, where their values are those of the table."""
     values = cell.by_seed.get(name, {})
-    same = list(values) == list(runs.seeds) and all(abs(values[seed] - value) < 1e-6 for seed, value in zip(runs.seeds, runs.values, strict=True))
+    same = values.keys() == set(runs.seeds) and all(abs(values[seed] - value) < 1e-6 for seed, value in zip(runs.seeds, runs.values, strict=True))
     return runs if same else None
 
 

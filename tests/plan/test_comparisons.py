@@ -184,6 +184,12 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) 
     assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
 
 
+def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **{**GRID, "seeds": "[2, 10]", "tasks": ("retrieval: {}",)})
+    mean = one(compared(opened, ledger), opened, "finetune", "retrieval", "avg")
+    assert (mean.untested, mean.value.n) == ("", 2)
+
+
 def test_damaged_predictions_are_named_and_their_values_not_tested(tmp_path: Path) -> None:
     opened, ledger = made_up(tmp_path, **GRID)
     key = next(trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none")
