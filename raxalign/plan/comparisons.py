@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from raxalign.analysis.cells import Cell, Name, Value, tables_of
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tables_of
 from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["better", "worse", "cannot tell"]
 NO_PREDICTIONS = "no predictions"
+OTHER_LANGUAGES = "other languages"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,8 @@ class _Task:
         other = kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
+        if name[1] in MEANS and {*languages_of(base, name, self.plan.pivot)} != {*languages_of(cell, name, self.plan.pivot)}:
+            return replace(found, untested=OTHER_LANGUAGES)
         compared = compare(other, own, paired=self.predictions.pairs_up(base, cell, name))
         return replace(found, comparison=compared, untested=compared.untested)
 

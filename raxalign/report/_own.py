@@ -60,8 +60,7 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
     for cell in cells:
         entries = (_entry(judge, cell, (task, lang, metric, split), unit, notes, few=few) for lang in langs)
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
-    measured_ = [entry for line in lines for entry in line.entries if entry.state == "value"]
-    everywhere, lines = lifted(lines, measured_)
+    everywhere, lines = lifted(lines, [entry for line in lines for entry in line.entries if entry.state == "value"])
     caption = " ".join([*_caption(results, task, metric, split, unit, few), *(notes.texts[number - 1] for number in everywhere)])
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {spoken(metric)}"

@@ -14,7 +14,7 @@ from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.chance import Chance
-from raxalign.plan.comparisons import NO_PREDICTIONS, Compared, cell_name, comparisons
+from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared, cell_name, comparisons
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.plan.runs import cell_metrics
@@ -182,6 +182,16 @@ def test_a_value_that_its_predictions_do_not_give_is_not_tested(tmp_path: Path) 
     assert one(found, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "avg").untested == NO_PREDICTIONS
     assert one(found, opened, "finetune", "retrieval", "fr-en").untested == ""
+
+
+def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, **{**GRID, "languages": "{each: [de, fr, es]}", "tasks": ("retrieval: {}",)})
+    there = [row for row in rows(opened.plan, ledger) if (row["method"], row["languages"]) != ("rotation", ["es"])]
+    found = comparisons(cells(there, opened.plan.pivot), opened.plan, ledger)
+    mean = one(found, opened, "rotation center=true", "retrieval", "avg")
+    assert (mean.comparison, mean.verdict, mean.untested) == (None, "cannot tell", OTHER_LANGUAGES)
+    assert mean.interval is not None
+    assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
 
 
 def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> None:
