@@ -50,6 +50,14 @@ class Compared:
         return self.baseline.values[self.name] if self.baseline is not None else None
 
     @property
+    def difference(self) -> float | None:
+        """To the baseline, whether or not it is tested; None without one, and for means over other languages."""
+        if self.comparison is not None:
+            return self.comparison.difference
+        against = self.baseline_value
+        return None if against is None or self.untested == OTHER_LANGUAGES else self.value.mean - against.mean
+
+    @property
     def falls_far(self) -> bool:
         """Whether it is significantly worse, and less than half of its baseline."""
         against = self.baseline_value

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
-from raxalign.plan.comparisons import NO_PREDICTIONS, Compared
+from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
 from raxalign.report._numbers import Unit
 from raxalign.report.document import Mark
 
@@ -39,11 +39,11 @@ class Judge:
 
 def difference_text(found: Compared, unit: Unit) -> str:
     """The difference to the baseline with its interval, or that it cannot be told; nothing for what is not compared."""
-    compared, against = found.comparison, found.baseline_value
-    if against is None:
-        return ""
+    compared = found.comparison
+    if found.difference is None:
+        return "cannot tell" if found.verdict else ""
     if compared is None or compared.low is None or compared.high is None:
-        return f"{unit.show_difference(found.value.mean - against.mean)}, cannot tell"
+        return f"{unit.show_difference(found.difference)}, cannot tell"
     return f"{unit.show_difference(compared.difference)} {unit.show_interval(compared.low, compared.high)}"
 
 
@@ -51,6 +51,8 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     """What must be said of a value under its table."""
     if found.interval is None and found.untested and (found.baseline is not None or found.untested != NO_PREDICTIONS):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
+    if found.untested == OTHER_LANGUAGES:
+        yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:
         yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
     if found.falls_far and found.baseline is not None:

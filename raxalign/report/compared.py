@@ -52,7 +52,7 @@ def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
         "baseline": cell_name(entry.baseline, plan),
         "baseline_value": against.mean,
         "baseline_runs": against.n,
-        "difference": found.difference if found else entry.value.mean - against.mean,
+        "difference": entry.difference,
         "difference_low": found and found.low,
         "difference_high": found and found.high,
         "p": found and found.p,
@@ -115,7 +115,7 @@ def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     if against is None:
         return name, size, entry.name[1], value, "", "", f"{entry.value.n}", f"{around.examples:,}" if around else "", verdict
-    difference = f"{found.difference if found else entry.value.mean - against.mean:+.4f}"
+    difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
     if found is not None and found.low is not None and found.high is not None:
         difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
     p = "" if entry.p_adjusted is None else f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"

@@ -189,7 +189,7 @@ def test_means_over_other_languages_are_not_compared(tmp_path: Path) -> None:
     there = [row for row in rows(opened.plan, ledger) if (row["method"], row["languages"]) != ("rotation", ["es"])]
     found = comparisons(cells(there, opened.plan.pivot), opened.plan, ledger)
     mean = one(found, opened, "rotation center=true", "retrieval", "avg")
-    assert (mean.comparison, mean.verdict, mean.untested) == (None, "cannot tell", OTHER_LANGUAGES)
+    assert (mean.comparison, mean.difference, mean.verdict, mean.untested) == (None, None, "cannot tell", OTHER_LANGUAGES)
     assert mean.interval is not None
     assert one(found, opened, "finetune", "retrieval", "avg").untested == ""
 
