@@ -51,6 +51,8 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     """What must be said of a value under its table."""
     if found.interval is None and found.untested and (found.baseline is not None or found.untested != NO_PREDICTIONS):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
+    if found.interval is not None and found.untested in _WHY:
+        yield f"No test: of the baseline {found.untested}{_WHY[found.untested]}."
     if found.untested == OTHER_LANGUAGES:
         yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:

@@ -17,7 +17,7 @@ import pytest
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.metrics import shift_point
-from raxalign.analysis.significance import Comparison, Interval
+from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.results import rows
 from raxalign.report._figures import gain_panels, size_panels
@@ -284,6 +284,9 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         "Falls far below the baseline none: to less than half of its value.",
     ]
     assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
+    alone = replace(found, comparison=None, p_adjusted=None, verdict="cannot tell", untested=ONE_RUN, at_chance=False)
+    assert list(remarks(alone, metric_unit([0.34]))) == ["No test: of the baseline one run of something that depends on its seed."]
+    assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
 
 
 def test_every_comparison_is_in_a_file_for_programs(made: Any, written: Path) -> None:
