@@ -2,7 +2,8 @@
 
 usage: python -m benchmarks.report_speed [TRIALS]
 
-Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs a language) lie beside each result, so that significance is tested.
+Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs a language) lie beside each result, so that every value is tested
+against the encoder as it was.
 Absolute times are given as multiples of starting Python with the lightest of our libraries too, as in `plan_speed`.
 """
 
@@ -30,6 +31,7 @@ pairs: {{aligner: fast_align}}
 sentences: [100, 200, 400, 800, 1000]
 seeds: [{seeds}]
 methods:
+  none: {{}}
   finetune: {{lambda: [{lambdas}]}}
 tasks:
   retrieval: {{}}

@@ -20,6 +20,7 @@ from typing import Any
 from raxalign.analysis.cells import cells
 from raxalign.errors import RaxalignError
 from raxalign.plan import runs
+from raxalign.plan.comparisons import comparisons
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
@@ -136,10 +137,12 @@ class Recorder:
     def close(self) -> int:
         """The rest, the cells, and the end of the parent run; returns how many trials have results."""
         brought, failed = self.catch_up()
-        for cell in cells(rows(self._plan, self._ledger), self._plan.pivot):
+        found = cells(rows(self._plan, self._ledger), self._plan.pivot)
+        compared = comparisons(found, self._plan, self._ledger)
+        for cell in found:
             run_id = self._run(runs.cell_run(self._plan, cell))
             known = self._client.get_run(run_id)
-            self._log(run_id, _fresh(runs.cell_metrics(cell), known))
+            self._log(run_id, _fresh(runs.cell_metrics(cell, compared), known))
             if known.info.status != "FINISHED":
                 self._client.set_terminated(run_id, "FINISHED")
         for run in self._search("tags.`raxalign.key` LIKE '%'"):  # two drivers that began at once may both have made one

@@ -23,6 +23,7 @@ from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
+from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
 COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
@@ -198,6 +199,21 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
     assert "0.2500" in table
     assert "contextual_accuracy_pairs" not in table
     assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
+
+
+def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path: Path) -> None:
+    made_up(tmp_path, languages="{together: [de]}", sentences="100")
+    file = tmp_path / "grid.yaml"
+    table = run("results", file, "--compare").out
+    assert "retrieval: contextual_accuracy (test), against none" in table
+    assert "p (Holm)" in table
+    found = json.loads(run("results", file, "--compare", "rotation", "--format", "json").out)
+    assert {row["baseline"] for row in found} == {"rotation"}
+    assert {row["cell"] for row in found} == {"none", "finetune lambda=0.1", "finetune lambda=1", "finetune lambda=10"}
+    assert run("results", file, "--compare", "--format", "csv").out.startswith("cell,method,params,")
+    wrong = run("results", file, "--compare=finetune")
+    assert wrong.code == 2
+    assert "finetune lambda=0.1, finetune lambda=1, finetune lambda=10; name one of them" in wrong.err
 
 
 def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: Path) -> None:

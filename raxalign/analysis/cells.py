@@ -1,25 +1,29 @@
-"""Cells: what a table shows, the mean of a metric over seeds with its interval, and over the languages of an ``each`` grid."""
+"""Cells: what a table shows, the mean of a metric over seeds, and over the languages of an ``each`` grid."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
+
+from raxalign.analysis.metrics import is_main
 
 Name = tuple[str, str, str, str]
 """(task, lang, metric, split)"""
 
 
+MEANS = ("avg", "avg_zero_shot")
+
+
 @dataclass(frozen=True)
 class Value:
-    """A mean over `n` seeds; `half_width` is that of the 95 % t interval over seeds (None for a single one)."""
+    """A mean over `n` runs; `sd` is their standard deviation (None for a single one)."""
 
     mean: float
-    half_width: float | None
+    sd: float | None
     n: int
 
 
@@ -42,24 +46,30 @@ class Cell:
     evaluations: Mapping[Name, Mapping[Any, tuple[str, ...]]] = field(default_factory=dict, repr=False)
 
 
-def interval(values: list[float]) -> Value:
-    """Mean and half width of the 95 % t interval.
+def over_runs(values: Sequence[float]) -> Value:
+    """Mean and standard deviation (with n - 1) of the values of several runs.
 
-    >>> round(interval([1.0, 2.0, 3.0]).half_width, 3)
-    2.484
+    >>> over_runs([1.0, 2.0, 3.0])
+    Value(mean=2.0, sd=1.0, n=3)
     """
     mean = math.fsum(values) / len(values)
     if len(values) < 2:
         return Value(mean, None, len(values))
-    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return Value(mean, _quantile(len(values) - 1) * math.sqrt(variance / len(values)), len(values))
+    return Value(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)), len(values))
 
 
-@cache
-def _quantile(freedom: int) -> float:
-    from scipy.special import stdtrit  # scipy.stats would start torch where that is a lazy stub
+def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
+    """The languages that a mean over languages is formed over: those of its task, metric and split, for `avg_zero_shot` without the pivot."""
+    task, mean, metric, split = name
+    found = [lang for t, lang, m, s in cell.by_seed if (t, m, s) == (task, metric, split) and lang not in MEANS]
+    return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
-    return float(stdtrit(freedom, 0.975))
+
+def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
+    """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a sweep; dev where a task has no test."""
+    found = dict.fromkeys((task, metric, split) for task, _, metric, split in names if is_main(metric))
+    tested = {task for task, _, split in found if split == "test"}
+    return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
 
 
 def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
@@ -87,7 +97,7 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         encoder=first["encoder"],
         sentences=first["sentences"],
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
-        values={name: interval(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
+        values={name: over_runs(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
         by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
         evaluations={name: {seed: tuple(keys) for seed, keys in seeds.items()} for name, seeds in found.items()},
     )

@@ -12,7 +12,9 @@ A predictions table has a row an example, with columns `lang` and `split`. What 
 * counts of pieces of a sentence at every point of a sweep (`shift_samples`): convert rate and BLEU-1;
 * a column called as the metric itself (`f1`, `exact_match`): its mean over rows.
 
-A unit is named by the first of `UNITS` that is a column.
+A unit is named by the first of `UNITS` that is a column. A group of examples (a premise, a context) has the number of its first example, so that the
+same group has the same number in every language of a parallel set, however languages number theirs; all its examples are linked to it, so that
+groups of two languages that share any example (as in MLQA, by the question's id) are one cluster to a test over both.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.analysis import shift_samples
-from raxalign.analysis.significance import Sample
+from raxalign.analysis.runs import Sample
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 UNITS = ("unit", "context_id", "context", "paragraph", "premise_id", "premise", "sentence", "row", "id")
+_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise"}  # of several examples, which `id` names
 _PAIRS = {"correct", "direction", "identical", "unseen", "first", "first_unseen", "id"}
 _DIRECTIONS = ("to_pivot", "from_pivot")
 _RATIOS = {  # metric -> columns that are summed above and below the line
@@ -78,10 +81,10 @@ def _sample(part: pa.Table, metric: str) -> Sample | None:
     if "direction" in part.column_names:
         return _directed(part, metric)
     if metric in part.column_names:
-        return _summed(_units(part), _models(part), _column(part, metric).astype(np.float64), np.ones(len(part)))
+        return _grouped(part, _column(part, metric).astype(np.float64), np.ones(len(part)))
     if metric == "accuracy" and {"label", "predicted"} <= set(part.column_names):
         right = pc.equal(part["label"], part["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
-        return _summed(_units(part), _models(part), right, np.ones(len(part)))
+        return _grouped(part, right, np.ones(len(part)))
     return None
 
 
@@ -141,15 +144,39 @@ def _summed(units: Array, parts: Array, gains: Array, counts: Array, links: Arra
     return Sample(names.astype(np.int64), above, below, links=links)
 
 
+def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
+    """Sums over the units of a table, a part for each model."""
+    units = _units(table)
+    return _summed(units, _models(table), gains, counts, _links(table, units))
+
+
 def _units(table: pa.Table) -> Array:
     """A number for each row's unit, the same in every table."""
     name = next((entry for entry in UNITS if entry in table.column_names), None)
     if name is None:
         return np.arange(len(table))
-    values = _column(table, name)
-    if np.issubdtype(values.dtype, np.integer):
+    values = _numbers(table, name)
+    if name not in _GROUPS or "id" not in table.column_names:
         return values
-    return _numbered(values.astype(str))
+    examples = _numbers(table, "id")
+    _, first, group = np.unique(values, return_index=True, return_inverse=True)
+    least = examples[first]
+    np.minimum.at(least, group, examples)
+    return np.asarray(least[group])
+
+
+def _links(table: pa.Table, units: Array) -> Array | None:
+    """What links the examples of a group to its number; None where each stands for itself."""
+    if "id" not in table.column_names or not _GROUPS & set(table.column_names):
+        return None
+    examples = _numbers(table, "id")
+    links = np.unique(np.stack([units, examples], axis=1)[units != examples], axis=0)
+    return links if len(links) else None
+
+
+def _numbers(table: pa.Table, name: str) -> Array:
+    values = _column(table, name)
+    return values if np.issubdtype(values.dtype, np.integer) else _numbered(values.astype(str))
 
 
 def _numbered(values: Array) -> Array:

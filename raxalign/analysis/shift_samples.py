@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raxalign.analysis.metrics import shift_point
-from raxalign.analysis.significance import Sample
+from raxalign.analysis.runs import Sample
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -41,9 +41,16 @@ for _command in _COMMANDS:
     app.command(name=_command.__name__.rstrip("_"))(_command)
 
 
+def _filled(arguments: list[str]) -> list[str]:
+    """The arguments with an empty value for a `--compare` that has none, which typer cannot read."""
+    following = [*arguments[1:], "-"]
+    bare = [argument == "--compare" and value.startswith("-") for argument, value in zip(arguments, following, strict=True)]
+    return ["--compare=" if alone else argument for argument, alone in zip(arguments, bare, strict=True)]
+
+
 def main() -> None:
     """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2 wrong usage or input, 130 interrupted)."""
-    arguments, debug = [argument for argument in sys.argv[1:] if argument != "--debug"], "--debug" in sys.argv
+    arguments, debug = _filled([argument for argument in sys.argv[1:] if argument != "--debug"]), "--debug" in sys.argv
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     try:
         app(arguments, prog_name="raxalign")

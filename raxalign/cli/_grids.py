@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raxalign.cli._terminal import Format, GridFile, PlanFormat, Storage, print_out, print_rows, tell
+from raxalign.cli._terminal import Format, GridFile, PlanFormat, Storage, print_comparisons, print_out, print_rows, tell
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+
+_COMPARE = (
+    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a name it is the method of the kind none, else a "
+    "name as in the tables (`rotation center=true`). Format json or csv prints what the report keeps as comparisons.json and comparisons.csv."
+)
 
 
 def grid(
@@ -92,15 +97,19 @@ def results(
     storage: Storage = None,
     format: Annotated[Format, typer.Option(help="table, json (a row a value) or csv.")] = Format.table,  # noqa: A002
     every: Annotated[bool, typer.Option("--all", help="In tables, also counts, standard errors and the two directions.")] = False,
+    compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
 ) -> None:
-    """Print the results that the ledger has."""
+    """Print the results that the ledger has, or with `--compare` what tests say of them."""
     from raxalign.plan.load import open_grid
     from raxalign.plan.results import rows
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
-    found = rows(opened.plan, Ledger(opened.root))
-    if found or format is not Format.table:
+    ledger = Ledger(opened.root)
+    found = rows(opened.plan, ledger)
+    if compare is not None and found:
+        print_comparisons(found, opened.plan, ledger, format, compare or None)
+    elif found or format is not Format.table:
         print_rows(found, opened.plan, format, every=every)
     else:
         tell(f"no results yet: raxalign grid {file}")

@@ -13,6 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
 
 GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
 Storage = Annotated[str | None, typer.Option(help="Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then .raxalign).")]
@@ -71,6 +72,20 @@ def print_out(text: str) -> None:
 def tell(text: str) -> None:
     """Everything else goes to stderr."""
     sys.stderr.write(text.rstrip("\n") + "\n")
+
+
+def print_comparisons(rows: Sequence[Mapping[str, Any]], plan_: Plan, ledger: Ledger, format: Format, baseline: str | None) -> None:  # noqa: A002
+    from raxalign.analysis.cells import cells
+    from raxalign.plan.comparisons import comparisons
+    from raxalign.report import compared, tables
+
+    found = comparisons(cells(rows, plan_.pivot), plan_, ledger, baseline=baseline)
+    if format is Format.json:
+        print_out(tables.as_json(compared.comparison_rows(found, plan_)))
+    elif format is Format.csv:
+        print_out(compared.comparisons_csv(compared.comparison_rows(found, plan_)))
+    else:
+        print_out(compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], plan_: Plan, format: Format, *, every: bool = False) -> None:  # noqa: A002

@@ -12,6 +12,7 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.metrics import is_main
+from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import metric_name, trial_rows
 from raxalign.plan.trial import Trial
@@ -61,18 +62,26 @@ def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dic
     return {metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"] for row in trial_rows(trial, records)}
 
 
-def cell_metrics(cell: Cell) -> dict[str, float]:
-    """Metric name -> mean, and with ``_ci95`` behind the name half the width of its interval; counts and parts of a metric are left to the
-    trials, so that a comparison of cells is short.
+def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
+    """Metric name -> mean; counts and parts of a metric are left to the trials, so that a comparison of cells is short.
+
+    Of those of the cell that were compared, behind the name: ``_low`` and ``_high`` (95 % interval), ``_difference`` to the baseline with
+    ``_difference_low`` and ``_difference_high``, and ``_p_adjusted``. What has no test has none of these.
     """
-    metrics = {}
-    for (task, lang, metric, split), value in cell.values.items():
-        if not is_main(metric):
+    metrics = {metric_name(*name): value.mean for name, value in cell.values.items() if is_main(name[2])}
+    for entry in compared:
+        if entry.cell is not cell:
             continue
-        name = metric_name(task, lang, metric, split)
-        metrics[name] = value.mean
-        if value.half_width is not None:
-            metrics[f"{name}_ci95"] = value.half_width
+        found, around = entry.comparison, entry.interval
+        numbers = {
+            "low": around.low if around else None,
+            "high": around.high if around else None,
+            "difference": found.difference if found else None,
+            "difference_low": found.low if found else None,
+            "difference_high": found.high if found else None,
+            "p_adjusted": entry.p_adjusted,
+        }
+        metrics |= {f"{metric_name(*entry.name)}_{name}": number for name, number in numbers.items() if number is not None}
     return metrics
 
 

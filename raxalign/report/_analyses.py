@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.analysis.retrieval_bins import GROUPS, RANK_EDGES, Bin, by_part_of_speech, by_rank_difference, ranks_of
 from raxalign.analysis.senses import Word, ambiguous, senses
 from raxalign.report._numbers import Unit
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Panel
-from raxalign.report._results import MEANS, Results
+from raxalign.report._results import Results
 from raxalign.report._shown import best_on_dev, of_methods, representatives
 from raxalign.report._tags import Tagger, pivot_tags, training_counts
 from raxalign.report.document import Analysis, Entry, Fill, Line, Table

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.analysis.metrics import shift_point, spoken
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
-from raxalign.report._results import MEANS, Results
+from raxalign.report._results import Results
 from raxalign.report._shown import (
     baseline,
     best_on_dev,
@@ -51,7 +51,7 @@ def _counted(caption: str, panels: Sequence[Panel]) -> str:
 
 
 def _planned(results: Results) -> Iterator[tuple[str, str, str, list[Panel]]]:
-    band = "Bands and bars are 95 % intervals over seeds; dashed level: the encoder as it was."
+    band = "Bands and bars are one standard deviation over runs to each side; dashed level: the encoder as it was."
     fewer = of_methods(results, MOST_CURVES)
     yield ("data-size", "Learning curves over the number of sentence pairs", f"Mean over languages. {band}{fewer}", size_panels(results))
     for method, axis in _numeric_axes(results):
@@ -96,7 +96,7 @@ def size_panels(results: Results) -> list[Panel]:
         curves = []
         for colour, (name, points) in enumerate([(name, points) for name, points in lines.items() if name in best], 1):
             sizes = sorted(points)
-            spread = [points[size].half_width for size in sizes]
+            spread = [points[size].sd for size in sizes]
             curves.append(Curve(name, sizes, [100 * points[size].mean for size in sizes], [h and 100 * h for h in spread], colour=colour))
         if curves:
             ticks = sorted({size for curve in curves for size in curve.x})
@@ -124,7 +124,7 @@ def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
                     best[x] = value
             xs = sorted(best)
             if len(xs) > 1:
-                halves = [None if dashed else (h and 100 * h) for h in (best[x].half_width for x in xs)]
+                halves = [None if dashed else (h and 100 * h) for h in (best[x].sd for x in xs)]
                 curves.append(Curve(split, xs, [100 * best[x].mean for x in xs], halves, dashed=dashed, colour=1))
         if curves:
             xs = [float(x) for x in curves[0].x]

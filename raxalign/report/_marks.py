@@ -1,145 +1,64 @@
-"""Which cells of a table are best, and which are not significantly worse: both tests over stored predictions, Holm-corrected over languages."""
+"""What the report says of a value beside its number: interval, difference to the baseline, mark, and notes; all from the grid's comparisons."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Iterator
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.samples import samples
-from raxalign.analysis.significance import Sample, compare, examples_interval, holm, stack
-from raxalign.store.ledger import Ledger
-
-Mark = Literal["", "best", "tie"]
-MOST_READ = 600  # predictions of so many evaluations are read for one report, best cells first
-MOST_TESTS = 1500
-MOST_INTERVALS = 1500
-NEAREST = 12  # of a column: cells that are tested against the best
-LEVEL = 0.05
+from raxalign.analysis.significance import ONE_RUN
+from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
+from raxalign.report._numbers import Unit
+from raxalign.report.document import Mark
 
 
-@dataclass(frozen=True)
-class Place:
-    """A measured value of a table: its line, its column, and the cell that it is from with its name there (None: a mean over columns, which
-    has no examples of its own). Values of one column compete where their `family` is the same: kind of task, metric and split.
-    """
-
-    line: int
-    column: int
-    cell: Cell
-    name: Name | None
-    value: float
-    family: tuple[str, ...]
-
-
-@dataclass
 class Judge:
-    """Reads predictions where they are needed, and no more of them than `MOST_READ`; tests and intervals have their limits too."""
+    """Looks up the comparisons of a grid by cell and name."""
 
-    ledger: Ledger | None
-    read: int = 0
-    tests: int = 0
-    intervals: int = 0
-    _samples: dict[tuple[int, Name], Sample | None] = field(default_factory=dict)
-    _asked: dict[str, dict[tuple[str, str, str], Sample | None]] = field(default_factory=dict)
-    _wanted: dict[str, set[tuple[str, str, str]]] = field(default_factory=lambda: defaultdict(set))
+    def __init__(self, compared: Iterable[Compared] = ()) -> None:
+        self._found = {(id(entry.cell), entry.name): entry for entry in compared}
 
-    def want(self, cell: Cell, name: Name) -> None:
-        """Say beforehand what will be asked of an evaluation, so that its predictions are read once."""
-        for key in _keys(cell, name):
-            self._wanted[key].add(name[1:])
+    @property
+    def baselines(self) -> list[Cell]:
+        """The cells that others are compared with, each once."""
+        return list({id(entry.baseline): entry.baseline for entry in self._found.values() if entry.baseline is not None}.values())
 
-    def sample(self, cell: Cell, name: Name) -> Sample | None:
-        """The predictions behind a value, all its seeds together; None where there are none, or no more are read."""
-        place = (id(cell), name)
-        if place not in self._samples:
-            found = [self._of(key, name[1:]) for key in _keys(cell, name)]
-            whole = [part for part in found if part is not None]
-            joined = stack(whole) if found and len(whole) == len(found) else None
-            fits = joined is not None and len(joined.units) > 1 and abs(joined.value - cell.values[name].mean) < 1e-6
-            self._samples[place] = joined if fits else None  # a value that is formed in another way is not tested
-        return self._samples[place]
+    def of(self, cell: Cell, name: Name | None) -> Compared | None:
+        """What is known of a value; None for what stands in no table of the grid."""
+        return self._found.get((id(cell), name)) if name is not None else None
 
-    def _of(self, key: str, what: tuple[str, str, str]) -> Sample | None:
-        if key not in self._asked or what not in self._asked[key]:
-            self._wanted[key].add(what)
-            self._asked[key] = self._take_apart(key)
-        return self._asked[key][what]
+    def mark(self, cell: Cell, name: Name | None) -> Mark:
+        """What a test says; nothing where there was none, or where it cannot tell."""
+        found = self.of(cell, name)
+        return found.verdict if found is not None and found.verdict in ("better", "worse") else ""
 
-    def _take_apart(self, key: str) -> dict[tuple[str, str, str], Sample | None]:
-        wanted = sorted(self._wanted[key])
-        if self.ledger is None or self.read >= MOST_READ:
-            return dict.fromkeys(wanted)
-        self.read += 1
-        table = self.ledger.predictions(key)
-        return dict.fromkeys(wanted) if table is None else samples(table, wanted)
-
-    def interval(self, cell: Cell, name: Name) -> tuple[float, float] | None:
-        """The 95 % interval over examples; None where there are none, or their limit is reached."""
-        found = self.sample(cell, name) if self.intervals < MOST_INTERVALS else None
-        if found is None:
-            return None
-        self.intervals += 1
-        return examples_interval(found)
-
-    def limits(self) -> tuple[str, ...]:
-        """What a reader must know of limits that were reached."""
-        told = (
-            (self.read, MOST_READ, f"Predictions of {MOST_READ:,} evaluations were read; what is of others has neither underline nor brackets."),
-            (self.tests, MOST_TESTS, f"{MOST_TESTS:,} tests were made; cells after that have no underline."),
-            (self.intervals, MOST_INTERVALS, f"{MOST_INTERVALS:,} intervals over examples were made; cells after that have no brackets."),
-        )
-        return tuple(f"Limit reached: {text}" for count, most, text in told if count >= most)
-
-    def marks(self, places: Sequence[Place]) -> dict[tuple[int, int], Mark]:
-        """(line, column) -> mark. Within a column, values of different kinds of tasks, metrics and splits do not compete.
-
-        A cell is not significantly worse where either test, after Holm's correction over the columns of its line, does not reject equality
-        at 0.05. Cells without predictions are never called equal. A value that ties with the best exactly is best too.
-        """
-        columns: dict[tuple[int, tuple[str, ...]], list[Place]] = defaultdict(list)
-        for place in places:
-            columns[place.column, place.family].append(place)
-        found: dict[tuple[int, int], Mark] = {}
-        families: dict[int, list[tuple[tuple[int, int], float]]] = defaultdict(list)
-        for group in columns.values():
-            if len({place.value for place in group}) < 2:
-                continue
-            ordered = sorted(group, key=lambda place: -place.value)
-            best = ordered[0]
-            for place in ordered[: NEAREST + 1]:
-                if place.value == best.value:
-                    found[place.line, place.column] = "best"
-                elif (p := self._p_value(best, place)) is not None:
-                    families[place.line].append(((place.line, place.column), p))
-        return found | _ties(families)
-
-    def _p_value(self, best: Place, other: Place) -> float | None:
-        """The larger of the two tests' p-values."""
-        if self.tests >= MOST_TESTS or best.name is None or other.name is None:
-            return None
-        first, second = self.sample(best.cell, best.name), self.sample(other.cell, other.name)
-        if first is None or second is None:
-            return None
-        self.tests += 1
-        try:
-            compared = compare(first, second)
-        except ValueError:  # other examples: nothing to pair
-            return None
-        return max(compared.p_bootstrap, compared.p_randomisation)
+    def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
+        """The 95 % interval of a value over runs and examples."""
+        found = self.of(cell, name)
+        return (found.interval.low, found.interval.high) if found is not None and found.interval is not None else None
 
 
-def _keys(cell: Cell, name: Name) -> list[str]:
-    """The evaluations that a value comes from, each once."""
-    return list(dict.fromkeys(key for keys in cell.evaluations.get(name, {}).values() for key in keys))
+def difference_text(found: Compared, unit: Unit) -> str:
+    """The difference to the baseline with its interval, or that it cannot be told; nothing for what is not compared."""
+    compared = found.comparison
+    if found.difference is None:
+        return "cannot tell" if found.verdict else ""
+    if compared is None or compared.low is None or compared.high is None:
+        return f"{unit.show_difference(found.difference)}, cannot tell"
+    return f"{unit.show_difference(compared.difference)} {unit.show_interval(compared.low, compared.high)}"
 
 
-def _ties(families: Mapping[int, Sequence[tuple[tuple[int, int], float]]]) -> dict[tuple[int, int], Mark]:
-    ties: dict[tuple[int, int], Mark] = {}
-    for family in families.values():
-        for (place, _), adjusted in zip(family, holm([p for _, p in family]), strict=True):
-            if adjusted >= LEVEL:
-                ties[place] = "tie"
-    return ties
+def remarks(found: Compared, unit: Unit) -> Iterator[str]:
+    """What must be said of a value under its table."""
+    if found.interval is None and found.untested and (found.baseline is not None or found.untested != NO_PREDICTIONS):
+        yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
+    if found.interval is not None and found.untested in _WHY:
+        yield f"No test: of the baseline {found.untested}{_WHY[found.untested]}."
+    if found.untested == OTHER_LANGUAGES:
+        yield "Not compared: the baseline's mean is over other languages."
+    if found.at_chance and found.guessing is not None:
+        yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
+    if found.falls_far and found.baseline is not None:
+        yield f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
+
+
+_WHY = {ONE_RUN: " of something that depends on its seed", NO_PREDICTIONS: " are stored that the value can be formed of"}

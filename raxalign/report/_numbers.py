@@ -33,9 +33,13 @@ class Unit:
         """A stored value."""
         return number(value * self.scale, self.decimals)
 
-    def show_spread(self, half_width: float | None) -> str:
-        """± half an interval, or nothing."""
-        return "" if half_width is None else f"±{number(half_width * self.scale, self.decimals)}"
+    def show_interval(self, low: float | None, high: float | None) -> str:
+        """An interval in brackets, or nothing."""
+        return "" if low is None or high is None else f"[{self.show(low)}, {self.show(high)}]"
+
+    def show_difference(self, difference: float) -> str:
+        """A difference, with its sign."""
+        return signed(difference * self.scale, self.decimals)
 
 
 def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:

@@ -1,4 +1,4 @@
-"""The grid's own tables: methods by languages for every task and metric, what dev chooses, and the two intervals apart."""
+"""The grid's own tables: methods by languages for every task and metric, with their tests, and what dev chooses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.metrics import spoken
-from raxalign.report._marks import Judge, Place
+from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import Unit, metric_unit
-from raxalign.report._results import MEANS, Results
-from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
+from raxalign.report._results import Results
+from raxalign.report.document import Entry, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
 if TYPE_CHECKING:
@@ -25,22 +25,20 @@ _GREEK = {"lambda": "λ", "alpha": "α"}
 
 def own_section(results: Results, judge: Judge) -> Section:
     """Every table of the grid."""
-    for cell in results.cells:
-        for name in cell.values:
-            if (name[0], name[2], name[3]) in results.tables:
-                judge.want(cell, name)
     few = {entry for entry in results.tables if _few(results, entry)}
     first = _compared_by(results, few)
-    made = {  # what stands open has its intervals first, as there is a limit to them
-        entry: _table(results, judge, entry, few=entry in few, folded=entry not in first)
-        for entry in sorted(results.tables, key=lambda entry: entry not in first)
-    }
-    lead = (
-        "A line for each point of the grid. ± is half the 95 % interval over seeds (Student's t); the brackets are the 95 % interval over examples "
-        "(bootstrap over sentences, premises or contexts). They are not the same thing: the first says what another training run would give, "
-        "the second what other test data would."
+    made = tuple(_table(results, judge, entry, few=entry in few, folded=entry not in first) for entry in results.tables)
+    return Section("grid", "The grid's own tables", f"A line for each point of the grid. {_against(results, judge)}", made)
+
+
+def _against(results: Results, judge: Judge) -> str:
+    """What the values are compared with."""
+    names = list(dict.fromkeys(named(cell, results.plan) for cell in judge.baselines))
+    if not names:
+        return "The grid has no baseline (a method of the kind none), so that nothing is compared and nothing is marked."
+    return (
+        f"Under each value its 95 % interval, and its difference to the baseline ({', '.join(names)}, on the same encoder) with the interval of that."
     )
-    return Section("grid", "The grid's own tables", lead, tuple(made[entry] for entry in results.tables))
 
 
 def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:
@@ -57,33 +55,35 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
     langs = results.by_table[entry]
     cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
     unit = metric_unit(cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, metric, split)) in cell.values)
-    places, notes = [], Notes()
-    for i, cell in enumerate(cells):
-        for k, lang in enumerate(langs):
-            name = (task, lang, metric, split)
-            if name in cell.values:
-                places.append(Place(i, k, cell, None if lang in MEANS else name, cell.values[name].mean, (task, metric, split)))
-    marks = {} if few or not results.competes(task) else judge.marks(places)
+    notes = Notes()
     lines = []
-    for i, cell in enumerate(cells):
-        entries = []
-        for k, lang in enumerate(langs):
-            name = (task, lang, metric, split)
-            entries.append(_entry(judge, cell, name, unit, marks.get((i, k), "")))
+    for cell in cells:
+        entries = (_entry(judge, cell, (task, lang, metric, split), unit, notes, few=few) for lang in langs)
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
-    caption = " ".join(_caption(results, task, metric, split, unit, few))
+    everywhere, lines = lifted(lines, [entry for line in lines for entry in line.entries if entry.state == "value"])
+    caption = " ".join([*_caption(results, task, metric, split, unit, few), *(notes.texts[number - 1] for number in everywhere)])
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
     title = f"{task}: {spoken(metric)}"
     return renumbered(Table(f"grid-{task}-{metric}-{split}", title, heads, tuple(lines), caption, tuple(notes.texts), folded=folded))
 
 
-def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, mark: str) -> Entry:
+def _entry(judge: Judge, cell: Cell, name: Name, unit: Unit, notes: Notes, *, few: bool) -> Entry:
+    """A value with what is known of it; over too few pairs nothing is marked."""
     value = cell.values.get(name)
     if value is None:
         return Entry("not run", state="absent")
-    interval = judge.interval(cell, name) if name[1] not in MEANS else None
-    below = f"[{unit.show(interval[0])}, {unit.show(interval[1])}]" if interval is not None else ""
-    return Entry(unit.show(value.mean), unit.show_spread(value.half_width), below, mark=mark)  # type: ignore[arg-type]
+    found = judge.of(cell, name)
+    if found is None:
+        return Entry(unit.show(value.mean))
+    mark = "" if few else judge.mark(cell, name)
+    return Entry(
+        unit.show(value.mean),
+        unit.show_interval(*(judge.interval(cell, name) or (None, None))),
+        delta=difference_text(found, unit),
+        mark=mark,
+        notes=notes.numbers(tuple(remarks(found, unit))),
+        worse=mark == "worse" if mark else None,
+    )
 
 
 def _under(results: Results, cell: Cell, entry: _Entry) -> str:
@@ -118,9 +118,9 @@ def _begun(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def chosen_section(results: Results) -> Section | None:
+def chosen_section(results: Results, judge: Judge) -> Section | None:
     """For each method with several points: the one with the best dev mean, and its test value; None where no method has several."""
-    tables = [table for task in results.tasks if (table := _chosen(results, task)) is not None]
+    tables = [table for task in results.tasks if (table := _chosen(results, judge, task)) is not None]
     if not tables:
         return None
     lead = (
@@ -130,7 +130,7 @@ def chosen_section(results: Results) -> Section | None:
     return Section("chosen", "Chosen on dev", lead, tuple(tables))
 
 
-def _chosen(results: Results, task: str) -> Table | None:
+def _chosen(results: Results, judge: Judge, task: str) -> Table | None:
     metric = results.main_metric(task)
     groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
     for cell in results.cells:
@@ -145,7 +145,8 @@ def _chosen(results: Results, task: str) -> Table | None:
         top = max(_mean(cell, task, metric, "test").mean for cell in cells)
         dev, test = _mean(best, task, metric, "dev"), _mean(best, task, metric, "test")
         point = named(best, results.plan).removeprefix(method).strip() or "–"
-        shown = [Entry(point), *(Entry(unit.show(value.mean), unit.show_spread(value.half_width)) for value in (dev, test)), Entry(unit.show(top))]
+        around = unit.show_interval(*(judge.interval(best, mean_name(best, task, metric, "test")) or (None, None)))
+        shown = [Entry(point), Entry(unit.show(dev.mean)), Entry(unit.show(test.mean), around), Entry(unit.show(top))]
         lines.append(Line(method, (*shown, Entry(f"{len(cells)}")), _under(results, best, (task, metric, "test"))))
     caption = f"{_begun(spoken(metric))}{' in percent' if unit.sign else ''}, mean over languages. Chosen on dev."
     selection = results.task_params.get(task, {}).get("selection")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from raxalign.analysis.cells import Cell, Name, Value, interval
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
-from raxalign.report._marks import Judge, Mark, Place
+from raxalign.report._marks import Judge, remarks
 from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep
 from raxalign.report._numbers import Unit, published_unit, signed
 from raxalign.report._own import measured
 from raxalign.report._results import Results
-from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, renumbered
+from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
 RECORD = (
@@ -25,7 +25,8 @@ RECORD = (
     "metric",
     "published",
     "measured",
-    "half_width",
+    "low",
+    "high",
     "seeds",
     "difference",
     "method",
@@ -39,12 +40,11 @@ _SHORT = {"exact_match": "EM", "f1": "F1"}
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured value of one published figure, its place among the results, what is to be said of it, and what it competes with."""
+    """A measured value of one published figure, its name among the results, and what is to be said of it."""
 
     value: Value
     name: Name | None
     remarks: tuple[str, ...] = ()
-    family: tuple[str, ...] = ()
 
 
 @dataclass
@@ -58,23 +58,17 @@ class _Maker:
     anchor: str
     measure: Callable[[Cell], Fill | None] | None = None
     notes: Notes = field(default_factory=Notes)
-    places: list[Place] = field(default_factory=list)
     records: list[tuple[object, ...]] = field(default_factory=list)
     _fill: Fill | None = None  # of the row that is being made, as are the numbers of its notes
     _of_row: tuple[int, ...] = ()
 
     def make(self) -> Table:
         """The table, its marks included."""
-        lines = [self._line(index, row) for index, row in enumerate(self.table.rows)]
-        marks = self.judge.marks(self.places)
-        lines = [
-            replace(line, entries=tuple(_marked(entry, marks.get((i, k), "")) for k, entry in enumerate(line.entries)))
-            for i, line in enumerate(lines)
-        ]
+        lines = [self._line(row) for row in self.table.rows]
         whole = [note.text for note in self.table.notes if note.row is None and note.column is None]
         caption = " ".join([f"{self.publication.short}, {self.table.source}.", self._unit_in_words(), *whole])
         measured = [entry for line in lines for entry in line.entries if entry.state == "value"]
-        everywhere, lines = _lifted(lines, measured)
+        everywhere, lines = lifted(lines, measured)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
         caption += " Nothing of it was run." if (self.table.match or self.table.analysis) and not measured else ""
         table = Table(self.anchor, self.table.title, self._headings(), tuple(lines), caption, tuple(self.notes.texts), folded=not measured)
@@ -94,7 +88,7 @@ class _Maker:
         rule = self.table.match
         return rule.metrics if rule is not None and rule.metrics else ("",)
 
-    def _line(self, index: int, row: str) -> Line:
+    def _line(self, row: str) -> Line:
         match = match_row(self.results, self.table, row)
         self._fill = self.measure(match.cell) if self.measure is not None and match is not None else None
         self._of_row = self._row_notes(row, match)
@@ -107,8 +101,6 @@ class _Maker:
             found = self._measured(row, column, match)
             for part, figure in enumerate(_figures(value, len(self._parts()))):
                 here = found[part] if part < len(found) else None
-                if here is not None and here.family and match is not None:
-                    self.places.append(Place(index, len(entries), match.cell, here.name, here.value.mean, (*here.family, group)))
                 entries.append(self._entry(row, column, part, unit, figure, here, match))
         return Line(rest, tuple(entries), measured(match.cell, self.results.plan) if match is not None else "", self._of_row, group)
 
@@ -146,16 +138,9 @@ class _Maker:
         by_metric = {name[2]: name for name in names}
         wanted = rule.metrics or (rule.metric,)
         return [
-            Measured(match.cell.values[name], name, tuple(self._remarks(match.cell, name, rule)), self._family(name))
-            if (name := by_metric.get(metric or ""))
-            else None
+            Measured(match.cell.values[name], name, tuple(self._remarks(match.cell, name, rule))) if (name := by_metric.get(metric or "")) else None
             for metric in wanted
         ]
-
-    def _family(self, name: Name) -> tuple[str, ...]:
-        """What competes: values of one kind of task, so that a method that was run on a variant of a task stands against all others."""
-        task, _, metric, split = name
-        return self.results.tasks.get(task, task), metric, split
 
     def _remarks(self, cell: Cell, name: Name, rule: Rule) -> Iterator[str]:
         task, lang, metric, split = name
@@ -176,7 +161,7 @@ class _Maker:
         points = sweep(self.results, match.cell, rule, self.table.split)
         if rule.best_of is None:
             found = {(layer, alpha): name for (layer, alpha), name in points.items() if (layer, alpha) == (rule.layer, rule.alpha)}
-            return next((Measured(match.cell.values[name], name, (), self._family(name)) for name in found.values()), None)
+            return next((Measured(match.cell.values[name], name) for name in found.values()), None)
         if not points:
             return None
         (layer, alpha), name = max(points.items(), key=lambda item: match.cell.values[item[1]].mean)
@@ -184,7 +169,7 @@ class _Maker:
         chosen = "The best point was chosen on the evaluated data, as in the paper."
         if rule.show != "value":
             return Measured(Value(layer if rule.show == "layer" else alpha, None, value.n), None, (chosen,))
-        return Measured(value, name, (chosen,), self._family(name))
+        return Measured(value, name, (chosen,))
 
     def _mean(self, row: str, match: Match, scope: str) -> list[Measured | None]:
         """The mean over the columns that were measured, seed by seed."""
@@ -204,8 +189,16 @@ class _Maker:
                 if len(names) < len(columns)
                 else ""
             )
-            means.append(Measured(value, None, (*remarks, *([missing] if missing else ())), self._family(names[0])))
+            means.append(Measured(value, self._mean_name(match.cell, names), (*remarks, *([missing] if missing else ()))))
         return means
+
+    def _mean_name(self, cell: Cell, names: Sequence[Name]) -> Name | None:
+        """The name of the mean over languages that is the mean of these; None where it is a mean that no table of the grid has."""
+        (task, _, metric, split), langs = names[0], {name[1] for name in names}
+        if len({(name[0], *name[2:]) for name in names}) > 1:
+            return None
+        there = [name for mean in MEANS if (name := (task, mean, metric, split)) in cell.values]
+        return next((name for name in there if set(languages_of(cell, name, self.results.plan.pivot)) == langs), None)
 
     def _comparable(self, row: str, column: str, part: int, figure: float | None, match: Match | None) -> float | None:
         """The figure that the difference is to: what the printed one should be, and for a mean over some columns the mean over the same."""
@@ -229,30 +222,34 @@ class _Maker:
 
     def _entry(self, row: str, column: str, part: int, unit: Unit, figure: float | None, found: Measured | None, match: Match | None) -> Entry:
         own: list[Note] = [note for note in self.table.notes if note.column == column and note.row in (row, None)]
-        marks = self.notes.numbers([*(note.text for note in own), *(found.remarks if found is not None else ())])
+        known = self.judge.of(match.cell, found.name) if found is not None and match is not None else None
+        told = (*(found.remarks if found is not None else ()), *(remarks(known, unit) if known is not None else ()))
+        marks = self.notes.numbers([*(note.text for note in own), *told])
         printed = "" if figure is None else Unit(1, unit.decimals).show(figure)
         record = [self.anchor.partition("-")[0], self.anchor.partition("-")[2], row, column, self._parts()[part], figure]
         if found is None:
             measurable = column in self.table.means or self.table.rule(row, column) is not None
             measurable = measurable and self.table.rows[row].match is not None and self.table.match is not None
             measurable = measurable or self.table.analysis is not None
-            self.records.append((*record, *[None] * 8, "not run" if measurable else "published alone"))
+            self.records.append((*record, *[None] * 9, "not run" if measurable else "published alone"))
             if not measurable:
                 return Entry(printed or "–", notes=marks, state="published" if printed else "empty")
             why = self._fill.values.get(column) if self._fill is not None else None
             return Entry(why if isinstance(why, str) else "not run", below=printed, notes=marks, state="absent")
         against = self._comparable(row, column, part, figure, match)
         difference = None if against is None else found.value.mean * unit.scale - against
-        half = found.value.half_width
         assert match is not None, "what is measured is of a cell"
+        low, high = self.judge.interval(match.cell, found.name) or (None, None)
         params = json.dumps(match.cell.params, sort_keys=True, ensure_ascii=False)
         texts = " ".join(self.notes.texts[n - 1] for n in (*self._of_row, *marks))
-        numbers = (found.value.mean * unit.scale, None if half is None else half * unit.scale, found.value.n, difference)
+        bounds = (None if low is None else low * unit.scale, None if high is None else high * unit.scale)
+        numbers = (found.value.mean * unit.scale, *bounds, found.value.n, difference)
         self.records.append((*record, *numbers, match.cell.method, params, match.cell.encoder, match.cell.sentences, texts))
         delta = "" if difference is None else signed(difference, unit.decimals)
-        spread = unit.show_spread(half)
+        spread, mark = unit.show_interval(low, high), self.judge.mark(match.cell, found.name)
         judged = (rule := self.table.rule(row, column)) is None or rule.show == "value"  # a layer or a weight is no better for being larger
-        return Entry(unit.show(found.value.mean), spread, printed, delta, notes=marks, worse=difference < 0 if judged and difference else None)
+        worse = difference < 0 if judged and difference else None
+        return Entry(unit.show(found.value.mean), spread, printed, delta, mark=mark, notes=marks, worse=worse)
 
 
 def published_sections(
@@ -272,22 +269,6 @@ def published_sections(
     return sections, records
 
 
-def _lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """The notes that hold for every measured cell, or every measured line, and the lines without them."""
-    rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
-    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
-    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
-    kept = [
-        replace(
-            line,
-            notes=tuple(n for n in line.notes if n not in shared),
-            entries=tuple(replace(entry, notes=tuple(n for n in entry.notes if n not in shared)) for entry in line.entries),
-        )
-        for line in lines
-    ]
-    return sorted(shared), kept
-
-
 def _figures(value: float | Sequence[float] | None, parts: int = 1) -> list[float | None]:
     if value is None or isinstance(value, int | float):
         return [value] * max(parts, 1)
@@ -295,14 +276,10 @@ def _figures(value: float | Sequence[float] | None, parts: int = 1) -> list[floa
 
 
 def _mean_value(columns: Sequence[object]) -> Value:
-    """The interval of the means over columns, seed by seed; a column that all seeds share counts for each of them."""
+    """The mean over columns, seed by seed; a column that all seeds share counts for each of them."""
     by_column = [dict(column) for column in columns]  # type: ignore[call-overload]
     seeds = {seed for column in by_column for seed in column if seed is not None} or {None}
     for column in by_column:
         seeds &= set(column) | (seeds if None in column else set())
     means = [math.fsum(column.get(seed, column.get(None, math.nan)) for column in by_column) / len(by_column) for seed in sorted(seeds, key=str)]
-    return interval(means) if means else Value(math.nan, None, 0)
-
-
-def _marked(entry: Entry, mark: Mark) -> Entry:
-    return replace(entry, mark=mark) if mark else entry
+    return over_runs(means) if means else Value(math.nan, None, 0)

@@ -7,13 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import Cell, Name, cells
-from raxalign.analysis.metrics import is_main
+from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-
-MEANS = ("avg", "avg_zero_shot")
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,7 @@ class Results:
     @cached_property
     def tables(self) -> tuple[tuple[str, str, str], ...]:
         """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a sweep over layers and weights."""
-        found = dict.fromkeys((task, metric, split) for task, _, metric, split in self.names if is_main(metric))
-        tested = {task for task, _, split in found if split == "test"}
-        return tuple(entry for entry in found if entry[2] == "test" or entry[0] not in tested)
+        return tuple(tables_of(self.names))
 
     @cached_property
     def by_table(self) -> Mapping[tuple[str, str, str], tuple[str, ...]]:
@@ -75,10 +70,3 @@ class Results:
         kind = self.tasks.get(task, task)
         main = getattr(catalog("tasks")[kind], "main_metric", None) if kind in catalog("tasks") else None
         return main if main in there else next(iter(there), None)
-
-    def competes(self, task: str) -> bool:
-        """Whether the largest value of a column is the best one."""
-        from raxalign.catalog import catalog
-
-        kind = self.tasks.get(task, task)
-        return kind not in catalog("tasks") or bool(getattr(catalog("tasks")[kind], "competes", True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import MEANS, Cell, Value
 from raxalign.report._own import mean_name
-from raxalign.report._results import MEANS, Results
+from raxalign.report._results import Results
 
 
 def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from raxalign.analysis.cells import MEANS
 from raxalign.report._analyses import MOST_LANGUAGES, MOST_METHODS, Asked, read_predictions
 from raxalign.report._plots import Curve, Panel, Points
-from raxalign.report._results import MEANS, Results
+from raxalign.report._results import Results
 from raxalign.report._shown import best_on_dev, of_methods, representatives
 from raxalign.report.document import Analysis
 

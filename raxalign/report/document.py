@@ -9,22 +9,24 @@ from typing import Literal
 from raxalign.analysis.cells import Cell, Value
 from raxalign.report._plots import Panel
 
+Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell: `text` (a mean) with `spread` (± over seeds); `below` (the published figure, or the interval over examples) with `delta`.
+    """One cell: `text` (a mean) with `spread` (its interval); `below` is a published figure. `delta` is the difference to that, or, where
+    there is none, to the baseline; `worse` says whether it is one for the worse (None: that cannot be told).
 
-    `mark` is ``best`` for the best of its column, ``tie`` for one that is not significantly worse; `notes` are numbers of the table's notes,
-    from 1; `state` tells a measured value from a published one alone, one that was not run, and a cell that nobody fills.
+    `mark` says that the value is significantly better or worse than that of the baseline; `notes` are numbers of the table's notes, from 1;
+    `state` tells a measured value from a published one alone, one that was not run, and a cell that nobody fills.
     """
 
     text: str
     spread: str = ""
     below: str = ""
     delta: str = ""
-    mark: Literal["", "best", "tie"] = ""
+    mark: Mark = ""
     notes: tuple[int, ...] = ()
     state: State = "value"
     worse: bool | None = None
@@ -130,6 +132,22 @@ def renumbered(table: Table) -> Table:
         for line in table.lines
     )
     return replace(table, lines=lines, notes=tuple(table.notes[number - 1] for number in order))
+
+
+def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
+    """The notes that hold for every measured cell, or every measured line, and the lines without them."""
+    rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
+    shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
+    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
+    kept = [
+        replace(
+            line,
+            notes=tuple(n for n in line.notes if n not in shared),
+            entries=tuple(replace(entry, notes=tuple(n for n in entry.notes if n not in shared)) for entry in line.entries),
+        )
+        for line in lines
+    ]
+    return sorted(shared), kept
 
 
 @dataclass

@@ -24,12 +24,15 @@ _TEX = {
     "λ": r"$\lambda$",
     "α": r"$\alpha$",
     "ρ": r"$\rho$",
+    "▲": r"$\uparrow$",
+    "▼": r"$\downarrow$",
     "×": r"$\times$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     '"': "''",
 }
+MARKS = {"better": "▲", "worse": "▼"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
@@ -78,18 +81,14 @@ def letters(numbers: tuple[int, ...]) -> str:
 
 
 def markdown_cell(entry: Entry) -> str:
-    """A cell in one line: mean ± spread, then in brackets what stands below."""
+    """A cell in one line: the mean, its mark and interval, then in parentheses what stands below."""
     text = markdown(entry.text)
-    if entry.mark == "best":
-        text = f"**{text}**"
-    elif entry.mark == "tie":
-        text = f"*{text}*"
-    text += f" {entry.spread}" if entry.spread else ""
+    text = f"**{text}**" if entry.mark == "better" else text
+    text += f" {MARKS[entry.mark]}" if entry.mark else ""
     text += f"<sup>{letters(entry.notes)}</sup>" if entry.notes else ""
-    if entry.below:
-        inner = f"{entry.below}; {entry.delta}" if entry.delta else entry.below
-        text += f" {markdown(inner)}" if inner.startswith("[") else f" ({markdown(inner)})"
-    return text
+    text += f" {markdown(entry.spread)}" if entry.spread else ""
+    inner = "; ".join(part for part in (entry.below, entry.delta) if part)
+    return f"{text} ({markdown(inner)})" if inner else text
 
 
 def tex_cell(entry: Entry) -> str:
@@ -97,17 +96,16 @@ def tex_cell(entry: Entry) -> str:
     text = tex(entry.text)
     if entry.state == "absent":
         return rf"\textit{{\scriptsize {text}}}"
-    text = {"best": rf"\textbf{{{text}}}", "tie": rf"\underline{{{text}}}"}.get(entry.mark, text)
-    text += rf"{{\scriptsize {tex(entry.spread)}}}" if entry.spread else ""
-    return text + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")
+    text = rf"\textbf{{{text}}}" if entry.mark == "better" else text
+    text += tex(MARKS[entry.mark]) if entry.mark else ""
+    text += rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
+    return text + (rf" {{\scriptsize {tex(entry.spread)}}}" if entry.spread else "")
 
 
 def tex_below(entry: Entry) -> str:
-    """The lower line of a cell: the published figure and the difference, or the interval over examples."""
-    if not entry.below:
-        return ""
-    inner = f"{entry.below} ({entry.delta})" if entry.delta else entry.below
-    return rf"{{\scriptsize {tex(inner)}}}"
+    """The lower line of a cell: the published figure with the difference to it, or the difference to the baseline."""
+    inner = f"{entry.below} ({entry.delta})" if entry.below and entry.delta else entry.below or entry.delta
+    return rf"{{\scriptsize {tex(inner)}}}" if inner else ""
 
 
 def breakable(text: str) -> str:
@@ -132,6 +130,7 @@ def _environment(*, angles: bool = False) -> Environment:
         **own,
     )
     filters = (tex, letters, tex_cell, tex_below, breakable)
+    environment.globals["marks"] = MARKS
     environment.filters |= {"md": markdown, "md_cell": markdown_cell, **{function.__name__: function for function in filters}}
     return environment
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import Cell, Value, cells
 from raxalign.analysis.metrics import is_main
+from raxalign.plan.comparisons import cell_name
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -59,11 +60,12 @@ class Block:
     note: str = ""
 
 
+_TESTS = "Intervals and tests, which read the predictions: `--compare`."
 FEW = 30  # pairs of each language: an accuracy over fewer is a table of accidents
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
-    """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and 95 % interval over seeds."""
+    """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and standard deviation over runs."""
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
     several = len({cell.encoder for cell in lines}) > 1
@@ -81,7 +83,7 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
         for cell in lines:
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
             if any(values):
-                method = f"{label(cell, plan)} [{cell.encoder}]" if several else label(cell, plan)
+                method = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
                 shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values)))
         found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), note))
     return found
@@ -106,7 +108,8 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
     from rich.text import Text
 
     console = Console(file=io.StringIO(), width=width or Console().width)
-    for block in blocks(rows, plan, every=every):
+    made = blocks(rows, plan, every=every)
+    for block in made:
         console.print(Text(block.title))
         if not block.lines:
             console.print(Text(block.note, "dim"))
@@ -120,18 +123,14 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
         console.print(table)
         if block.note:
             console.print(Text(block.note, "dim"))
+    if any("(" in value for block in made for line in block.lines for value in line[2:]):
+        console.print(Text(f"In parentheses: standard deviation over runs. {_TESTS}", "dim"))
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
 
-def label(cell: Cell, plan: Plan) -> str:
-    """The method of a cell with the params that vary in the grid."""
-    axes = [f"{name}={cell.params[name]}" for name in plan.axes.get(cell.method, ()) if name in cell.params]
-    return " ".join([cell.method, *axes])
-
-
 def show(value: Value | None) -> str:
-    """A value for a table: mean, and ± half the 95 % interval over seeds where there are several."""
+    """A value for a table: mean, and in parentheses the standard deviation over runs where there are several."""
     if value is None:
         return ""
-    return f"{value.mean:.4f}" if value.half_width is None else f"{value.mean:.4f} ±{value.half_width:.4f}"
+    return f"{value.mean:.4f}" if value.sd is None else f"{value.mean:.4f} ({value.sd:.4f})"

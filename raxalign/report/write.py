@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign import __version__
+from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.report._analyses import retrieval_analyses
 from raxalign.report._figures import figures_section
 from raxalign.report._marks import Judge
@@ -18,6 +19,7 @@ from raxalign.report._plots import draw
 from raxalign.report._published import RECORD, published_sections
 from raxalign.report._results import Results
 from raxalign.report._spaces import space_analyses
+from raxalign.report.compared import comparison_rows, comparisons_csv
 from raxalign.report.document import Analysis, Document, Figure, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.tables import as_csv, as_json
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 LEGEND = (
-    "Each cell is the mean over seeds; ± is half the 95 % interval over seeds (Student's t). Under it in the papers' tables: the published "
-    "figure and the difference, measured minus published. Under it in the grid's own tables: the 95 % interval over examples.",
-    "Bold: the best of its column. Underlined (italic in Markdown): not significantly worse, that is, paired bootstrap or approximate "
-    "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a "
-    "line. Means over languages are not tested.",
+    "Each cell is the mean over runs (seeds); in brackets its 95 % interval, in which both the runs and the examples (sentences, premises, "
+    "contexts) are chance. Under it in the grid's own tables: the difference to the baseline, with its 95 % interval. In the papers' tables: the "
+    "published figure and the difference, measured minus published.",
+    "▲ (and bold) significantly better, ▼ significantly worse than the baseline, that is, the encoder as it was on the same task, language and "
+    "encoder: at 0.05, after Holm's correction over all comparisons of one of the grid's own tables. No mark: that cannot be told. One run of "
+    "something that depends on its seed has no interval. All numbers are in comparisons.csv.",
     "Retrieval and token translation are measured on held-out sentences of the grid's own corpus, named above. "
     "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
     "Superscript letters say in what a measured cell is not as published.",
@@ -50,10 +53,10 @@ def write_report(
     """Write the report of result rows into a folder; returns the paths, the page first.
 
     `published` names the papers whose tables stand beside the results (`config.published.names`); `ledger` holds the predictions that
-    significance is tested on and the grid's analyses are made of (None: neither is done); further `analyses` are added as they are.
+    differences are tested on and the grid's analyses are made of (None: neither is done); further `analyses` are added as they are.
     """
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    document, records = compose(rows, plan, folder / "figures", ledger=ledger, published=published, analyses=analyses)
+    document, records, compared = compose(rows, plan, folder / "figures", ledger=ledger, published=published, analyses=analyses)
     texts = {
         "report.html": as_html(document),
         "report.md": as_markdown(document),
@@ -61,6 +64,8 @@ def write_report(
         "results.csv": as_csv(rows),
         "results.json": as_json(rows),
     }
+    found = comparison_rows(compared, plan)
+    texts |= {"comparisons.csv": comparisons_csv(found), "comparisons.json": as_json(found)}
     if published:
         texts["published.csv"] = _csv(RECORD, records)
     for name, text in texts.items():
@@ -77,18 +82,20 @@ def compose(
     ledger: Ledger | None = None,
     published: Sequence[str] = (),
     analyses: Sequence[Analysis] = (),
-) -> tuple[Document, list[tuple[object, ...]]]:
-    """The report as a value, and a record (`RECORD`) a published figure; figures are drawn into a folder."""
-    results, judge = Results.of(rows, plan), Judge(ledger)
+) -> tuple[Document, list[tuple[object, ...]], list[Compared]]:
+    """The report as a value, a record (`RECORD`) per published figure, and the comparisons; figures are drawn into a folder."""
+    results = Results.of(rows, plan)
+    compared = comparisons(results.cells, plan, ledger)
+    judge = Judge(compared)
     if ledger is not None:
         analyses = [*analyses, *retrieval_analyses(results, ledger), *space_analyses(results, ledger)]
     own = own_section(results, judge) if results.cells else None
     beside, records = published_sections(results, judge, published, analyses)
     extra = _analyses(analyses, figures)
-    found = [*beside, own, chosen_section(results), figures_section(results, figures), extra]
+    found = [*beside, own, chosen_section(results, judge), figures_section(results, figures), extra]
     sections = tuple(section for section in found if section is not None)
-    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, (*LEGEND, *judge.limits()))
-    return document, records
+    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, LEGEND)
+    return document, records, compared
 
 
 def _facts(results: Results) -> list[tuple[str, str]]:

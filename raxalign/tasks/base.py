@@ -80,7 +80,9 @@ class Task(ABC):
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     main_metric: ClassVar[str]
     competes: ClassVar[bool] = True
-    """Whether more of a metric is better, so that a table may call its largest value the best."""
+    """Whether more of a metric is better, so that a table may call a larger value better."""
+    guessing: ClassVar[float | None] = None
+    """What guessing gets of the main metric: 1 over the labels of a classifier. None where there is no such level."""
 
     class Params(BaseParams):
         """The options of the task."""

@@ -42,6 +42,7 @@ class Xnli(TransferTask):
 
     VERSION = 1
     main_metric = "accuracy"
+    guessing = 1 / 3  # entailment, neutral, contradiction
 
     class Params(TransferParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. `selection` chooses the epoch: by the pivot's

@@ -2,7 +2,7 @@
 
 import pytest
 
-from raxalign.analysis.cells import cells, interval
+from raxalign.analysis.cells import cells, over_runs
 
 
 def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None, evaluation=None):
@@ -13,11 +13,10 @@ def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", 
     }  # fmt: skip
 
 
-def test_the_interval_is_students():
-    value = interval([1.0, 2.0, 3.0])
-    assert value.mean == 2.0
-    assert value.half_width == pytest.approx(4.302652729911275 / 3**0.5)
-    assert interval([1.0]).half_width is None
+def test_the_spread_over_runs_is_their_standard_deviation_and_one_run_has_none():
+    value = over_runs([1.0, 2.0, 3.0])
+    assert (value.mean, value.sd, value.n) == (2.0, 1.0, 3)
+    assert over_runs([1.0]).sd is None
 
 
 def test_seeds_are_averaged_and_methods_kept_apart():
@@ -49,4 +48,4 @@ def test_counts_have_no_mean_over_languages():
 def test_an_evaluation_that_all_seeds_share_counts_once():
     (cell,) = cells([row(seed=seed, value=0.4, evaluation="same") for seed in (0, 1, 2)], "en")
     assert cell.values["xnli", "de", "accuracy", "test"].n == 1
-    assert cell.values["xnli", "de", "accuracy", "test"].half_width is None
+    assert cell.values["xnli", "de", "accuracy", "test"].sd is None

@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.samples import sample
-from raxalign.analysis.significance import compare, examples_interval, stack
+from raxalign.analysis.significance import compare, interval
 
 
 def table(**columns):
@@ -45,7 +46,7 @@ def test_entity_scores_are_ratios_of_sums():
 
 def test_questions_on_one_context_are_one_unit():
     found = sample(table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]), "de", "f1", "test")
-    assert (found.value, found.units.tolist()) == (0.5, [4, 9])
+    assert (found.value, len(found.units)) == (0.5, 2)
 
 
 def test_ranks_of_both_directions():
@@ -75,26 +76,35 @@ def test_the_directions_of_a_dictionary_entry_are_one_unit():
     """dog-hund and rom-rom are pairs; where home is best translated by haus, it joins house and heim to it: three units of eight queries."""
     found = sample(dictionary(*ONE_TO_ONE, *HOUSES, HOME), "de", "mrr", "test")
     assert found.value == pytest.approx(((1 + 1 + 1 + 1 / 4) / 4 + (1 / 2 + 1 + 1 + 1) / 4) / 2)
-    assert (len(found.units), compare(found, found).units) == (8, 3)
+    assert (len(found.units), clusters(found, found)) == (8, 3)
     pairs = sample(dictionary(*ONE_TO_ONE), "de", "precision_at_1", "test")
-    assert compare(pairs, pairs).units == 2
-    assert examples_interval(pairs) == (0.5, 1.0)  # each draw is dog twice, rom twice or both; words alone could give 0.25 and 0.75 too
+    assert clusters(pairs, pairs) == 2
+    around = interval(one_run(pairs))
+    assert around is not None
+    assert around.examples == 2
     one_way = sample(dictionary(*HOUSES, HOME), "de", "mrr_to_pivot", "test")
-    assert (len(one_way.units), compare(one_way, one_way).units) == (2, 1)  # haus and heim hang together by the other direction
+    assert (len(one_way.units), clusters(one_way, one_way)) == (2, 1)  # haus and heim hang together by the other direction
+
+
+def one_run(found):
+    return Runs.of({None: [found]}, chance=False)
+
+
+def clusters(first, second):
+    return compare(one_run(first), one_run(second)).examples
 
 
 def test_methods_with_other_best_translations_are_compared_over_all_that_either_links():
     first, second = (sample(dictionary(*ONE_TO_ONE, *HOUSES, home), "de", "mrr", "test") for home in (HOME, HEIM))
-    assert [compare(one, one).units for one in (first, second)] == [3, 4]
+    assert [clusters(one, one) for one in (first, second)] == [3, 4]
     assert first.units.tolist() == second.units.tolist()
-    found = compare(first, second)
-    assert (found.units, found.difference) == (3, pytest.approx(second.value - first.value))
-    assert compare(second, first).units == compare(stack([second, second]), stack([first, second])).units == 3
-    assert stack([first, second]).value == pytest.approx((first.value + second.value) / 2)
+    found = compare(one_run(first), one_run(second))
+    assert (found.examples, found.difference) == (3, pytest.approx(second.value - first.value))
+    assert clusters(second, first) == 3
 
 
 def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_apart():
-    """Both tests together reject 3 % at the level of 0.05; with words as independent units they would reject 13 %."""
+    """With words as independent units the test would reject 17 %."""
     rng, n, trials = np.random.default_rng(0), 60, 300
     rejected = 0
     for _ in range(trials):
@@ -104,7 +114,7 @@ def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_ap
                 (way, f"{way[0]}{i}", f"{'ft'[way[0] == 'f']}{i}", 1.0 if right[i] else 2.0) for i in range(n) for way in ("to_pivot", "from_pivot")
             ]
             both.append(sample(dictionary(*rows), "de", "precision_at_1", "test"))
-        rejected += max((found := compare(*both, rounds=200)).p_bootstrap, found.p_randomisation) < 0.05
+        rejected += compare(*map(one_run, both)).p < 0.05
     assert rejected / trials < 0.07
 
 
@@ -117,3 +127,27 @@ def test_what_cannot_be_taken_apart_is_left():
     assert sample(table(id=[0], bleu=[1.0]), "de", "rouge", "test") is None
     assert sample(table(id=[0], f1=[1.0]), "fr", "f1", "test") is None
     assert sample(pa.table({"x": np.arange(3)}), "de", "f1", "test") is None
+
+
+def in_language(lang, **columns):
+    n = len(next(iter(columns.values())))
+    return pa.table({"lang": [lang] * n, "split": ["test"] * n, **columns})
+
+
+def test_groups_of_a_parallel_set_have_one_number_in_every_language():
+    """In the second language two premises are one text, so that its own numbers go wrong from there on; examples are the same by `id`."""
+    first = in_language("de", id=[0, 1, 2, 3], premise=[0, 1, 1, 2], label=list("aaaa"), predicted=list("abab"))
+    second = in_language("fr", id=[0, 1, 2, 3], premise=[0, 0, 0, 1], label=list("aaaa"), predicted=list("abab"))
+    german, french = (sample(table, lang, "accuracy", "test") for table, lang in ((first, "de"), (second, "fr")))
+    assert (german.units.tolist(), french.units.tolist()) == ([0, 1, 3], [0, 3])
+    around = interval(mean_of([one_run(german), one_run(french)]))
+    assert around is not None
+    assert around.examples == 2, "what is one premise in any language is one cluster"
+
+
+def test_contexts_that_share_a_question_in_two_languages_are_one_cluster():
+    german = sample(in_language("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]), "de", "f1", "test")
+    spanish = sample(in_language("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "es", "f1", "test")
+    around = interval(mean_of([one_run(german), one_run(spanish)]))
+    assert around is not None
+    assert around.examples == 3  # q1 q2 | q3 | q4

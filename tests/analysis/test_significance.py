@@ -1,48 +1,215 @@
-"""Tests of a difference: values by hand, agreement with exact enumeration, and what must not matter."""
+"""Tests of a difference: variances, degrees of freedom and intervals by hand, and what must not matter."""
 
-from itertools import pairwise, product
+from __future__ import annotations
+
+import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm, t
 
-from raxalign.analysis.significance import Sample, approximate_randomisation, compare, examples_interval, holm, stack
+from benchmarks.significance import EQUAL, MOST_FALSE, TO_FIND, Cell, planted, share_found
+from raxalign.analysis.runs import Runs, Sample, mean_of
+from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, holm, interval
 
 
-def sample(gains, counts=None, units=None):
+def sample(gains, counts=None, units=None, links=None):
     gains = np.atleast_2d(np.array(gains, dtype=float))
     counts = np.ones_like(gains) if counts is None else np.atleast_2d(np.array(counts, dtype=float))
-    return Sample(np.arange(gains.shape[1]) if units is None else np.array(units), gains, counts)
+    return Sample(np.arange(gains.shape[1]) if units is None else np.array(units), gains, counts, links=None if links is None else np.array(links))
+
+
+def system(*runs, chance=True, **options):
+    """One accuracy over 0 and 1 per run."""
+    return Runs.of({seed: [sample(answers, **options)] for seed, answers in enumerate(runs)}, chance=chance)
+
+
+def fixed(answers, **options):
+    """A system without chance."""
+    return Runs.of({None: [sample(answers, **options)]}, chance=False)
 
 
 def test_a_value_is_the_mean_over_parts_of_ratios_of_sums():
     two = sample([[1, 0, 2], [1, 1, 0]], [[2, 2, 2], [1, 1, 0]])
     assert two.value == pytest.approx((3 / 6 + 2 / 2) / 2)
+    assert sample([[1, 0], [0, 0]], [[1, 1], [0, 0]]).value == 0.5, "a part without counts is left out"
 
 
-def test_a_brevity_penalty_is_formed_over_what_was_drawn():
+def test_a_brevity_penalty_is_formed_over_all_units():
     short = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[4.0, 6.0]]))
     assert short.value == pytest.approx(3 / 6 * np.exp(1 - 10 / 6))
-    assert short.drawn(np.array([[2.0, 0.0], [0.0, 2.0]])) == pytest.approx([1 / 2, 1 / 2 * np.exp(1 - 6 / 2)])
     long = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[1.0, 2.0]]))
     assert long.value == 3 / 6
-    assert stack([short, long]).value == pytest.approx((short.value + long.value) / 2)
-    low, high = examples_interval(short)
-    assert low == pytest.approx(1 / 2 * np.exp(1 - 6 / 2))
-    assert high == pytest.approx(1 / 2)
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_scores_with_a_penalty_are_exchanged_with_their_references(seeds):
+@pytest.mark.parametrize("penalty", [False, True])
+def test_influences_are_the_derivatives_by_the_weights_of_units(penalty):
     rng = np.random.default_rng(0)
-    counts, wanted = np.full((1, 60), 10.0), rng.integers(8, 14, (1, 60)).astype(float)
-    worse = Sample(np.arange(60), rng.binomial(10, 0.3, (1, 60)).astype(float), counts, wanted)
-    better = Sample(np.arange(60), rng.binomial(10, 0.6, (1, 60)).astype(float), counts, wanted)
-    found = compare(worse, stack([better] * seeds), rounds=500)  # other numbers of seeds are compared by their means
-    assert found.difference == pytest.approx(better.value - worse.value)
-    assert found.p_randomisation == found.p_bootstrap == pytest.approx(1 / 501)
-    assert compare(worse, worse).p_randomisation == 1
+    gains, counts = rng.binomial(10, 0.3, (2, 7)).astype(float), np.full((2, 7), 10.0)
+    wanted = rng.integers(9, 15, (2, 7)).astype(float) if penalty else None
+    whole = Sample(np.arange(7), gains, counts, wanted)
+    assert whole.influence().sum() == pytest.approx(0, abs=1e-15)
+    for unit, influence in enumerate(whole.influence()):
+        values = []
+        for step in (1e-5, -1e-5):
+            weight = np.ones(7)
+            weight[unit] += step
+            values.append(Sample(whole.units, gains * weight, counts * weight, None if wanted is None else wanted * weight).value)
+        assert influence == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
+
+
+def test_variance_freedom_and_interval_by_hand():
+    """Two systems with two runs over four examples: values 3/4, 1/4 and 1/4, 1/4; n / (n - 1) = 4/3.
+
+    Influences of A: (1, 1, 1, -3) / 16 and (3, -1, -1, -1) / 16, their mean (2, 0, 0, -2) / 16; of B (-1, 3, -1, -1) / 16 twice.
+    """
+    a, b = system([1, 1, 1, 0], [1, 0, 0, 0]), system([0, 1, 0, 0], [0, 1, 0, 0])
+    examples = 4 / 3 * (3**2 + 3**2 + 1**2 + 1**2) / 256
+    between = (0.5**2 / 2) / 2
+    within = 4 / 3 * (2 * (1 + 1 + 1 + 1)) / 256 / (2 * 1)
+    variance = examples + between - within
+    freedom = variance**2 / (between**2 / 1 + examples**2 / 3)
+    found = compare(b, a)
+    half = t.ppf(0.975, freedom) * math.sqrt(variance)
+    assert (found.difference, found.runs, found.baseline_runs, found.examples) == (0.25, 2, 2, 4)
+    assert found.p == pytest.approx(2 * t.sf(0.25 / math.sqrt(variance), freedom))
+    assert (found.low, found.high) == (max(-1, 0.25 - half), min(1, 0.25 + half))
+    narrow = compare(system([0, 1, 0, 0] * 500, [0, 1, 0, 0] * 500), system([1, 1, 1, 0] * 500, [1, 0, 0, 0] * 500))
+    assert narrow.low == -1, "a difference of shares stays within -1 and 1"
+
+
+def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
+    around = interval(fixed([1] * 3 + [0] * 7))
+    n, z = 9, t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
+    centre, half = (0.3 + z * z / (2 * n)) / (1 + z * z / n), z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n))
+    assert (around.low, around.high) == (pytest.approx(centre - half), pytest.approx(centre + half))
+    perfect, z = interval(fixed([1] * 20)), norm.ppf(0.975)
+    assert (perfect.low, perfect.high) == (pytest.approx(20 / (20 + z * z)), 1)
+    two = interval(system([1] * 9 + [0], [0] * 9 + [1]))
+    assert 0 <= two.low < 0.1, "a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else"
+    assert 0.9 < two.high <= 1
+
+
+def test_a_metric_that_is_no_share_has_student_s_interval():
+    around = interval(fixed([10.0, 20.0, 60.0]))
+    half = t.ppf(0.975, 2) * np.std([10, 20, 60], ddof=1) / 3**0.5
+    assert (around.low, around.high) == (pytest.approx(30 - half), pytest.approx(30 + half))
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=2, max_size=4))
+def test_intervals_of_shares_hold_their_value_and_stay_within_0_and_1(answers):
+    runs = system(*answers)
+    around = interval(runs)
+    assert 0 <= around.low <= runs.mean() <= around.high <= 1
+    found = compare(system(*answers[::-1]), runs)
+    assert -1 <= found.low <= found.difference <= found.high <= 1
+    assert 0 <= found.p <= 1
+
+
+def test_equal_systems_whose_runs_differ_are_not_called_different():
+    """Ten planted pairs of equal systems whose runs differ by 1 point: with the seeds as fixed, as a bootstrap over examples has it, five
+    of these are called different.
+    """
+    rng, called, as_fixed = np.random.default_rng(3), 0, 0
+    for _ in range(10):
+        a, b = planted(Cell(5010, 3, 1.0), rng)
+        called += compare(a, b).p < 0.05
+        apart = b.influences.mean(0) - a.influences.mean(0)
+        as_fixed += abs(b.mean() - a.mean()) > 1.96 * math.sqrt(apart @ apart)
+    assert (called, as_fixed) == (0, 5)
+
+
+def test_one_run_of_what_has_chance_tells_nothing_and_one_without_chance_does():
+    answers = [1, 0, 1, 1, 0, 1, 1, 1]
+    once = system(answers)
+    assert interval(once) is None
+    found = compare(fixed(answers), once)
+    assert (found.p, found.low, found.untested) == (None, None, ONE_RUN)
+    assert compare(once, fixed(answers)).untested == ONE_RUN
+    assert interval(once, examples_alone=True) == interval(fixed(answers))
+    assert compare(fixed(answers), fixed([1] * 8)).p == pytest.approx(2 * t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7))
+
+
+def test_one_example_tells_nothing():
+    assert interval(fixed([1])) is None
+    assert compare(fixed([1]), fixed([0])).untested == ONE_EXAMPLE
+
+
+def test_equal_systems_do_not_differ_and_p_is_not_zero_where_every_example_says_the_same():
+    answers = fixed([1, 0, 1, 1])
+    same = compare(answers, answers)
+    assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)
+    all_ = compare(fixed([0] * 6), fixed([1] * 6))
+    assert (all_.difference, all_.p, all_.high) == (1, 2**-5, 1)
+    assert all_.low == pytest.approx(6 / (6 + norm.ppf(0.975) ** 2))
+
+
+def test_runs_that_share_their_training_are_compared_seed_by_seed():
+    """The trainings differ by much, what comes after them is better by a few examples: in pairs that is seen, unpaired it is lost."""
+    rng = np.random.default_rng(0)
+    trained = [(rng.random(400) < share).astype(float) for share in (0.5, 0.6, 0.7, 0.8)]
+    better = [np.maximum(answers, np.arange(400) % 20 == 0) for answers in trained]
+    base, other = system(*trained), system(*better)
+    paired, apart = compare(base, other, paired=True), compare(base, other)
+    assert (paired.runs, paired.baseline_runs, paired.paired) == (4, 4, True)
+    assert paired.difference == pytest.approx(apart.difference)
+    assert paired.p < 0.05 < 0.5 < apart.p
+    shorter = compare(base.only([0, 1, 2]), other.only([3, 2, 1]), paired=True)
+    assert (shorter.runs, shorter.difference) == (2, pytest.approx(np.mean(other.values[1:3] - base.values[1:3])))
+
+
+def test_examples_of_one_sentence_are_no_independent_examples():
+    """Ten copies of each answer in one unit: the interval is that of the units; ten times as many units would make it narrower."""
+    answers = np.array([1, 0] * 20, dtype=float)
+    alone, copied = interval(fixed(answers)), interval(fixed(answers * 10, counts=np.full(40, 10)))
+    apart = interval(fixed(np.repeat(answers, 10)))
+    assert (copied.low, copied.high) == (pytest.approx(alone.low), pytest.approx(alone.high))
+    assert apart.high - apart.low < 0.5 * (copied.high - copied.low)
+
+
+def test_linked_units_are_one_cluster():
+    answers = [1, 1, 0, 0, 1, 0]
+    linked = interval(fixed(answers, links=[[0, 1], [2, 99], [99, 3]]))
+    joined = interval(fixed([2, 0, 1, 0], counts=[2, 2, 1, 1]))
+    assert linked == joined
+    assert linked.examples == 4
+
+
+def test_units_that_one_system_lacks_count_as_nothing_of_it():
+    first, second = fixed([1, 0, 1], units=[1, 2, 3]), fixed([0, 1, 1, 0], units=[2, 3, 4, 5])
+    found = compare(first, second)
+    assert (found.examples, found.difference) == (5, pytest.approx(1 / 2 - 2 / 3))
+    influences = np.array([0, -1 / 8, 1 / 8, 1 / 8, -1 / 8]) - np.array([1 / 9, -2 / 9, 1 / 9, 0, 0])
+    half = t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
+    assert (found.low, found.high) == (pytest.approx(found.difference - half), pytest.approx(found.difference + half))
+
+
+def test_a_mean_over_languages_takes_parallel_examples_for_one():
+    """Two languages with the same answers to the same examples tell no more than one; with other examples they tell more."""
+    answers = [1, 0, 1, 1, 0, 1, 0, 0, 1, 1]
+    one = fixed(answers)
+    parallel, separate = mean_of([one, fixed(answers)]), mean_of([one, fixed(answers, units=range(100, 110))])
+    alone, together, wider = interval(one), interval(parallel), interval(separate)
+    assert (together.low, together.high, together.examples) == (alone.low, alone.high, 10)
+    assert wider.examples == 20
+    assert wider.high - wider.low < alone.high - alone.low
+
+
+def test_a_mean_over_languages_is_formed_run_by_run_over_the_seeds_that_all_have():
+    both = mean_of([system([1, 0], [1, 1], [0, 0]), system([1, 1], [0, 1]).only([1, 0])])
+    assert both.seeds == (0, 1)
+    assert both.values.tolist() == [0.75, 0.75]
+    with pytest.raises(ValueError, match="no seed"):
+        mean_of([system([1, 0]).only([0]), Runs.of({7: [sample([1, 0])]}, chance=True)])
+
+
+def test_several_models_of_one_seed_are_averaged():
+    runs = Runs.of({0: [sample([1, 0]), sample([1, 1])], 1: [sample([0, 0]), sample([1, 1])]}, chance=True)
+    assert runs.values.tolist() == [0.75, 0.5]
+    assert runs.influences.tolist() == [[0.125, -0.125], [0, 0]]
 
 
 def test_holm_by_hand():
@@ -59,67 +226,13 @@ def test_holm_never_lowers_a_p_value_and_keeps_their_order(p):
     assert all(adjusted[a] <= adjusted[b] for a, b in pairwise(order))
 
 
-def test_randomisation_is_the_exact_test_up_to_sampling():
-    first, second = np.array([0, 0, 1, 0, 1, 0, 0, 0.0]), np.array([1, 1, 1, 0, 1, 1, 0, 1.0])
-    observed = abs(second.mean() - first.mean())
-    swaps = [abs(np.where(s, first - second, second - first).mean()) for s in product([0, 1], repeat=8)]
-    exact = np.mean([value >= observed - 1e-12 for value in swaps])
-    assert exact == 0.125  # four units differ, all the same way: 2 / 2^4
-    assert approximate_randomisation(sample(first), sample(second), rounds=4000) == pytest.approx(exact, abs=0.02)
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", EQUAL, ids=str)
+def test_equal_systems_are_seldom_called_different(cell):
+    rounds = 500
+    assert share_found(cell, rounds) < MOST_FALSE + 2.5 * math.sqrt(MOST_FALSE / rounds)
 
 
-def test_equal_systems_do_not_differ():
-    answers = sample([1, 0, 1, 1, 0, 0, 1, 0])
-    found = compare(answers, answers)
-    assert (found.difference, found.p_bootstrap, found.p_randomisation) == (0.0, 1.0, 1.0)
-
-
-def test_a_clear_difference_is_told_by_both_tests_and_no_p_value_is_zero():
-    rng = np.random.default_rng(0)
-    found = compare(sample(rng.random(300) < 0.4), sample(rng.random(300) < 0.8), rounds=500)
-    assert found.low > 0
-    assert found.p_bootstrap == found.p_randomisation == pytest.approx(1 / 501)
-
-
-def test_examples_of_one_sentence_are_no_independent_examples():
-    """Ten copies of each answer in one unit: the interval is that of the units, ten times as many units would make it narrower."""
-    answers = np.array([1, 0] * 20, dtype=float)
-    alone, copied = sample(answers), sample(answers * 10, np.full(40, 10))
-    apart = sample(np.repeat(answers, 10))
-    assert examples_interval(copied) == examples_interval(alone)
-    low, high = examples_interval(apart)
-    assert high - low < 0.5 * np.subtract(*reversed(examples_interval(copied)))
-
-
-def test_the_bootstrap_interval_is_near_the_normal_one():
-    answers = sample(np.arange(1000) % 4 == 0)
-    low, high = examples_interval(answers, rounds=2000)
-    half = 1.96 * (0.25 * 0.75 / 1000) ** 0.5
-    assert (low, high) == (pytest.approx(0.25 - half, abs=0.004), pytest.approx(0.25 + half, abs=0.004))
-
-
-def test_only_units_that_both_have_are_compared():
-    first, second = sample([1, 0, 1], units=[1, 2, 3]), sample([0, 1, 1, 0], units=[2, 3, 4, 5])
-    found = compare(first, second)
-    assert (found.units, found.difference) == (2, 0.0)
-    with pytest.raises(ValueError, match="different units"):
-        compare(sample([1], units=[1]), sample([1], units=[2]))
-
-
-def test_seeds_stack_over_their_common_units():
-    both = stack([sample([1, 0, 1], units=[1, 2, 3]), sample([0, 1], units=[2, 3])])
-    assert both.units.tolist() == [2, 3]
-    assert both.value == pytest.approx((0.5 + 0.5) / 2)
-
-
-def test_systems_with_different_numbers_of_seeds_are_compared_by_their_means():
-    one, three = sample([0, 0, 1, 1]), stack([sample([0, 0, 1, 1])] * 3)
-    assert compare(one, three).p_randomisation == 1.0
-
-
-def test_a_large_sample_is_drawn_in_parts_with_the_same_result(monkeypatch):
-    rng = np.random.default_rng(1)
-    answers = sample(rng.random(50) < 0.5)
-    whole = examples_interval(answers, rounds=100, seed=3)
-    monkeypatch.setattr("raxalign.analysis.significance._CELLS", 1000)
-    assert examples_interval(answers, rounds=100, seed=3) == pytest.approx(whole, abs=1e-12)
+@pytest.mark.slow
+def test_a_true_difference_of_two_points_is_mostly_found():
+    assert share_found(TO_FIND, 300) > 0.78

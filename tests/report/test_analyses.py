@@ -20,6 +20,7 @@ from raxalign.analysis.cells import Value
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.corpora._phrasebook import sentence
 from raxalign.errors import DamagedArtifact
+from raxalign.plan.comparisons import comparisons
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.report._analyses import retrieval_analyses
@@ -238,11 +239,13 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Open
     assert tagger[1](asked.set_column(0, "lang", pa.array(["fr-en"] * 3))) == [None] * 3
 
 
-def test_no_language_probe_is_the_best(made: tuple[Opened, Ledger]) -> None:
-    section = own_section(results(made), Judge(made[1]))
-    marks = {table.title: [entry.mark for line in table.lines for entry in line.entries] for table in section.tables}
-    assert not any(marks["representation: language probe"])
-    assert "best" in marks["retrieval: contextual accuracy"]
+def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
+    found = results(made)
+    section = own_section(found, Judge(comparisons(found.cells, found.plan, made[1])))
+    compared = {table.title: {entry.mark or entry.delta for line in table.lines for entry in line.entries} for table in section.tables}
+    assert compared["representation: language probe"] == {""}
+    assert compared["retrieval: contextual accuracy"] > {""}
+    assert next(table for table in section.tables if table.title == "representation: language probe").notes == ()
 
 
 def test_without_phrasebook_or_treebank_there_are_no_tags(made: tuple[Opened, Ledger], tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.significance import Interval
 from raxalign.config.published import Publication, Row, Rule
+from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.report._marks import Judge
@@ -45,7 +47,7 @@ def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> 
 
 
 def table_of(found: Results, label: str, name: str = "cao2020") -> Table:
-    sections, _ = published_sections(found, Judge(None), [name])
+    sections, _ = published_sections(found, Judge(), [name])
     return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
 
 
@@ -57,11 +59,34 @@ def entry_of(table: Table, label: str, column: str, group: str = "") -> Any:
     return line_of(table, label, group).entries[table.columns.index(column)]
 
 
-def test_a_cell_has_mean_interval_published_figure_and_difference() -> None:
+def test_a_cell_has_mean_interval_mark_published_figure_and_difference() -> None:
     found = results([row(0.70), row(0.72, seed=1, evaluation="f"), row(0.74, seed=2, evaluation="g")])
-    entry = entry_of(table_of(found, "xnli_methods"), "finetune", "de", "zero-shot")
+    assert entry_of(table_of(found, "xnli_methods"), "finetune", "de", "zero-shot").spread == "", "nothing is known of it without predictions"
+    (cell,) = found.cells
+    name = ("xnli", "de", "accuracy", "test")
+    judge = Judge([Compared(cell, name, cell.values[name], Interval(0.695, 0.7449, 3, 5010), verdict="better")])
+    sections, records = published_sections(found, judge, ["cao2020"])
+    table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
+    entry = entry_of(table, "finetune", "de", "zero-shot")
     assert (entry.text, entry.below, entry.delta, entry.state) == ("72.0", "73.1", "−1.1", "value")
-    assert entry.spread == "±5.0"  # 4.3027 x 0.02 / sqrt 3
+    assert (entry.spread, entry.mark) == ("[69.5, 74.5]", "better")
+    record = next(record for record in (dict(zip(RECORD, one, strict=True)) for one in records) if record["measured"] is not None)
+    assert (record["low"], record["high"], record["seeds"]) == (pytest.approx(69.5), pytest.approx(74.49), 3)
+
+
+def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mean() -> None:
+    found = results([row(0.7, lang="de"), row(0.8, lang="fr"), row(0.9, lang="en")])
+    (cell,) = found.cells
+    known = {lang: (low, "worse") for lang, low in (("avg", 0.71), ("avg_zero_shot", 0.65))}
+    judge = Judge(
+        Compared(cell, name, cell.values[name], Interval(low, 0.9, 1, 50), verdict=verdict)  # type: ignore[arg-type]
+        for lang, (low, verdict) in known.items()
+        if (name := ("xnli", lang, "accuracy", "test"))
+    )
+    sections, _ = published_sections(found, judge, ["cao2020"])
+    table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
+    entry = entry_of(table, "finetune", "average", "zero-shot")
+    assert (entry.spread, entry.mark) == ("[71.0, 90.0]", "worse")
 
 
 def test_cells_without_a_result_say_so_and_rows_without_a_rule_are_published_alone() -> None:
@@ -228,7 +253,7 @@ def test_a_dataset_is_matched_by_the_task_s_name() -> None:
         "sentences": None,
     }
     found = Results.of([row(0.5, task="atis", lang="tr", **base)], Plan("p", "en", 1, (), {}, {}))
-    sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(None), ["kulshreshtha2020"])
+    sections, records = published_sections(found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}), Judge(), ["kulshreshtha2020"])
     measured = [dict(zip(RECORD, record, strict=True)) for record in records if record[RECORD.index("measured")] is not None]
     assert [(entry["row"], entry["column"], entry["measured"]) for entry in measured] == [("base", "atis/tr", 50.0)]
     assert measured[0]["difference"] == pytest.approx(50.0 - 21.15)
@@ -251,10 +276,10 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
         [row(0.5, method="none", params={}, sentences=None, **retrieval), *(row(0.5, params={"lambda": x}, **retrieval) for x in (0.1, 1.0))]
     )
     analysis = Analysis("parts of speech", name="retrieval_by_pos", measure=measure)
-    sections, records = published_sections(found, Judge(None), ["cao2020"], [analysis])
+    sections, records = published_sections(found, Judge(), ["cao2020"], [analysis])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos")
     noun = entry_of(table, "base", "NOUN")
-    assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "±0.01", "0.61", "+0.05")
+    assert (noun.text, noun.spread, noun.below, noun.delta) == ("0.66", "", "0.61", "+0.05")
     assert entry_of(table, "base", "VERB").text == "not run"
     assert entry_of(table, "base", "PUNCT").text == "too few queries"
     assert [call for call in asked if call[0] == "finetune"] == [("finetune", 1.0, 250_000)], "the paper's λ, not the other"
@@ -269,28 +294,6 @@ def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() ->
     line = line_of(table, "finetune/20000", "zero-shot")
     assert line.sub.endswith("10,000 pairs")
     assert "Scale reduced: 10,000 sentence pairs a language (published: 20,000)." in [table.notes[number - 1] for number in line.notes]
-
-
-def test_a_baseline_on_another_task_of_the_kind_competes_with_the_methods() -> None:
-    """What is bold is the best of the printed column, whichever variant of the task it was measured by."""
-    base: dict[str, Any] = {"task": "mlqa_translated", "metric": "f1", "sentences": None}
-    better = row(0.6, lang="de", method="none", params={}, task_params={"setting": "translate-train"}, **base)
-    ppa = {**base, "task": "mlqa_switched", "sentences": 250_000}
-    worse = row(
-        0.5,
-        lang="de",
-        method="ppa",
-        params={"moco": True, "tlm": True, "mlm_for_tlm": False},
-        task_params={"setting": "translate-train", "code_switching": "sentence"},
-        **ppa,
-    )
-    found = Results.of([better, worse], Plan("p", "en", 1, (), {}, {}))
-    found = found.__class__(**{**vars_of(found), "tasks": dict.fromkeys(("mlqa_translated", "mlqa_switched"), "mlqa")})
-    sections, _ = published_sections(found, Judge(None), ["pan2021"])
-    table = next(table for table in sections[0].tables if table.anchor == "pan2021-mlqa")
-    marks = {line.label: line.entries[table.columns.index("de")].mark for line in table.lines if line.group == "translate-train"}
-    assert marks["base"] == "best"
-    assert marks["ppa/250k"] == ""
 
 
 def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:

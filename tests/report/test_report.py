@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.metrics import shift_point
+from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
+from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.results import rows
 from raxalign.report._figures import gain_panels, size_panels
-from raxalign.report._marks import Judge
+from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import metric_unit, number, published_unit, signed
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
-from raxalign.report.render import as_html, as_latex, as_markdown, breakable, letter, markdown, tex
-from raxalign.report.write import compose, write_report
+from raxalign.report.render import as_html, as_latex, as_markdown, breakable, letter, markdown, markdown_cell, tex, tex_below, tex_cell
+from raxalign.report.write import write_report
 from tests.ledgers import made_up
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
@@ -49,6 +52,8 @@ def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "report.tex",
         "results.csv",
         "results.json",
+        "comparisons.csv",
+        "comparisons.json",
         "published.csv",
         "data-size.svg",
     }
@@ -154,7 +159,9 @@ def test_labels_break_where_they_are_joined_and_numbers_do_not() -> None:
 
 
 def test_names_with_special_characters_break_no_language() -> None:
-    table = Table("t", NASTY, (NASTY,), (Line(NASTY, (Entry(NASTY, "±1", NASTY, "−1", notes=(1,)),), NASTY, (1,), NASTY),), NASTY, (NASTY,))
+    table = Table(
+        "t", NASTY, (NASTY,), (Line(NASTY, (Entry(NASTY, NASTY, NASTY, "−1", "better", notes=(1,)),), NASTY, (1,), NASTY),), NASTY, (NASTY,)
+    )
     document = Document(NASTY, NASTY, ((NASTY, NASTY),), (Section("s", NASTY, NASTY, (table,), remarks=(NASTY,)),), (NASTY,))
     page = as_html(document)
     assert "<script>" not in page
@@ -173,6 +180,18 @@ def test_escapes_by_hand() -> None:
     assert [letter(n) for n in (1, 26, 27)] == ["a", "z", "aa"]
 
 
+def test_a_cell_in_one_line_by_hand() -> None:
+    own = Entry("72.0", "[70.1, 73.9]", delta="+2.1 [0.3, 3.9]", mark="better", notes=(1,))
+    assert markdown_cell(own) == r"**72.0** ▲<sup>a</sup> \[70.1, 73.9\] (+2.1 \[0.3, 3.9\])"
+    assert (tex_cell(own), tex_below(own)) == (
+        r"\textbf{72.0}$\uparrow$\textsuperscript{a} {\scriptsize [70.1, 73.9]}",
+        r"{\scriptsize +2.1 [0.3, 3.9]}",
+    )
+    paper = Entry("72.0", "[70.1, 73.9]", "73.1", "−1.1", "worse")
+    assert markdown_cell(paper) == r"72.0 ▼ \[70.1, 73.9\] (73.1; −1.1)"
+    assert tex_below(paper) == r"{\scriptsize 73.1 ($-$1.1)}"
+
+
 def test_numbers_are_shown_by_their_unit() -> None:
     assert (number(-1234.56, 1), number(-0.04, 1), signed(0.26, 1), signed(-0.04, 1)) == ("−1,234.6", "0.0", "+0.3", "±0.0")
     assert published_unit("f1_percent", [66.15]).show(0.6615) == "66.15"
@@ -185,51 +204,111 @@ def test_numbers_are_shown_by_their_unit() -> None:
     assert shift_point("accuracy") is None
 
 
-def test_the_best_of_a_column_and_what_is_not_worse_are_marked(made: Any) -> None:
+def judge_of(results: Results, ledger: Any) -> Judge:
+    return Judge(comparisons(results.cells, results.plan, ledger))
+
+
+def own_table(made: Any, ledger: Any, anchor: str) -> Table:
+    opened, known = made
+    results = Results.of(rows(opened.plan, known), opened.plan)
+    return next(table for table in own_section(results, judge_of(results, ledger)).tables if table.anchor == anchor)
+
+
+def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(made: Any) -> None:
+    ledger = made[1]
+    table = own_table(made, ledger, "grid-retrieval-contextual_accuracy-test")
+    base, *others = table.lines
+    assert base.label == "none"
+    assert {(entry.delta, entry.mark) for entry in base.entries} == {("", "")}
+    assert table.columns[-1] == "mean"
+    for line in others:
+        for entry, against in zip(line.entries, base.entries, strict=True):
+            low, high = map(float, entry.spread.strip("[]").split(", "))
+            assert 0 <= low < float(entry.text) < high <= 100
+            difference, below, above = (float(part.replace("−", "-")) for part in re.findall(r"[+−]?[0-9.]+", entry.delta))
+            assert below < difference < above
+            assert difference == pytest.approx(float(entry.text) - float(against.text), abs=0.11)
+            if entry.mark:
+                assert (entry.mark == "better") == (difference > 0) == (below > 0)
+                assert entry.worse == (entry.mark == "worse")
+    marks = [entry.mark for line in others for entry in line.entries]
+    assert {"", "better"} <= set(marks), "some of the planted differences are found, others not"
+    assert others[-1].entries[-1].mark == "better"
+
+
+def test_without_predictions_nothing_is_marked_and_the_words_say_so(made: Any) -> None:
+    table = own_table(made, None, "grid-xnli-accuracy-test")
+    entries = [entry for line in table.lines[1:] for entry in line.entries]
+    assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
+    assert all(entry.delta.endswith(", cannot tell") for entry in entries)
+    assert table.notes == ("No interval and no test: no predictions are stored that the value can be formed of.",)
+
+
+def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
+    made = made_up(tmp_path, seeds="[0]", sentences="100")
+    table = own_table(made, made[1], "grid-xnli-accuracy-test")
+    assert {(entry.mark, entry.spread) for line in table.lines for entry in line.entries} == {("", "")}
+    assert {entry.delta.partition(", ")[2] for line in table.lines[1:] for entry in line.entries} == {"cannot tell"}
+    assert "No interval and no test: one run of something that depends on its seed." in table.caption
+
+
+def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path, methods=("rotation: {}",))
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    section = own_section(results, judge_of(results, ledger))
+    assert "no baseline" in section.lead
+    assert not any(entry.delta or entry.mark for table in section.tables for line in table.lines for entry in line.entries)
+
+
+def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
+    cells_ = [
+        Cell(name, {}, "e", None, (), {("xnli", "sw", "accuracy", "test"): Value(value, 0.0, 3)}) for name, value in (("none", 0.7), ("x", 0.34))
+    ]
+    name = ("xnli", "sw", "accuracy", "test")
+    comparison = Comparison(-0.36, -0.4, -0.3, 0.001, 3, 3, 5010)
+    found = Compared(
+        cells_[1],
+        name,
+        cells_[1].values[name],
+        Interval(0.32, 0.36, 3, 5010),
+        cells_[0],
+        comparison,
+        0.002,
+        "worse",
+        "",
+        at_chance=True,
+        guessing=1 / 3,
+    )
+    assert list(remarks(found, metric_unit([0.34]))) == [
+        "At chance: its interval holds 33.3, what guessing gets.",
+        "Falls far below the baseline none: to less than half of its value.",
+    ]
+    assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
+    alone = replace(found, comparison=None, p_adjusted=None, verdict="cannot tell", untested=ONE_RUN, at_chance=False)
+    assert list(remarks(alone, metric_unit([0.34]))) == ["No test: of the baseline one run of something that depends on its seed."]
+    assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
+
+
+def test_every_comparison_is_in_a_file_for_programs(made: Any, written: Path) -> None:
     opened, ledger = made
-    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(ledger))
-    table = next(table for table in found.tables if table.anchor == "grid-xnli-accuracy-test")
-    for column in range(len(table.columns)):
-        values = {float(line.entries[column].text): line.entries[column].mark for line in table.lines}
-        assert values[max(values)] == "best"
-        assert values[min(values)] == ""  # far below, and tests say so
-    assert any(entry.mark == "tie" for line in table.lines for entry in line.entries)
-
-
-def test_without_predictions_nothing_is_called_equal(made: Any) -> None:
-    opened, ledger = made
-    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(None))
-    entries = [entry for table in found.tables for line in table.lines for entry in line.entries]
-    assert {entry.mark for entry in entries} == {"", "best"}
-    assert not any(entry.below for entry in entries)
-
-
-def test_the_examples_interval_holds_the_value_and_is_not_the_seeds(made: Any) -> None:
-    opened, ledger = made
-    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(ledger))
-    table = next(table for table in found.tables if table.anchor == "grid-retrieval-contextual_accuracy-test")
-    entry = table.lines[-1].entries[0]
-    low, high = map(float, entry.below.strip("[]").split(", "))
-    assert low < float(entry.text) < high
-    assert entry.spread.startswith("±")
-
-
-def test_limits_that_were_reached_are_told(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, ledger = made
-    found = rows(opened.plan, ledger)
-    whole, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
-    assert not any("Limit reached" in line for line in whole.legend)
-    monkeypatch.setattr("raxalign.report._marks.MOST_INTERVALS", 1)
-    cut, _ = compose(found, opened.plan, tmp_path, ledger=ledger)
-    assert cut.legend[-1].startswith("Limit reached: 1 intervals over examples were made")
-    (own,) = (section for section in cut.sections if section.anchor == "grid")
-    assert sum(entry.below != "" for table in own.tables for line in table.lines for entry in line.entries) == 1
+    found = json.loads((written / "comparisons.json").read_text(encoding="utf-8"))
+    results = Results.of(rows(opened.plan, ledger), opened.plan)
+    shown = [entry for task, metric, split in results.tables for entry in own_table(made, ledger, f"grid-{task}-{metric}-{split}").lines]
+    assert len(found) == sum(bool(entry.delta) for line in shown for entry in line.entries)
+    read = list(csv.DictReader(io.StringIO((written / "comparisons.csv").read_text(encoding="utf-8"))))
+    assert [float(row["p_adjusted"]) for row in read] == [row["p_adjusted"] for row in found]
+    mean = next(
+        row for row in found if (row["task"], row["lang"], row["cell"], row["sentences"]) == ("xnli", "avg_zero_shot", "finetune lambda=1", 200)
+    )
+    assert mean["baseline"] == "none"
+    assert mean["difference_low"] < mean["difference"] < mean["difference_high"]
+    assert (mean["runs"], mean["baseline_runs"], mean["examples"], mean["paired"]) == (2, 2, 60, False)
 
 
 def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    section = chosen_section(results)
+    section = chosen_section(results, judge_of(results, ledger))
     assert section is not None
     table = next(table for table in section.tables if table.anchor == "chosen-xnli")
     assert "also chose the checkpoints (selection: pivot-dev)" in table.caption
@@ -262,7 +341,7 @@ def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
 def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_folded(made: Any) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    folded = {table.anchor: table.folded for table in own_section(results, Judge(ledger)).tables}
+    folded = {table.anchor: table.folded for table in own_section(results, Judge()).tables}
     assert not folded["grid-retrieval-contextual_accuracy-test"]
     assert folded["grid-retrieval-noncontextual_accuracy-test"]
     assert not folded["grid-xnli-accuracy-test"]
@@ -306,7 +385,7 @@ def test_notes_that_hold_everywhere_are_said_once(made: Any) -> None:
     changed = replace(opened.plan)
     from raxalign.report._published import published_sections
 
-    sections, _ = published_sections(Results.of(rows(changed, ledger), changed), Judge(ledger), ["cao2020"])
+    sections, _ = published_sections(Results.of(rows(changed, ledger), changed), Judge(), ["cao2020"])
     table = sections[0].tables[0]
     assert "phrasebook" in table.caption
     assert not any("phrasebook" in note for note in table.notes)

@@ -43,9 +43,16 @@ def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
     [[method, sentences, english, _, german, average, zero_shot]] = [line for block in blocks(ROWS, PLAN) for line in block.lines]
     assert (method, sentences) == ("finetune lambda=0.1", "1,000")
     assert english.startswith("0.8000")
-    assert german == "0.6000 ±1.2706"  # t(0.975, 1) = 12.706, standard error 0.1
+    assert german == "0.6000 (0.1414)"  # a tenth to each side, n - 1 = 1
     assert average.startswith("0.6667")  # seeds: 1.9 / 3 and 2.1 / 3
     assert zero_shot.startswith("0.6000")
+
+
+def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
+    assert "In parentheses: standard deviation over runs" in as_text(ROWS, PLAN, width=200)
+    once = as_text([row(0.5)], PLAN, width=200)
+    assert "standard deviation" not in once
+    assert "0.5000 │" in once
 
 
 def test_counts_and_standard_errors_show_only_when_asked_for() -> None:

@@ -1,0 +1,118 @@
+"""A cell's values with what they come from: stored predictions as runs, the means over languages too."""
+
+from __future__ import annotations
+
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.errors import DamagedArtifact
+from raxalign.plan.chance import Chance
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.analysis.runs import Runs, Sample
+    from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+_Asked = tuple[str, str, str]  # (lang, metric, split)
+
+
+@dataclass
+class Predictions:
+    """Reads the predictions of cells from a ledger (None: there are none)."""
+
+    plan: Plan
+    ledger: Ledger | None
+    chance: Chance = field(init=False)
+
+    def __post_init__(self) -> None:
+        """What is chance is asked of the plan."""
+        self.chance = Chance(self.plan)
+
+    def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
+        """The runs of those values whose predictions are there and can be taken apart; each evaluation is read once.
+
+        A value that is formed in another way than its predictions say is left out.
+        """
+        names = list(names)
+        if self.ledger is None:
+            return {}
+        single = dict.fromkeys(part for name in names for part in _parts(cell, name, self.plan.pivot))
+        samples = self._samples(cell, single)
+        found = {name: runs for name in single if (runs := self._single(cell, name, samples)) is not None}
+        means = {name: self._mean(cell, name, found) for name in names if name[1] in MEANS}
+        every: dict[Name, Runs | None] = {**found, **means}
+        return {name: runs for name in names if (runs := every.get(name)) is not None}
+
+    def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
+        """Whether two cells share their task's training, seed by seed, so that their runs are compared in pairs."""
+        trained = []
+        for part in _parts(first, name, self.plan.pivot):
+            a, b = first.evaluations.get(part, {}), second.evaluations.get(part, {})
+            shared = a.keys() & b.keys()
+            trained += [(self._trained(a[seed]), self._trained(b[seed])) for seed in shared]
+        return bool(trained) and all(a == b and None not in a for a, b in trained)
+
+    def _trained(self, keys: Iterable[str]) -> frozenset[str | None]:
+        return frozenset(self.chance.training(key) for key in keys)
+
+    def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, _Asked], Sample | None]:
+        from raxalign.analysis.samples import samples
+
+        wanted: dict[str, set[_Asked]] = defaultdict(set)
+        for name in names:
+            for keys in cell.evaluations.get(name, {}).values():
+                for key in keys:
+                    wanted[key].add(name[1:])
+        found: dict[tuple[str, _Asked], Sample | None] = {}
+        for key, asked in wanted.items():
+            table = self._table(key)
+            if table is not None:
+                found |= {(key, what): sample for what, sample in samples(table, sorted(asked)).items()}
+        return found
+
+    def _table(self, key: str) -> pa.Table | None:
+        """The predictions of an evaluation; damaged ones are set aside with a warning that names them."""
+        try:
+            return self.ledger.predictions(key) if self.ledger is not None else None
+        except DamagedArtifact as error:
+            warnings.warn(str(error), stacklevel=2)
+            return None
+
+    def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:
+        from raxalign.analysis.runs import Runs
+
+        evaluations, chosen, chance = cell.evaluations.get(name, {}), {}, False
+        for seed in cell.by_seed.get(name, {}):
+            keys = evaluations[seed] if seed in evaluations else next(iter(evaluations.values()))
+            several = [sample for key in keys if (sample := samples.get((key, name[1:]))) is not None]
+            if len(several) < len(keys):
+                return None
+            chosen[seed] = several
+            chance = chance or any(map(self.chance.has_chance, keys))
+        return _as_told(cell, name, Runs.of(chosen, chance=chance)) if chosen else None
+
+    def _mean(self, cell: Cell, name: Name, found: dict[Name, Runs]) -> Runs | None:
+        from raxalign.analysis.runs import mean_of
+
+        parts = [found.get(part) for part in _parts(cell, name, self.plan.pivot)]
+        there = [part for part in parts if part is not None]
+        return _as_told(cell, name, mean_of(there)) if there and len(there) == len(parts) else None
+
+
+def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
+    """The runs, where their values are those of the table."""
+    values = cell.by_seed.get(name, {})
+    same = values.keys() == set(runs.seeds) and all(abs(values[seed] - value) < 1e-6 for seed, value in zip(runs.seeds, runs.values, strict=True))
+    return runs if same else None
+
+
+def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
+    """The names that a mean over languages is the mean of; any other is its own."""
+    task, lang, metric, split = name
+    return [(task, part, metric, split) for part in languages_of(cell, name, pivot)] if lang in MEANS else [name]

@@ -1,0 +1,123 @@
+"""Comparisons with a baseline as rows for programs, as CSV, and as tables for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raxalign.plan.comparisons import Compared, cell_name
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+FIELDS = (
+    *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
+    *("value", "low", "high", "runs", "examples"),
+    *("baseline", "baseline_value", "baseline_runs", "difference", "difference_low", "difference_high"),
+    *("p", "p_adjusted", "paired", "verdict", "reason", "at_chance"),
+)
+
+
+def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, Any]]:
+    """One row (`FIELDS`) per comparison; values that have no baseline, the baselines' own among them, have none.
+
+    `examples` are clusters that are taken for independent; `reason` says why there is no test.
+    """
+    return [_row(entry, plan) for entry in compared if entry.baseline is not None]
+
+
+def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
+    cell, (task, lang, metric, split), found, around, against = entry.cell, entry.name, entry.comparison, entry.interval, entry.baseline_value
+    assert entry.baseline is not None
+    assert against is not None
+    return {
+        "cell": cell_name(cell, plan),
+        "method": cell.method,
+        "params": dict(cell.params),
+        "encoder": cell.encoder,
+        "sentences": cell.sentences,
+        "task": task,
+        "lang": lang,
+        "metric": metric,
+        "split": split,
+        "value": entry.value.mean,
+        "low": around and around.low,
+        "high": around and around.high,
+        "runs": entry.value.n,
+        "examples": found.examples if found else around and around.examples,
+        "baseline": cell_name(entry.baseline, plan),
+        "baseline_value": against.mean,
+        "baseline_runs": against.n,
+        "difference": entry.difference,
+        "difference_low": found and found.low,
+        "difference_high": found and found.high,
+        "p": found and found.p,
+        "p_adjusted": entry.p_adjusted,
+        "paired": found and found.paired,
+        "verdict": entry.verdict,
+        "reason": entry.untested,
+        "at_chance": entry.at_chance,
+    }
+
+
+def comparisons_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """CSV with a header; params as JSON, absent values empty."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(FIELDS)
+    for row in rows:
+        writer.writerow([json.dumps(row[name], ensure_ascii=False) if isinstance(row[name], dict) else row[name] for name in FIELDS])
+    return text.getvalue()
+
+
+def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
+    """One table per task and metric for a terminal: one line per cell and language, the baselines too; `width` None takes the terminal's."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=io.StringIO(), width=width or Console().width)
+    tables: dict[tuple[str, str, str], list[Compared]] = defaultdict(list)
+    for entry in compared:
+        tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
+    for (task, metric, split), entries in tables.items():
+        against = list(dict.fromkeys(cell_name(entry.baseline, plan) for entry in entries if entry.baseline is not None))
+        how = f", against {' and '.join(against)}" if against else ": no baseline, so nothing is compared"
+        console.print(Text(f"{task}: {metric} ({split}){how}"))
+        table = Table()
+        for name in ("method", "sentences", "lang", "value", "difference", "p (Holm)", "runs", "examples", "verdict"):
+            table.add_column(name, justify="left" if name in ("method", "lang", "verdict") else "right")
+        several = len({entry.cell.encoder for entry in compared}) > 1
+        for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg")):
+            table.add_row(*map(Text, _line(entry, plan, several=several)))
+        console.print(table)
+    console.print(Text(_LEGEND, "dim"))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+_LEGEND = (
+    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's correction over all comparisons of a table; better and "
+    "worse at 0.05. Runs: of the value / of the baseline."
+)
+
+
+def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
+    cell, found, around, against = entry.cell, entry.comparison, entry.interval, entry.baseline_value
+    name = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
+    value = f"{entry.value.mean:.4f}" + (f" [{around.low:.4f}, {around.high:.4f}]" if around else "")
+    facts = [entry.verdict or "", f"({entry.untested})" if entry.untested else "", "(at chance)" if entry.at_chance else ""]
+    verdict = " ".join(fact for fact in facts if fact)
+    size = f"{cell.sentences:,}" if cell.sentences is not None else ""
+    if against is None:
+        return name, size, entry.name[1], value, "", "", f"{entry.value.n}", f"{around.examples:,}" if around else "", verdict
+    difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
+    if found is not None and found.low is not None and found.high is not None:
+        difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
+    p = "" if entry.p_adjusted is None else f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
+    runs, examples = f"{entry.value.n} / {against.n}", f"{found.examples:,}" if found else ""
+    return name, size, entry.name[1], value, difference, p, runs, examples, verdict
