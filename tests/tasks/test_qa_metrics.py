@@ -39,7 +39,7 @@ def test_tokens_of_an_answer(lang, text, tokens):
         ("de", "An the a 1", ["1"]),  # English articles go in every language
         ("es", "¿Los niños y una niña?", ["¿los", "niños", "y", "una", "niña"]),
         ("ar", "البيت الكبير، بيت", ["البيت", "الكبير،", "بيت"]),
-        ("zh", "《三国演义》的1494年 Liu Bei，the A", ["《三国演义》的1494年", "liu", "bei，the"]),
+        ("zh", "《三国演义》的1494年 Liu Bei，the A", ["《三国演义》的1494年", "liu", "bei，"]),  # an article ends where a word does, at any comma
         ("th", "ปี 2000", ["ปี", "2000"]),
         ("en", "the, a!", []),
     ],
