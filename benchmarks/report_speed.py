@@ -88,8 +88,8 @@ def evaluation(skill: float, rng: np.random.Generator) -> tuple[list[dict[str, o
             scores += [{"lang": label, "metric": metric, "split": split, "value": number} for metric, number in metrics.items()]
             for direction, right in zip(("to_pivot", "from_pivot"), correct, strict=True):
                 fixed = {"lang": [label] * PAIRS, "split": [split] * PAIRS, "direction": [direction] * PAIRS, "id": np.arange(PAIRS) // 4}
-                flags = dict.fromkeys(("unseen", "first", "first_unseen"), np.ones(PAIRS, bool))
-                tables.append(pa.table({**fixed, "correct": right, "identical": np.zeros(PAIRS, bool), **flags}))
+                flags = dict.fromkeys(("unseen", "first_any", "first", "first_unseen"), np.ones(PAIRS, bool))
+                tables.append(pa.table({**fixed, "correct": right, "correct_first": right, "identical": np.zeros(PAIRS, bool), **flags}))
     return scores, pa.concat_tables(tables)
 
 

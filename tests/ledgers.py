@@ -74,6 +74,7 @@ def words(langs: tuple[str, ...], skill: float, rng: np.random.Generator) -> tup
                 both.append((correct, unseen))
                 fixed = {"lang": [f"{lang}-en"] * pairs, "split": [part] * pairs, "direction": [direction] * pairs}
                 flags = {"correct": correct, "identical": np.zeros(pairs, bool), "unseen": unseen, "first": unseen, "first_unseen": unseen}
+                flags |= {"correct_first": correct, "first_any": unseen}
                 tables.append(pa.table({**fixed, "id": np.repeat(np.arange(SENTENCES), 2), **flags}))
             for metric, chosen in (("contextual_accuracy", True), ("contextual_accuracy_all", False), ("noncontextual_accuracy", True)):
                 values = [float(correct[unseen].mean() if chosen else correct.mean()) for correct, unseen in both]

@@ -41,13 +41,13 @@ def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical:
     Args:
         table: predictions of one language and split.
         tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are one, as in the paper.
-        identical: keep pairs of one surface form, which the paper's retrieval leaves out; the first of all pairs with the query's form counts.
+        identical: keep pairs of one surface form, which the paper's retrieval leaves out.
 
     >>> GROUPS["open-class"]
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
-    chosen = _first_of_all(table) if identical else _flags(table, "first")
-    answers, names = _Answers.of(table), np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
+    chosen = _flags(table, "first_any" if identical else "first")
+    answers, names = _Answers.of(table, "correct_first"), np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
     bins = []
     for group, parts in GROUPS.items():
         found = [answers.bin(part, chosen & (names == part)) for part in parts]
@@ -131,20 +131,6 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
     return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
 
 
-def _first_of_all(table: pa.Table) -> Array:
-    """The first row of each direction, in the order of the text, with each form of the query's word."""
-    columns = (table[name].to_pylist() for name in ("direction", "id", "src", "tgt", "src_position", "tgt_position"))
-    first: dict[tuple[str, str], tuple[int, int, int]] = {}
-    order: dict[int, int] = {}
-    for row, (direction, id_, src, tgt, src_place, tgt_place) in enumerate(zip(*columns, strict=True)):
-        query, place = (src, src_place) if direction == "to_pivot" else (tgt, tgt_place)
-        here = (order.setdefault(id_, len(order)), place, row)
-        first[direction, query] = min(first.get((direction, query), here), here)
-    chosen = np.zeros(len(table), np.bool_)
-    chosen[[row for _, _, row in first.values()]] = True
-    return chosen
-
-
 @dataclass(frozen=True)
 class _Answers:
     """What was right, and the number of each row's direction, (rows,) each."""
@@ -153,8 +139,8 @@ class _Answers:
     direction: Array
 
     @classmethod
-    def of(cls, table: pa.Table) -> _Answers:
-        return cls(_flags(table, "correct"), np.array([name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64))
+    def of(cls, table: pa.Table, correct: str = "correct") -> _Answers:
+        return cls(_flags(table, correct), np.array([name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64))
 
     def bin(self, name: str, chosen: Array) -> Bin:
         """The bin of some rows."""

@@ -2,8 +2,8 @@
 
 A predictions table has a row an example, with columns `lang` and `split`. What else it has tells how its metrics are formed:
 
-* word pairs (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval; a unit is a sentence
-  pair, a part is a direction;
+* word pairs (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval, non-contextual ones by
+  `correct_first`; a part is a direction;
 * counts a sentence (`n_right`, `n_gold`, `n_predicted`, `n_tokens`, `n_tokens_right`): F1, precision, recall and accuracy as ratios of sums;
 * `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query of a direction, linked to its `gold` translation, which is
   a query of the other one: both ask for the same entry of the dictionary, and what links hold together is one unit to the tests;
@@ -122,8 +122,11 @@ def _word_pairs(table: pa.Table, metric: str) -> Sample | None:
     with_seen = name.endswith("_all")
     if name.removesuffix("_all") not in _WORD_METRICS:
         return None
-    flags = {column: _column(table, column).astype(bool) for column in ("correct", "identical", "unseen", "first", "first_unseen")}
-    if name.startswith("contextual"):
+    correct, names = ("correct", ("identical", "unseen")) if name.startswith("contextual") else ("correct_first", ("first", "first_unseen"))
+    if correct not in table.column_names:
+        return None
+    flags = {column: _column(table, column).astype(bool) for column in (correct, *names)}
+    if correct == "correct":
         chosen = ~flags["identical"] if with_seen else ~flags["identical"] & flags["unseen"]
     else:
         chosen = flags["first"] if with_seen else flags["first_unseen"]
@@ -132,7 +135,7 @@ def _word_pairs(table: pa.Table, metric: str) -> Sample | None:
         chosen &= directions == direction
     if not chosen.any():
         return None
-    return _summed(_column(table, "id")[chosen], directions[chosen], flags["correct"][chosen].astype(np.float64), np.ones(int(chosen.sum())))
+    return _summed(_units(table)[chosen], directions[chosen], flags[correct][chosen].astype(np.float64), np.ones(int(chosen.sum())))
 
 
 def _summed(units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None) -> Sample:

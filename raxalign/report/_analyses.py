@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 MOST_METHODS = 6
 MOST_LANGUAGES = 5
-_COLUMNS = {"direction", "src", "tgt", "found", "correct", "identical", "unseen", "first", "id", "src_position", "tgt_position"}
+_FLAGS = {"correct", "correct_first", "identical", "unseen", "first", "first_any"}
+_COLUMNS = {"direction", "src", "tgt", "found", "id", "src_position", "tgt_position", *_FLAGS}
 _PERCENT = Unit(100, 1, "%")
 
 
@@ -88,11 +89,13 @@ def _parts_of_speech(results: Results, ledger: Ledger, task: str, asked: Sequenc
         )
         lines = tuple(_line(results, entry.cell, bins) for entry, bins in zip(asked, found, strict=True))
         table = Table(f"pos-{identical}", title, tuple(part.name for part in found[0]), lines, caption)
-        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", measure=_filling(ledger, task, tags))
+        yield Analysis(title, table) if identical else Analysis(title, table, name="retrieval_by_pos", measure=_filling(results, ledger, task, tags))
 
 
-def _filling(ledger: Ledger, task: str, tags: Tagger) -> Callable[[Cell], Fill | None]:
+def _filling(results: Results, ledger: Ledger, task: str, tags: Tagger) -> Callable[[Cell], Fill | None]:
     """How the predictions of a cell fill Cao et al.'s Table 4: an average over parts of speech needs all of them."""
+    reading = results.task_params.get(task, {}).get("noncontextual", "corpus")
+    other = "" if reading == "corpus" else f" Task {task} with noncontextual: {reading} (published: corpus)."
 
     def measure(cell: Cell) -> Fill | None:
         asked = read_predictions(ledger, cell, task, _COLUMNS)
@@ -102,7 +105,7 @@ def _filling(ledger: Ledger, task: str, tags: Tagger) -> Callable[[Cell], Fill |
         known = {part.name: part.accuracy for part in bins if part.accuracy is not None and part.queries >= FEW}
         known = {name: value for name, value in known.items() if set(GROUPS.get(name.removesuffix("-average"), ())) <= known.keys()}
         values = {part.name: Value(known[part.name], None, 1) if part.name in known else "too few queries" for part in bins}
-        return Fill(values, f"Of one seed, mean over {_languages([asked])}.")
+        return Fill(values, f"Of one seed, mean over {_languages([asked])}.{other}")
 
     return measure
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.tasks._qa_data import EvaluationSet, QaData
-from raxalign.tasks._qa_metrics import best, exact_match, f1
+from raxalign.tasks._qa_metrics import Rules, best, exact_match, f1
 from raxalign.tasks._qa_training import sizes_of
 from raxalign.tasks._selection import select
 from raxalign.tasks._spans import SpanModel
@@ -92,7 +92,7 @@ class _Scorer:
             if held_out.split == "dev" and len(self.model.files) > 1:  # the others are asked once, and pairs of languages have many windows
                 self._windows[number] = windows
             answers = self.spans.answers(windows, self.params.max_answer_length)
-            self._found[number, epoch] = predictions(held_out, self.model.toward, epoch, answers)
+            self._found[number, epoch] = predictions(held_out, self.model.toward, epoch, answers, self.params.rules)
         return self._found[number, epoch]
 
     def _make_windows(self, held_out: EvaluationSet) -> Windows:
@@ -114,11 +114,11 @@ class _Scorer:
         return {label: epochs[index] for label, index in chosen.items()}, found
 
 
-def predictions(held_out: EvaluationSet, toward: str | None, epoch: int, answers: Sequence[str]) -> pa.Table:
-    """A row a question: what was answered, the first gold answer, and the metrics over all gold answers."""
+def predictions(held_out: EvaluationSet, toward: str | None, epoch: int, answers: Sequence[str], rules: Rules) -> pa.Table:
+    """Makes one row per question: what was answered, the first gold answer, and the metrics over all gold answers."""
     rows, lang, n = held_out.questions.rows, held_out.context_lang, len(held_out.questions)
     golds = [[answer.text for answer in row.answers] for row in rows]
-    values = {name: [best(metric, a, g, lang) for a, g in zip(answers, golds, strict=True)] for name, metric in METRICS.items()}
+    values = {name: [best(metric, a, g, lang, rules) for a, g in zip(answers, golds, strict=True)] for name, metric in METRICS.items()}
     columns: dict[str, object] = {
         "lang": [held_out.label] * n,
         "split": [held_out.split] * n,
@@ -140,6 +140,7 @@ def _notes(params: Mlqa.Params, sets: Sequence[EvaluationSet], models: Mapping[s
         "setting": params.setting,
         "selection": params.selection,
         "readout": params.readout,
+        "rules": params.rules,
         "models": models,
         "rows": {f"{held_out.label}/{held_out.split}": len(held_out.questions) for held_out in sets},
     }

@@ -1,4 +1,6 @@
-"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1), and F1 and exact match over several gold answers."""
+"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1) or SQuAD v1.1's for all (Rajpurkar et al. 2016), and F1
+and exact match over several gold answers.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,9 @@ import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Literal
+
+Rules = Literal["mlqa", "squad"]
 
 _ARTICLES = {
     "en": r"\b(?:a|an|the)\b",
@@ -28,12 +33,20 @@ _SCRIPTS = {
 """Scripts written without spaces: each character is a token of its own, the rest is divided at white space. MLQA has Chinese alone of them."""
 
 
-def normalized(text: str, lang: str) -> list[str]:
-    """The tokens of an answer: in lower case, without punctuation (Unicode's, and ASCII's symbols) and the language's articles.
+def normalized(text: str, lang: str, rules: Rules = "mlqa") -> list[str]:
+    """Divides an answer into tokens, in lower case, without punctuation and articles.
+
+    By `mlqa` without Unicode's punctuation and ASCII's symbols and without the language's articles, by characters in some scripts; by `squad`
+    without ASCII's punctuation and symbols alone and without English articles, at white space, whatever the language is.
 
     >>> normalized("Der Rhein-Kanal!", "de"), normalized("在2000年的ABC。", "zh")
     (['rheinkanal'], ['在', '2000', '年', '的', 'abc'])
+    >>> normalized("Der Rhein-Kanal!", "de", "squad"), normalized("在2000年的ABC。", "zh", "squad")
+    (['der', 'rheinkanal'], ['在2000年的abc。'])
     """
+    if rules == "squad":
+        text = "".join(character for character in text.lower() if character not in string.punctuation)
+        return re.sub(_ARTICLES["en"], " ", text).split()
     text = "".join(character for character in text.lower() if not _is_punctuation(character))
     if lang in _ARTICLES:
         text = re.sub(_ARTICLES[lang], " ", text)
@@ -45,22 +58,22 @@ def _is_punctuation(character: str) -> bool:
     return character in string.punctuation or unicodedata.category(character).startswith("P")
 
 
-def f1(prediction: str, gold: str, lang: str) -> float:
+def f1(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") -> float:
     """The harmonic mean of precision and recall over tokens, as bags; 0 where none is shared.
 
     >>> f1("the red house", "a house", "en")
     0.6666666666666666
     """
-    found, wanted = normalized(prediction, lang), normalized(gold, lang)
+    found, wanted = normalized(prediction, lang, rules), normalized(gold, lang, rules)
     shared = sum((Counter(found) & Counter(wanted)).values())
     return 2 * shared / (len(found) + len(wanted)) if shared else 0.0
 
 
-def exact_match(prediction: str, gold: str, lang: str) -> float:
+def exact_match(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") -> float:
     """1 where both have the same tokens in the same order, else 0."""
-    return float(normalized(prediction, lang) == normalized(gold, lang))
+    return float(normalized(prediction, lang, rules) == normalized(gold, lang, rules))
 
 
-def best(metric: Callable[[str, str, str], float], prediction: str, golds: Sequence[str], lang: str) -> float:
+def best(metric: Callable[[str, str, str, Rules], float], prediction: str, golds: Sequence[str], lang: str, rules: Rules = "mlqa") -> float:
     """The largest value over the gold answers; there is at least one."""
-    return max(metric(prediction, gold, lang) for gold in golds)
+    return max(metric(prediction, gold, lang, rules) for gold in golds)

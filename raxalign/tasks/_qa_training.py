@@ -117,7 +117,7 @@ class SpanTuning(Objective):
         return span_loss(logits, targets) / sum(len(self.units[unit]) for unit in step.rows.tolist())
 
     def dev_f1(self) -> float:
-        """F1 on the pivot's development set."""
+        """F1 on the pivot's development set, by MLQA's rules in every case, so that evaluations by other rules share the training."""
         assert self.dev is not None
         assert self.dev_windows is not None
         answers = self.model.answers(self.dev_windows, self.params.max_answer_length)

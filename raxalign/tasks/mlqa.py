@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
+from raxalign.tasks._qa_metrics import Rules
 from raxalign.tasks._selection import kept
 from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 class HubSets(BaseParams):
     """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the pivot's training set, and `translated_config` of
-    `dataset` those of the other languages for translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation and
-    revision main. MLQA's own files need code that is not run: the default is the branch where the hub keeps what they are converted to.
+    `dataset` those of the other languages for translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation,
+    revision main and, beside `hub`, `rules: squad`. MLQA's own files need code that is not run: the default is the branch where the hub keeps
+    what they are converted to.
     """
 
     dataset: str = "facebook/mlqa"
@@ -63,9 +65,11 @@ class Mlqa(TransferTask):
     language's contexts, by the questions' ids; labels are ``de-es`` for German questions on Spanish contexts) or `translate-train` (trained
     on all languages together; Pan et al. 2021), there also with `code_switching: sentence`: each (q_xx, c_xx) of another language is used as
     (q_xx, c_pivot) and (q_pivot, c_xx), both in one batch. The answer is the span of at most `max_answer_length` pieces with the largest
-    sum of start and end logit over all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares, answers
-    compared by MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character),
-    the larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. Transforms apply to each piece
+    sum of start and end logit over all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares, the
+    larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. `rules: mlqa` compares answers by
+    MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character), `rules: squad`
+    by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all languages at white space, without English articles and ASCII's
+    punctuation. The two are not comparable; Chinese differs most. Transforms apply to each piece
     by its language, readouts as fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`). Training
     follows XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
     """
@@ -77,10 +81,12 @@ class Mlqa(TransferTask):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold {lang} and {pivot}. `max_length`,
         `max_question_length`, `doc_stride` (from the start of one window to the next) and `max_answer_length` are in pieces; the first three
         shrink to fit the encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a window as one), `max_train`
-        questions a language. `warmup` below 1 is a share of all steps, from 1 on a number of steps. `selection` chooses the epoch by F1.
+        questions a language. `warmup` below 1 is a share of all steps, from 1 on a number of steps. `selection` chooses the epoch by F1
+        (`pivot-dev` by MLQA's rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be MLQA's or XQuAD's.
         """
 
         setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
+        rules: Rules = "mlqa"
         hub: HubSets = HubSets()
         phrasebook: PhrasebookSizes = PhrasebookSizes()
         learning_rate: float = Field(3e-5, gt=0)
@@ -104,9 +110,9 @@ class Mlqa(TransferTask):
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
-        """All options but what is done with the epochs afterwards: XLT and G-XLT share a training."""
+        """All options but what is done with the epochs afterwards: XLT and G-XLT share a training, and so do all rules."""
         setting = "translate-train" if self.params.setting == "translate-train" else "zero-shot"
-        options = {name: value for name, value in self.canonical().items() if name not in ("selection", "readout")}
+        options = {name: value for name, value in self.canonical().items() if name not in ("selection", "readout", "rules")}
         return {**options, "setting": setting, "kept": kept(self.params.selection)}
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -13,9 +12,10 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from raxalign.encoders.base import Pooling
-from raxalign.similarity import Measure, nearest_neighbors
-from raxalign.tasks._accuracy import accuracy, mean_accuracy
+from raxalign.similarity import Measure
+from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
+from raxalign.tasks._retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
 from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
-
-Direction = Literal["to_pivot", "from_pivot"]
-DIRECTIONS: tuple[Direction, ...] = ("to_pivot", "from_pivot")
 
 
 @final
@@ -39,22 +36,24 @@ class Retrieval(Task):
     forms that are *unseen* (their word types are linked in no training set and stand in no dictionary that the grid uses):
 
     * `contextual_accuracy`: the mean of both directions, which are also given alone as `..._to_pivot` and `..._from_pivot`;
-    * `noncontextual_accuracy`: of each word type, as a query, the first pair only;
+    * `noncontextual_accuracy`: the same in the corpus that is left when all but the first occurrence of each word type are taken out, on both
+      sides: queries, candidates and neighbourhoods are first occurrences in the held-out text, and a pair counts where both its words are;
     * each also as `..._all`, over seen pairs too (`contextual_accuracy_all`, `contextual_accuracy_all_to_pivot`);
     * `..._pairs`, the number of pairs asked for, and `..._stderr`, the standard error of the mean, clustered by sentence.
 
     A metric over no pairs is left out, and the notes say so. Words that the encoder did not read (too long a sentence) are no candidates.
     """
 
-    VERSION = 1
+    VERSION = 2
     accepts = frozenset({"transformer", "static"})
     main_metric = "contextual_accuracy"
 
     class Params(Task.Params):
         """`layers` are added up; `pooling` joins a word's pieces (Cao et al. take the last); `augmentation: sentence` makes a word's vector four
         times as wide, by the mean, largest and smallest value of each coordinate over its sentence, not scaled anew. `candidates: linked` is what
-        circulating code does, and so is `specials: include`, which counts a sentence's first and last piece as linked words; `unseen_in` fixes
-        the number of training sentences by which pairs count as seen.
+        circulating code does, and so is `specials: include`, which counts a sentence's first and last piece as linked words. `noncontextual`
+        says from where repeated types are taken out: of the `corpus`, as Cao et al. do, or of the `queries` alone, each type's first pair that
+        counts being asked for among all occurrences. `unseen_in` fixes the number of training sentences by which pairs count as seen.
         """
 
         layers: str = "last"
@@ -64,6 +63,7 @@ class Retrieval(Task):
         k: int = Field(10, ge=1)
         candidates: Literal["all", "linked"] = "all"
         specials: Literal["include", "exclude"] = "exclude"
+        noncontextual: Literal["corpus", "queries"] = "corpus"
         unseen_in: int | None = Field(None, ge=1)
 
         @model_validator(mode="after")
@@ -99,12 +99,13 @@ class Retrieval(Task):
                 tables.append(answers.table(label, split))
                 notes.setdefault(label, {})[split] = {**counts, **({"absent": absent} if absent else {})}
         scores += _averages(scores) if len(languages) > 1 else []
-        return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
+        return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
-    def _answer(self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes) -> tuple[_Answers, dict[str, object]]:
-        """Asks for the nearest neighbours of all words, and keeps the answers for linked ones."""
+    def _answer(self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes) -> tuple[Answers, dict[str, object]]:
+        """Searches among all words, and among first occurrences, and keeps the answers for linked words."""
         src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
         tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)
+        vectors, units = (src_vectors, tgt_vectors), np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
         words = len(pairs)  # special pieces, where they are pairs too, come behind these
         if self.params.specials == "include":
             from raxalign.tasks._special_words import link_specials
@@ -112,15 +113,8 @@ class Retrieval(Task):
             pairs = link_specials(pairs)
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept = pairs.keep(read)
-        if self.params.candidates == "linked":
-            src_read, tgt_read = _only(src_read, kept.src_word), _only(tgt_read, kept.tgt_word)
-        src_words, tgt_words = np.flatnonzero(src_read), np.flatnonzero(tgt_read)
-        found = {direction: np.zeros(0, np.int64) for direction in DIRECTIONS}
-        if len(kept):
-            src_pool, tgt_pool = (v[torch.from_numpy(w).to(v.device)] for v, w in ((src_vectors, src_words), (tgt_vectors, tgt_words)))
-            ahead, back = nearest_neighbors(src_pool, tgt_pool, measure=self.params.measure, k=self.params.k)
-            found["to_pivot"] = tgt_words[ahead.cpu().numpy()][np.searchsorted(src_words, kept.src_word)]
-            found["from_pivot"] = src_words[back.cpu().numpy()][np.searchsorted(tgt_words, kept.tgt_word)]
+        pools = self._pools(kept, src_read, tgt_read)
+        contextual = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
         types = kept.types()
         identical = np.array([a == b for a, b in types], dtype=np.bool_)
         identical[int(read[:words].sum()) :] = False
@@ -131,10 +125,22 @@ class Retrieval(Task):
             "pairs_truncated": len(pairs) - len(kept),
             "pairs_identical": int(identical.sum()),
             "pairs_seen": int((~unseen & ~identical).sum()),
-            "candidates_src": len(src_words),
-            "candidates_tgt": len(tgt_words),
+            "candidates_src": int(pools[0].sum()),
+            "candidates_tgt": int(pools[1].sum()),
         }
-        return _Answers(kept, found["to_pivot"], found["from_pivot"], identical, unseen), counts
+        thinned = None
+        if self.params.noncontextual == "corpus":
+            pools = self._pools(kept, first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read))
+            thinned = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
+            counts |= {"pairs_first": int(thinned.asked.sum()), "first_src": int(pools[0].sum()), "first_tgt": int(pools[1].sum())}
+        return Answers(kept, units, contextual, thinned, identical, unseen), counts
+
+    def _pools(self, pairs: LinkedWords, src: Bools, tgt: Bools) -> tuple[Bools, Bools]:
+        """The candidates among the words of a corpus: all of them, or those that are linked with each other."""
+        if self.params.candidates == "all":
+            return src, tgt
+        both = src[pairs.src_word] & tgt[pairs.tgt_word]
+        return _only(src, pairs.src_word[both]), _only(tgt, pairs.tgt_word[both])
 
     def _vectors(self, aligned: AlignedEncoder, words: Words, lang: str) -> tuple[torch.Tensor, Bools]:
         """Vectors (words, hidden), the layers added up, and which words have one."""
@@ -165,86 +171,6 @@ def with_sentence(vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N:
     return wide_NW
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """The word found for each linked word: `to_pivot` are numbers of target words (pairs,), `from_pivot` of source words."""
-
-    pairs: LinkedWords
-    to_pivot: Ints
-    from_pivot: Ints
-    identical: Bools
-    unseen: Bools
-
-    def correct(self, direction: Direction) -> Bools:
-        """Which pairs were found."""
-        found, linked = (self.to_pivot, self.pairs.tgt_word) if direction == "to_pivot" else (self.from_pivot, self.pairs.src_word)
-        return np.equal(found, linked)
-
-    def chosen(self, direction: Direction, *, contextual: bool, with_seen: bool) -> Bools:
-        """The pairs that a metric is over; non-contextual ones are the first, in text order, of the query's type among those."""
-        passed = ~self.identical if with_seen else ~self.identical & self.unseen
-        if contextual:
-            return passed
-        words, side = (self.pairs.src_word, self.pairs.src) if direction == "to_pivot" else (self.pairs.tgt_word, self.pairs.tgt)
-        first: dict[str, int] = {}
-        for pair in np.argsort(words, kind="stable").tolist():
-            if passed[pair]:
-                first.setdefault(side.forms[words[pair]], pair)
-        chosen = np.zeros(len(passed), dtype=np.bool_)
-        chosen[list(first.values())] = True
-        return chosen
-
-    def metrics(self) -> tuple[dict[str, float], list[str]]:
-        """Values by metric, and the metrics for which there are no pairs."""
-        values: dict[str, float] = {}
-        absent: list[str] = []
-        for name, contextual, with_seen in _METRICS:
-            picked = {d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS}
-            either = np.logical_or.reduce(list(picked.values()))
-            if not either.any():
-                absent.append(f"{name}: no {'' if with_seen else 'unseen '}pairs of different surface forms")
-                continue
-            parts = [(self.correct(d)[picked[d]], self.pairs.row[picked[d]]) for d in DIRECTIONS]
-            values[name], error = mean_accuracy(parts)
-            values |= {f"{name}_{d}": accuracy(right) for d, (right, _) in zip(DIRECTIONS, parts, strict=True)}
-            values[f"{name}_pairs"] = float(either.sum())
-            if error is not None:
-                values[f"{name}_stderr"] = error
-        return values, absent
-
-    def table(self, label: str, split: str) -> pa.Table:
-        """A row for every pair and direction, from which all metrics can be computed again."""
-        tables = [pa.table(dict(self._columns(label, split, direction)), schema=_SCHEMA) for direction in DIRECTIONS]
-        return pa.concat_tables(tables)
-
-    def _columns(self, label: str, split: str, direction: Direction) -> Iterator[tuple[str, Sequence[object] | Bools | Ints]]:
-        pairs, n = self.pairs, len(self.pairs)
-        found, side = (self.to_pivot, pairs.tgt) if direction == "to_pivot" else (self.from_pivot, pairs.src)
-        types = pairs.types()
-        yield from (("lang", [label] * n), ("split", [split] * n), ("direction", [direction] * n), ("id", pairs.ids[pairs.row]))
-        yield from (("src_position", pairs.src.position[pairs.src_word]), ("tgt_position", pairs.tgt.position[pairs.tgt_word]))
-        yield from (("src", [a for a, _ in types]), ("tgt", [b for _, b in types]))
-        yield from (
-            ("found_id", pairs.ids[side.row[found]]),
-            ("found_position", side.position[found]),
-            ("found", [side.forms[w] for w in found.tolist()]),
-        )
-        yield from (("correct", self.correct(direction)), ("identical", self.identical), ("unseen", self.unseen))
-        yield "first", self.chosen(direction, contextual=False, with_seen=True)
-        yield "first_unseen", self.chosen(direction, contextual=False, with_seen=False)
-
-
-_METRICS = (
-    ("contextual_accuracy", True, False),
-    ("noncontextual_accuracy", False, False),
-    ("contextual_accuracy_all", True, True),
-    ("noncontextual_accuracy_all", False, True),
-)
-_STRINGS, _FLAGS = ("lang", "split", "direction", "src", "tgt", "found"), ("correct", "identical", "unseen", "first", "first_unseen")
-_ORDER = (*_STRINGS[:3], "id", "src_position", "tgt_position", "src", "tgt", "found_id", "found_position", "found", *_FLAGS)
-_SCHEMA = pa.schema([(name, pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64()) for name in _ORDER])
-
-
 def _only(present: Bools, words: Ints) -> Bools:
     chosen = np.zeros_like(present)
     chosen[words] = True
@@ -255,7 +181,7 @@ def _averages(scores: Sequence[Score]) -> Iterator[Score]:
     """The mean over language pairs of each accuracy that all of them have."""
     languages = {score.lang for score in scores}
     for split in ("dev", "test"):
-        for name, _, _ in _METRICS:
+        for name, _, _ in METRICS:
             values = [score.value for score in scores if score.split == split and score.metric == name]
             if len(values) == len(languages):
                 yield Score("avg", name, split, float(np.mean(values)))

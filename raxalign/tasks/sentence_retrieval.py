@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,19 @@ from pydantic import Field
 from raxalign.corpora._dataset import read_table
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks._accuracy import accuracy, mean_accuracy
+from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._linked_words import Bools, Ints
 from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
+
+Queries = Literal["both", "pivot", "other"]
+
+_DIRECTIONS: Mapping[Queries, tuple[str, ...]] = {"both": ("to_pivot", "from_pivot"), "pivot": ("from_pivot",), "other": ("to_pivot",)}
+_SETTING = {"layers": "last", "pooling": "mean", "specials": "include", "measure": "cosine", "queries": "both"}
+_PROFILES: Mapping[str, Mapping[str, Any]] = {"none": _SETTING, "xtreme": {**_SETTING, "layers": "8", "queries": "pivot"}}
 
 
 @final
@@ -29,22 +36,32 @@ class SentenceRetrieval(Task):
     Candidates are all sentences of the other side. A sentence is found when its nearest neighbour is its translation, or a sentence of just the
     same words; one that has no vector (no word that the encoder reads) counts as not found. Metrics: `accuracy`, the mean of
     both directions, which are also given alone as `accuracy_to_pivot` and `accuracy_from_pivot`; `accuracy_pairs`, the number of sentence pairs;
-    `accuracy_stderr`, the standard error of the mean.
+    `accuracy_stderr`, the standard error of the mean. With `queries` of one side alone there is its direction alone.
+
+    `profile: xtreme` is how XTREME scores Tatoeba with encoders of 12 blocks: the mean over all pieces after block 8, the cosine, and the
+    pivot's sentences as queries. (XTREME calls it layer 7: its script leaves out the embeddings and counts the blocks from 0. With 24 blocks it
+    takes its layer 13, which is `layers: 14` here.)
+
+    Reference: Hu et al. (2020, XTREME).
     """
 
-    VERSION = 1
+    VERSION = 2
     accepts = frozenset({"transformer", "static"})
     main_metric = "accuracy"
 
     class Params(Task.Params):
         """`pooling: mean` is over all pieces, or without the special ones (`specials: exclude`), `cls` the first; of static vectors the mean of
-        the words. `layers` are added up: XTREME takes layer 7 of 12 (`layers: 7`), and `measure: cosine`; `k` is the neighbourhood of CSLS.
+        the words. `layers` are added up. `k` is the neighbourhood of CSLS. `queries` are the sentences of `both` sides in turn, of the `pivot`
+        or of the `other` language. Options left at `none` take the profile's value; of the profile `none` these are `last`, `mean`, `include`,
+        `cosine` and `both`.
         """
 
-        layers: str = "last"
-        pooling: Literal["cls", "mean"] = "mean"
-        specials: Literal["include", "exclude"] = "include"
-        measure: Literal["cosine", "csls"] = "cosine"
+        profile: Literal["none", "xtreme"] = "none"
+        layers: str | None = None
+        pooling: Literal["cls", "mean"] | None = None
+        specials: Literal["include", "exclude"] | None = None
+        measure: Literal["cosine", "csls"] | None = None
+        queries: Queries | None = None
         k: int = Field(10, ge=1)
 
     params: Params
@@ -53,10 +70,17 @@ class SentenceRetrieval(Task):
         """The held-out sentences."""
         return TaskNeeds(bitext=True)
 
+    def resolved(self) -> dict[str, Any]:
+        """The params with the profile's values where none is given, without the profile's name."""
+        given = self.params.identity()
+        profile = _PROFILES[given.pop("profile")]
+        return {name: profile[name] if value is None else value for name, value in given.items()}
+
     def canonical(self) -> dict[str, object]:
-        """Without `k` where no neighbourhood is looked at, and `specials` where only the first piece is read."""
-        idle = ({"k"} if self.params.measure == "cosine" else set()) | ({"specials"} if self.params.pooling == "cls" else set())
-        return {name: value for name, value in self.params.identity().items() if name not in idle}
+        """The resolved params without `k` where no neighbourhood is looked at, and `specials` where only the first piece is read."""
+        resolved = self.resolved()
+        idle = ({"k"} if resolved["measure"] == "cosine" else set()) | ({"specials"} if resolved["pooling"] == "cls" else set())
+        return {name: value for name, value in resolved.items() if name not in idle}
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Retrieval on the dev and the test side of every language."""
@@ -78,16 +102,16 @@ class SentenceRetrieval(Task):
     def _answer(self, aligned: AlignedEncoder, pairs: _Pairs, lang: str, pivot: str) -> tuple[_Answers, dict[str, object]]:
         from raxalign.tasks._sentence_vectors import sentence_vectors
 
-        params = self.params
+        params = self.resolved()
+        how: dict[str, Any] = {"layers": params["layers"], "pooling": params["pooling"], "specials": params["specials"] == "include"}
         (src, src_read), (tgt, tgt_read) = (
-            sentence_vectors(aligned, sentences, code, layers=params.layers, pooling=params.pooling, specials=params.specials == "include")
-            for sentences, code in ((pairs.src, lang), (pairs.tgt, pivot))
+            sentence_vectors(aligned, sentences, code, **how) for sentences, code in ((pairs.src, lang), (pairs.tgt, pivot))
         )
         ahead = back = np.zeros(0, np.int64)
         if len(pairs.ids):
-            ahead, back = (found.cpu().numpy() for found in nearest_neighbors(src, tgt, measure=params.measure, k=params.k))
+            ahead, back = (found.cpu().numpy() for found in nearest_neighbors(src, tgt, measure=params["measure"], k=params["k"]))
         counts: dict[str, object] = {"sentences": len(pairs.ids), "unread_src": int((~src_read).sum()), "unread_tgt": int((~tgt_read).sum())}
-        return _Answers(pairs, ahead, back, src_read & tgt_read), counts
+        return _Answers(pairs, ahead, back, src_read & tgt_read, _DIRECTIONS[params["queries"]]), counts
 
 
 @dataclass(frozen=True)
@@ -106,16 +130,19 @@ class _Pairs:
 
 @dataclass(frozen=True)
 class _Answers:
-    """The row found for each row, in both directions; `read`: both sentences have vectors."""
+    """The row found for each row, in both directions; `read`: both sentences have vectors; `asked` are the directions that count."""
 
     pairs: _Pairs
     to_pivot: Ints
     from_pivot: Ints
     read: Bools
+    asked: Sequence[str]
 
     def directions(self) -> Iterator[tuple[str, Ints, Bools]]:
         """(direction, rows found, which are right)."""
-        for direction, found, side in (("to_pivot", self.to_pivot, self.pairs.tgt), ("from_pivot", self.from_pivot, self.pairs.src)):
+        found_in = {"to_pivot": (self.to_pivot, self.pairs.tgt), "from_pivot": (self.from_pivot, self.pairs.src)}
+        for direction in self.asked:
+            found, side = found_in[direction]
             right = [place == row or side[place] == side[row] for row, place in enumerate(found.tolist())]
             yield direction, found, np.array(right, dtype=np.bool_) & self.read
 
@@ -130,20 +157,20 @@ class _Answers:
         return {**values, "accuracy_pairs": float(len(rows)), **({} if error is None else {"accuracy_stderr": error})}
 
     def table(self, label: str, split: str) -> pa.Table:
-        """A row for every sentence pair and direction."""
+        """Makes one row per sentence pair and direction; `unit` is the same wherever the pivot's sentence is."""
         ids = self.pairs.ids
+        units = np.array([unit(sentence) for sentence in self.pairs.tgt], dtype=np.int64)
         parts = []
         for direction, found, correct in self.directions():
             fixed = {"lang": [label] * len(ids), "split": [split] * len(ids), "direction": [direction] * len(ids)}
-            parts.append(pa.table({**fixed, "id": ids, "found_id": ids[found], "correct": correct}, schema=_SCHEMA))
+            parts.append(pa.table({**fixed, "id": ids, "unit": units, "found_id": ids[found], "correct": correct}, schema=_SCHEMA))
         return pa.concat_tables(parts)
 
 
 _SCHEMA = pa.schema(
     [
         *((name, pa.string()) for name in ("lang", "split", "direction")),
-        ("id", pa.int64()),
-        ("found_id", pa.int64()),
+        *((name, pa.int64()) for name in ("id", "unit", "found_id")),
         ("correct", pa.bool_()),
     ]
 )

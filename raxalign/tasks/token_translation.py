@@ -44,7 +44,7 @@ class TokenTranslation(Task):
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
 
-    VERSION = 2
+    VERSION = 3
     accepts = frozenset({"transformer"})
     main_metric = "bleu1"
 
@@ -225,11 +225,18 @@ def _averages(scores: list[Score]) -> Iterator[Score]:
 
 
 def _table(label: str, split: str, way: _Way, points: Mapping[Point, Counts]) -> pa.Table:
-    """A row for every sentence and point."""
+    """Makes one row per sentence and point; `unit` is the same wherever the pivot's sentence is."""
     n = len(way.source.ids)
     parts = []
     for (layer, alpha), counts in points.items():
-        fixed = {"lang": [label] * n, "split": [split] * n, "layer": [layer] * n, "alpha": [alpha] * n, "id": way.source.ids}
+        fixed = {
+            "lang": [label] * n,
+            "split": [split] * n,
+            "layer": [layer] * n,
+            "alpha": [alpha] * n,
+            "id": way.source.ids,
+            "unit": way.source.units,
+        }
         parts.append(pa.table({**fixed, **dict(counts.columns())}, schema=_SCHEMA))
     return pa.concat_tables(parts)
 
@@ -241,6 +248,6 @@ _SCHEMA = pa.schema(
         ("split", pa.string()),
         ("layer", pa.int64()),
         ("alpha", pa.float64()),
-        *((name, pa.int64()) for name in ("id", *_COUNTS)),
+        *((name, pa.int64()) for name in ("id", "unit", *_COUNTS)),
     ]
 )

@@ -22,9 +22,10 @@ from raxalign.errors import DependencyError
 
 
 def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Table:
-    """Rows of (direction, src, tgt, correct); flags are true where not given, `identical` false."""
+    """Rows of (direction, src, tgt, correct), the last both in context and out of it; flags are true where not given, `identical` false."""
     columns = {name: [row[i] for row in rows] for i, name in enumerate(("direction", "src", "tgt", "correct"))}
-    rest = {name: flags.get(name, [name != "identical"] * len(rows)) for name in ("first", "identical", "unseen")}
+    columns["correct_first"] = flags.get("correct_first", columns["correct"])
+    rest = {name: flags.get(name, [name != "identical"] * len(rows)) for name in ("first", "first_any", "identical", "unseen")}
     return pa.table({**columns, **rest, "id": range(len(rows)), "src_position": [0] * len(rows), "tgt_position": [1] * len(rows)})
 
 
@@ -53,22 +54,22 @@ def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> 
     assert list(found) == [name for group, parts in GROUPS.items() for name in (*parts, f"{group}-average")]
 
 
-def test_with_words_of_one_form_the_first_of_the_text_counts() -> None:
-    """Of the two rows of `und` that of the earlier place; from the pivot the query is the pivot's word."""
+def test_parts_of_speech_are_counted_out_of_context_with_or_without_words_of_one_form() -> None:
+    """`und` is found out of context alone, `12` in context alone; what was not asked for out of context has no answer there."""
     table = predictions(
         ("to_pivot", "und", "and", False),
         ("to_pivot", "und", "and", True),
         ("to_pivot", "12", "12", True),
-        ("from_pivot", "u.", "and", False),
-        ("from_pivot", "und", "and", True),
-        first=[False] * 5,
+        ("from_pivot", "und", "and", False),
+        correct_first=[True, None, False, True],
+        first=[True, False, False, True],
+        first_any=[True, False, True, True],
     )
-    columns = {"id": [7, 7, 8, 7, 7], "src_position": [4, 2, 0, 0, 9], "tgt_position": [0, 9, 0, 5, 1]}
-    for name, values in columns.items():
-        table = table.set_column(table.column_names.index(name), name, pa.array(values))
-    found = {entry.name: entry for entry in by_part_of_speech(table, ["CCONJ", "CCONJ", "NUM", "CCONJ", "CCONJ"], identical=True)}
-    assert found["CONJ"] == Bin("CONJ", 1.0, 2)
-    assert found["NUM"] == Bin("NUM", 1.0, 1)
+    tags = ["CCONJ", "CCONJ", "NUM", "CCONJ"]
+    for identical, numbers in ((True, Bin("NUM", 0.0, 1)), (False, Bin("NUM", None, 0))):
+        found = {entry.name: entry for entry in by_part_of_speech(table, tags, identical=identical)}
+        assert found["CONJ"] == Bin("CONJ", 1.0, 2)
+        assert found["NUM"] == numbers
 
 
 def test_rank_differences_fall_into_half_open_bins() -> None:

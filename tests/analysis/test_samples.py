@@ -29,12 +29,21 @@ def test_word_pairs_are_counted_by_sentence_and_averaged_over_directions():
     flags = {"identical": [False] * 4 + [True], "unseen": [True, True, True, False, True]}
     first = {"first": [True, False, True, True, False], "first_unseen": [True, False, True, False, False]}
     pairs = table(direction=["to_pivot"] * 3 + ["from_pivot"] * 2, id=[7, 7, 8, 7, 8], correct=[True, False, True, True, True], **flags, **first)
+    pairs = pairs.append_column("correct_first", pa.array([True, None, False, False, None]))
     assert sample(pairs, "de", "contextual_accuracy", "test").value == pytest.approx(2 / 3)  # to_pivot alone has unseen pairs
     every = sample(pairs, "de", "contextual_accuracy_all", "test")
     assert (every.value, every.units.tolist()) == (pytest.approx((2 / 3 + 1) / 2), [7, 8])
-    assert sample(pairs, "de", "noncontextual_accuracy", "test").value == 1.0
+    assert sample(pairs, "de", "noncontextual_accuracy", "test").value == 0.5
+    assert sample(pairs, "de", "noncontextual_accuracy_all", "test").value == (0.5 + 0) / 2
+    assert sample(pairs.drop_columns("correct_first"), "de", "noncontextual_accuracy", "test") is None
     assert sample(pairs, "de", "contextual_accuracy_all_to_pivot", "test").value == pytest.approx(2 / 3)
     assert sample(pairs, "de", "contextual_accuracy_pairs", "test") is None
+
+
+def test_pairs_with_one_sentence_of_the_pivot_are_one_unit():
+    flags = {"identical": [False] * 3, "unseen": [True] * 3, "first": [True] * 3, "first_unseen": [True] * 3}
+    pairs = table(direction=["to_pivot"] * 3, id=[7, 8, 9], unit=[5, 5, 6], correct=[True, False, True], **flags)
+    assert sample(pairs, "de", "contextual_accuracy", "test").units.tolist() == [5, 6]
 
 
 def test_entity_scores_are_ratios_of_sums():

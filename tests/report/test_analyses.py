@@ -71,6 +71,7 @@ def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
                 for a, b in said.links(lang, "en"):
                     right = kind == "finetune" or tgt.tags[b] != "NOUN"
                     flags = {"correct": right, "identical": False, "unseen": True, "first": True, "first_unseen": True}
+                    flags |= {"correct_first": right, "first_any": True}
                     own = src.words[a] if direction == "from_pivot" else tgt.words[b]
                     places = {"src_position": a, "tgt_position": b, "src": src.words[a], "tgt": tgt.words[b], "found": own if right else "–"}
                     found.append({"lang": f"{lang}-en", "split": "test", "direction": direction, "id": id_, **places, **flags})

@@ -105,6 +105,25 @@ def test_learns_to_answer_and_predictions_recompute_to_the_scores(tmp_path, enco
     assert exact_match(rows[0]["prediction"], rows[0]["answer"], "en") == rows[0]["exact_match"]
 
 
+def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, files):
+    """Gold answers begin with a German article, which no prediction has: a token by SQuAD's rules, and none by MLQA's."""
+    document = json.loads(Path(files["test"].replace("{lang}", "de")).read_text(encoding="utf-8"))
+    for paragraph in document["data"][0]["paragraphs"]:
+        for answer in paragraph["qas"][0]["answers"]:
+            answer["text"] = "der " + answer["text"]
+    Path(files["test"].replace("{lang}", "de")).write_text(json.dumps(document), encoding="utf-8")
+    assert task(files, rules="squad").training() == task(files).training()
+    assert task(files, rules="squad").canonical() != task(files).canonical()
+    outcomes = {rules: run(tmp_path, AlignedEncoder(encoder), files, name=rules, epochs=1, rules=rules)[0] for rules in ("mlqa", "squad")}
+    answers = [outcome.predictions["prediction"].to_pylist() for outcome in outcomes.values()]
+    for rules, outcome in outcomes.items():
+        assert outcome.notes["rules"] == rules
+        rows = [row for row in outcome.predictions.to_pylist() if (row["lang"], row["split"]) == ("de", "test")]
+        assert [row["f1"] for row in rows] == [f1(row["prediction"], row["answer"], "de", rules) for row in rows]
+        assert rules == "mlqa" or not any(row["exact_match"] for row in rows)
+    assert answers[0] == answers[1]
+
+
 def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, files):
     outcome, _ = run(tmp_path, AlignedEncoder(encoder), files, languages=("de", "es"), setting="g-xlt", epochs=1)
     pairs = [f"{q}-{c}" for q in ("en", "de", "es") for c in ("en", "de", "es")]

@@ -1,4 +1,4 @@
-"""Answers compared by MLQA's rules, against values worked out by hand."""
+"""Answers compared by MLQA's and by SQuAD's rules, against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -28,6 +28,36 @@ from raxalign.tasks._qa_metrics import best, exact_match, f1, normalized
 )
 def test_tokens_of_an_answer(lang, text, tokens):
     assert normalized(text, lang) == tokens
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "tokens"),
+    [
+        ("en", "The  U.S. Army's an-swer, a $quote!", ["us", "armys", "answer", "quote"]),
+        ("en", "a “quote” – the end…", ["“quote”", "–", "end…"]),  # ASCII's punctuation alone
+        ("de", "Die Straße des 17. Juni", ["die", "straße", "des", "17", "juni"]),
+        ("de", "An the a 1", ["1"]),  # English articles go in every language
+        ("es", "¿Los niños y una niña?", ["¿los", "niños", "y", "una", "niña"]),
+        ("ar", "البيت الكبير، بيت", ["البيت", "الكبير،", "بيت"]),
+        ("zh", "《三国演义》的1494年 Liu Bei，the A", ["《三国演义》的1494年", "liu", "bei，"]),  # an article ends where a word does, at any comma
+        ("th", "ปี 2000", ["ปี", "2000"]),
+        ("en", "the, a!", []),
+    ],
+)
+def test_tokens_of_an_answer_by_squads_rules(lang, text, tokens):
+    assert normalized(text, lang, "squad") == tokens
+
+
+def test_f1_and_exact_match_by_squads_rules():
+    assert f1("der große Hund", "ein Hund", "de", "squad") == pytest.approx(2 / 5, abs=1e-12)  # Hund, of three and of two words
+    assert f1("三驾马车公司", "三驾马车设计集团", "zh", "squad") == 0  # a word each, and others
+    assert f1("1494 年", "1494 年。", "zh", "squad") == pytest.approx(1 / 2, abs=1e-12)
+    assert f1("the red house", "a house", "en", "squad") == pytest.approx(2 / 3, abs=1e-12)
+    assert exact_match("2000 年", "2000年", "zh", "squad") == 0
+    assert exact_match("The U.S.", "us", "ru", "squad") == 1
+    assert exact_match("el perro", "perro", "es", "squad") == 0
+    assert best(f1, "2000年", ["2000 年", "2000年，"], "zh", "squad") == 0
+    assert best(exact_match, "«дом»", ["дом", "«дом»"], "ru", "squad") == 1
 
 
 def test_f1_by_hand():

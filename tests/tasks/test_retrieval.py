@@ -15,6 +15,7 @@ from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.encoders.base import Encoder, WordVectors
 from raxalign.errors import DataError, RaxalignError
+from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._linked_words import Words
 from raxalign.tasks._special_words import add_specials
 from raxalign.tasks.base import TaskInputs
@@ -41,6 +42,7 @@ class Planted(Encoder):
 
     def __init__(self, table):
         self.table = table
+        self.hidden_size = len(next(iter(table.values())))
 
     def save(self, folder):
         raise NotImplementedError
@@ -48,7 +50,7 @@ class Planted(Encoder):
     def iter_words(self, sentences, lang, *, layers, pooling):
         for i, sentence in enumerate(sentences):
             found = [self.table.get((lang, tuple(sentence), j)) for j in range(len(sentence))]
-            vectors = torch.tensor([v or (0.0,) * 4 for v in found]).reshape(-1, 1, 4).repeat(1, len(layers), 1)
+            vectors = torch.tensor([v or (0.0,) * self.hidden_size for v in found]).reshape(-1, 1, self.hidden_size).repeat(1, len(layers), 1)
             yield [i], WordVectors(vectors, [0, len(sentence)], torch.tensor([v is not None for v in found], dtype=torch.bool))
 
 
@@ -98,7 +100,7 @@ def artifact(folder, dev, test):
 
 
 def seen(folder, pairs):
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     table = pa.table({"src": pa.array([a for a, _ in pairs], pa.string()), "tgt": pa.array([b for _, b in pairs], pa.string())})
     with pa.ipc.new_file(str(folder / "types.arrow"), table.schema) as file:
         file.write_table(table)
@@ -132,6 +134,16 @@ def test_all_values_by_hand(tmp_path):
     # with seen ones: der-the too
     assert found["contextual_accuracy_all_pairs"] == 3
     assert found["contextual_accuracy_all"] == pytest.approx(2 / 3)
+    # of first occurrences (Hund of the second sentence is taken out, and with it its pair): Hund-dog, wrong both ways
+    assert found["noncontextual_accuracy_to_pivot"] == found["noncontextual_accuracy_from_pivot"] == found["noncontextual_accuracy"] == 0
+    assert found["noncontextual_accuracy_pairs"] == 1
+    # with seen ones: der-the too
+    assert found["noncontextual_accuracy_all"] == 0.5
+    assert found["noncontextual_accuracy_all_pairs"] == 2
+
+
+def test_all_values_where_repeated_types_are_taken_out_of_the_queries_alone(tmp_path):
+    found = values(run(tmp_path, noncontextual="queries"))
     # first of each query's type: to the pivot `Hund` asks once (for dog: wrong); from it dog (wrong) and hound (right)
     assert found["noncontextual_accuracy_to_pivot"] == 0
     assert found["noncontextual_accuracy_from_pivot"] == 0.5
@@ -140,6 +152,55 @@ def test_all_values_by_hand(tmp_path):
     # with seen ones: der (right), Hund (wrong) / the (right), dog (wrong), hound (right)
     assert found["noncontextual_accuracy_all"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert found["noncontextual_accuracy_all_pairs"] == 3
+
+
+def test_types_that_are_aligned_are_all_found_out_of_context_whatever_their_contexts_are(tmp_path):
+    """80 types with one vector on both sides, each occurrence 5 % away from it: noise alone tells occurrences apart."""
+    rng = np.random.default_rng(0)
+    drawn, types = rng.integers(0, 80, (60, 6)), rng.normal(size=(80, 32))
+    rows, table = [], {}
+    for i, sentence in enumerate(drawn.tolist()):
+        sides = {lang: [f"{lang}{word}" for word in sentence] for lang in ("de", "en")}
+        rows.append((i, sides["de"], sides["en"], [(j, j) for j in range(6)]))
+        for lang, words in sides.items():
+            table |= {(lang, tuple(words), j): tuple((types[word] + 0.05 * rng.normal(size=32)).tolist()) for j, word in enumerate(sentence)}
+    outcome = run(tmp_path / "corpus", rows=rows, table=table, known=(), measure="csls")
+    found, counts = values(outcome), outcome.notes["de-en"]["test"]
+    assert found["noncontextual_accuracy"] == 1
+    assert found["noncontextual_accuracy_pairs"] == counts["pairs_first"] == counts["first_src"] == counts["first_tgt"] == len(np.unique(drawn))
+    assert found["contextual_accuracy"] < 0.5
+    assert counts["candidates_src"] == 360
+    other = values(run(tmp_path / "queries", rows=rows, table=table, known=(), measure="csls", noncontextual="queries"))
+    assert other["noncontextual_accuracy"] < 0.5
+    assert other["noncontextual_accuracy_pairs"] == found["noncontextual_accuracy_pairs"]
+    assert other["contextual_accuracy"] == found["contextual_accuracy"]
+
+
+def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
+    """dog was there before Tier is linked with it; Hund was there, unlinked, before the sentence that links it."""
+    rows = [
+        (1, ["Tier", "Köter"], ["a", "dog"], [(1, 1)]),
+        (2, ["Biest", "Hund"], ["dog", "x"], [(0, 0)]),
+        (3, ["Hund", "Maus"], ["hound", "mouse"], [(0, 0), (1, 1)]),
+    ]
+    vectors = {("de", "Köter"): 0, ("en", "dog"): 0, ("de", "Biest"): 0, ("de", "Hund"): 1, ("en", "hound"): 1, ("de", "Maus"): 2, ("en", "mouse"): 2}
+    table = {
+        (lang, tuple(words), j): axis(vectors.get((lang, word), 3))
+        for _, src, tgt, _ in rows
+        for lang, words in (("de", src), ("en", tgt))
+        for j, word in enumerate(words)
+    }
+    outcome = run(tmp_path / "a", rows=rows, table=table, known=())
+    assert values(outcome)["noncontextual_accuracy_pairs"] == 2
+    flagged = [(row["src"], row["first_unseen"]) for row in outcome.predictions.to_pylist()]
+    assert flagged == 2 * [("Köter", True), ("Biest", False), ("Hund", False), ("Maus", True)]
+    # where the first sentence's Hund was not read, the next one is the first; a link must still be to a first word
+    unread = {key: value for key, value in table.items() if key != ("de", ("Biest", "Hund"), 1)}
+    assert values(run(tmp_path / "b", rows=rows, table=unread, known=()))["noncontextual_accuracy_pairs"] == 3
+    linked = run(tmp_path / "c", rows=rows, table=table, known=(), candidates="linked").notes["de-en"]["test"]
+    assert (linked["first_src"], linked["first_tgt"], linked["candidates_src"], linked["candidates_tgt"]) == (2, 2, 4, 4)
+    counted = outcome.notes["de-en"]["test"]
+    assert (counted["pairs_first"], counted["first_src"], counted["first_tgt"], counted["candidates_src"]) == (2, 5, 5, 6)
 
 
 def test_standard_errors_take_sentences_as_units(tmp_path):
@@ -153,10 +214,12 @@ def test_a_single_sentence_has_no_standard_error(tmp_path):
     assert "contextual_accuracy_stderr" not in found
 
 
-def test_the_first_pair_of_a_type_is_the_first_that_passes_the_filter(tmp_path):
-    found = values(run(tmp_path, known=[("Hund", "dog")]))
+def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path):
+    found = values(run(tmp_path / "queries", known=[("Hund", "dog")], noncontextual="queries"))
     assert found["noncontextual_accuracy_to_pivot"] == 1.0  # der-the, Hund-hound
     assert found["noncontextual_accuracy_pairs"] == 2
+    found = values(run(tmp_path / "corpus", known=[("Hund", "dog")]))  # which occurrence is the first is no matter of filters
+    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (1, 1)  # der-the
 
 
 def test_unseen_is_judged_by_cased_forms(tmp_path):
@@ -221,8 +284,9 @@ def test_averages_are_over_languages(tmp_path):
     assert not values(run(tmp_path), lang="avg")
 
 
-def test_predictions_recompute_to_the_scores(tmp_path):
-    outcome = run(tmp_path, dev=ROWS[:1])
+@pytest.mark.parametrize("noncontextual", ["corpus", "queries"])
+def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
+    outcome = run(tmp_path, dev=ROWS[:1], noncontextual=noncontextual)
     for split in ("dev", "test"):
         rows = [row for row in outcome.predictions.to_pylist() if row["split"] == split and not row["identical"]]
         picks = {
@@ -233,12 +297,38 @@ def test_predictions_recompute_to_the_scores(tmp_path):
         }
         for metric, chosen in picks.items():
             by_direction = defaultdict(list)
+            suffix = "_first" if metric.startswith("non") else ""
             for row in chosen:
                 gold = (row["id"], row["tgt_position"] if row["direction"] == "to_pivot" else row["src_position"])
-                assert row["correct"] == ((row["found_id"], row["found_position"]) == gold)
-                by_direction[row["direction"]].append(row["correct"])
+                assert row[f"correct{suffix}"] == ((row[f"found{suffix}_id"], row[f"found{suffix}_position"]) == gold)
+                by_direction[row["direction"]].append(row[f"correct{suffix}"])
             mean = sum(sum(right) / len(right) for right in by_direction.values()) / 2
             assert values(outcome, split)[metric] == pytest.approx(mean)
+
+
+def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(tmp_path):
+    """The pairs of der, Hund and Rex are first ones; both words of the last are of one surface form."""
+    rows = run(tmp_path / "a").predictions.to_pylist()[:4]
+    assert [row["found_first"] for row in rows] == ["the", "hound", "Rex", None]
+    assert [row["correct_first"] for row in rows] == [True, False, True, None]
+    assert [row["found_first_id"] for row in rows] == [7, 9, 7, None]
+    assert [(row["first_any"], row["first"], row["first_unseen"]) for row in rows] == [
+        (True, True, False),
+        (True, True, True),
+        (True, False, False),
+        (False, False, False),
+    ]
+    rows = run(tmp_path / "b", noncontextual="queries").predictions.to_pylist()[:4]
+    assert [(row["found_first"], row["correct_first"]) for row in rows] == [(row["found"], row["correct"]) for row in rows]
+    assert [row["first_any"] for row in rows] == [True, True, True, False]
+
+
+def test_one_sentence_of_the_pivot_is_one_unit_in_all_languages(tmp_path):
+    table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
+    rows = run(tmp_path, languages=("de", "fr"), table=table).predictions.to_pylist()
+    assert {(row["id"], row["unit"]) for row in rows} == {(7, unit(["the", "dog", "Rex"])), (9, unit(["hound", "!"]))}
+    assert all(0 <= row["unit"] < 2**63 for row in rows)
+    assert unit(["a b"]) != unit(["a", "b"]) != unit(["b", "a"])
 
 
 def test_a_link_beyond_its_sentence_names_the_row(tmp_path):
@@ -253,6 +343,7 @@ def test_what_cannot_change_the_result_is_no_part_of_it():
     assert canonical(unseen_in=10) == canonical()
     assert canonical(measure="cosine", k=3) == canonical(measure="cosine")
     assert canonical(k=3) != canonical()
+    assert canonical(noncontextual="queries") != canonical()
     assert not Retrieval(Retrieval.Params()).has_chance()
 
 
@@ -299,6 +390,8 @@ def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
     assert found["contextual_accuracy_pairs"] == 5
     assert found["contextual_accuracy"] == 4 / 5
     assert found["noncontextual_accuracy"] == 2 / 3
+    assert found["noncontextual_accuracy_pairs"] == 3  # Hund, and the specials of the first sentence
+    assert {row["unit"] for row in outcomes["include"].predictions.to_pylist()} == {unit(["der", "Hund"]), unit(["bellt"])}
     rows = [row for row in outcomes["include"].predictions.to_pylist() if row["direction"] == "to_pivot"]
     assert [(row["src"], row["id"], row["src_position"], row["found"], row["found_id"]) for row in rows] == [
         ("Hund", 1, 1, "Hund", 1),

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pytest
 import torch
 
+from raxalign.analysis.samples import sample
+from raxalign.config.options import read_options
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._static import Reading, Space, StaticEncoder
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._sentence_vectors import sentence_vectors
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
@@ -43,6 +46,10 @@ def run(
     return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
 
 
+def task(**params: object) -> SentenceRetrieval:
+    return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params))
+
+
 def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
     return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
 
@@ -62,7 +69,39 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     rows = outcome.predictions.to_pylist()
     assert [row["found_id"] for row in rows if row["direction"] == "from_pivot"] == [10, 20, 10, 10]
     assert [row["correct"] for row in rows] == [True, True, False, True, True, True, False, False]
-    assert rows[3] == {"lang": "de-en", "split": "test", "direction": "to_pivot", "id": 40, "found_id": 10, "correct": True}
+    assert rows[3] == {"lang": "de-en", "split": "test", "direction": "to_pivot", "id": 40, "unit": unit(["A"]), "found_id": 10, "correct": True}
+
+
+@pytest.mark.parametrize(("queries", "direction", "expected"), [("pivot", "from_pivot", 2 / 4), ("other", "to_pivot", 3 / 4)])
+def test_queries_of_one_side_are_its_direction_alone(tmp_path: Path, queries: str, direction: str, expected: float) -> None:
+    outcome = run(tmp_path, queries=queries)
+    found = values(outcome)
+    assert set(found) == {"accuracy", f"accuracy_{direction}", "accuracy_pairs", "accuracy_stderr"}
+    assert found["accuracy"] == found[f"accuracy_{direction}"] == expected
+    # of n sentences with a share p of right ones the variance of the mean is p (1 - p) / (n - 1)
+    assert found["accuracy_stderr"] == pytest.approx(math.sqrt(expected * (1 - expected) / 3))
+    assert set(outcome.predictions["direction"].to_pylist()) == {direction}
+    same = sample(outcome.predictions, "de-en", "accuracy", "test")
+    assert same is not None
+    assert same.value == pytest.approx(expected)
+    assert len(same.units) == 3  # A stands twice
+
+
+def test_xtreme_reads_block_8_by_the_pivots_sentences() -> None:
+    """Its layer 7 counts blocks from 0: the 12 last of the 13 states, of which it takes number 7."""
+    states = list(range(13))  # 0: the embeddings
+    xtreme = task(profile="xtreme").resolved()
+    assert xtreme["layers"] == str(states[-12:][7])
+    assert (xtreme["pooling"], xtreme["specials"], xtreme["measure"], xtreme["queries"]) == ("mean", "include", "cosine", "pivot")
+    assert task(profile="xtreme").canonical() == task(layers="8", queries="pivot").canonical()
+    assert task(profile="xtreme", layers="14").resolved() == {**xtreme, "layers": "14"}
+    assert task(profile="none").canonical() == task().canonical()
+    assert "profile" not in task(profile="xtreme").canonical()
+
+
+def test_layers_are_written_as_numbers_too(tmp_path: Path) -> None:
+    built = read_options("tasks", "sentence_retrieval", ["layers=8", "profile=xtreme"], tmp_path)
+    assert built.layers == "8"
 
 
 def test_sentences_without_a_vector_are_not_found(tmp_path: Path) -> None:
@@ -124,7 +163,7 @@ def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:
 
 def test_what_cannot_change_the_result_is_no_part_of_it() -> None:
     def canonical(**params: object) -> dict[str, object]:
-        return SentenceRetrieval(SentenceRetrieval.Params.model_validate(params)).canonical()
+        return task(**params).canonical()
 
     assert canonical(k=3) == canonical()
     assert canonical(measure="csls", k=3) != canonical(measure="csls")

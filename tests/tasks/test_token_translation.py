@@ -15,6 +15,7 @@ from raxalign.analysis.samples import sample, samples
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._shift_points import Counts, count, sacrebleu1, stream_of, translate
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
@@ -173,6 +174,9 @@ def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEnc
     outcome = run(root, AlignedEncoder(encoder), ("de", "fr"), layers="1-2", alpha=[1.0, 3.0])
     table = outcome.predictions
     assert table.num_rows == 4 * 4 * (9 + 5)  # directions, points, sentences
+    dev = toy_rows(5, seed=8)
+    expected = dict(zip(dev["id"], map(unit, dev["tgt"]), strict=True))  # type: ignore[arg-type]
+    assert {(row["id"], row["unit"]) for row in table.to_pylist() if row["split"] == "dev"} == set(expected.items())
     part = table.filter(
         pc.and_(
             pc.equal(table["lang"], "en-fr"),
