@@ -95,13 +95,17 @@ def results(
 ) -> None:
     """Print the results that the ledger has."""
     from raxalign.plan.load import open_grid
-    from raxalign.plan.results import rows
+    from raxalign.plan.remarks import remarks
+    from raxalign.plan.results import read_records, rows_of
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
-    found = rows(opened.plan, Ledger(opened.root))
+    records = read_records(opened.plan, Ledger(opened.root))
+    found = rows_of(opened.plan, records)
     if found or format is not Format.table:
         print_rows(found, opened.plan, format, every=every)
+        for remark in remarks(opened.plan, records):
+            tell(f"note: {remark}")
     else:
         tell(f"no results yet: raxalign grid {file}")
 

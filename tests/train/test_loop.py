@@ -71,7 +71,7 @@ def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
 def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
     objective = Regression()
     objective.y[7] = float("nan")
-    with pytest.raises(TrainingDiverged, match="loss is nan at step 2 of 18") as caught:
+    with pytest.raises(TrainingDiverged, match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.") as caught:
         fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
     assert not caught.value.retryable
 
