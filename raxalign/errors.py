@@ -6,6 +6,7 @@
     ├── GridError            a grid file has faults (all of them, each with its line)
     ├── DataError            a data file is bad (file and line are named)
     ├── DependencyError      a program or library that is needed is not installed
+    ├── TrainingDiverged     a training's loss exploded; another learning rate may do
     ├── ResourceError        the cluster can never give what a trial asks for
     ├── StorageError         the storage cannot be read or written
     │   └── DamagedArtifact  an artifact's bytes are not those of its manifest
@@ -62,6 +63,10 @@ class DataError(RaxalignError):
 
 class DependencyError(RaxalignError):
     """A program or an optional library is missing; the message says how to install it."""
+
+
+class TrainingDiverged(RaxalignError):
+    """The loss of a training is no longer a number, or has exploded; no retry would mend that."""
 
 
 class ResourceError(RaxalignError):

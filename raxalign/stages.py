@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.caveats import collecting
 from raxalign.corpora.base import CorpusInputs
 from raxalign.encoders.base import EncoderInputs, parse_layers
 from raxalign.methods.base import MethodInputs
@@ -57,7 +58,9 @@ class Workshop:
 
         def build(folder: Path) -> Mapping[str, Any]:
             made.append(stage)
-            return _MAKERS[stage.kind](self, stage, folder)
+            with collecting() as found:
+                notes = _MAKERS[stage.kind](self, stage, folder)
+            return {**notes, **found.notes()}
 
         alone = self.runtime.world_size == 1
         with self._turn(stage):
@@ -150,9 +153,9 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         workshop = replace(workshop, runtime=replace(workshop.runtime, world_size=1), _aligned={})
     start = time.monotonic()
     plugin = _plugin("tasks", stage)
-    outcome: Outcome = plugin.evaluate(
-        workshop.aligned(stage.inputs["aligned"]), _languages(stage), _task_inputs(workshop, stage), workshop.runtime_for(stage), trained
-    )
+    aligned, inputs = workshop.aligned(stage.inputs["aligned"]), _task_inputs(workshop, stage)
+    with collecting() as found:
+        outcome: Outcome = plugin.evaluate(aligned, _languages(stage), inputs, workshop.runtime_for(stage), trained)
     record = {
         "key": key,
         "task": task,
@@ -163,7 +166,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "languages": stage.params["languages"],
         "seed": stage.params.get("seed"),
         "scores": [vars(score) for score in outcome.scores],
-        "notes": {**outcome.notes, "links": _links_digests(workshop, stage)},
+        "notes": {**outcome.notes, **_training_caveats(workshop, stage), **found.notes(), "links": _links_digests(workshop, stage)},
         "seconds": time.monotonic() - start,
         "device": workshop.runtime.device,
         "threads": workshop.runtime.threads,
@@ -181,6 +184,19 @@ def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
         if entry.kind == "pairs" and workshop.store.has("pairs", key):
             digests[f"{entry.params['lang']}/{entry.params['part']}/{key[:12]}"] = workshop.store.manifest("pairs", key).notes.get("links_digest")
     return digests
+
+
+def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
+    """What the trainings behind a result found out: `unknown_in_training` (its maker -> language -> share), `loss_not_lowered`."""
+    unknown: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
+    for key in workshop.plan.closure(list(stage.inputs.values())):
+        entry = workshop.plan.stages[key]
+        if entry.kind in {*TRAINED, "encoder"} and not entry.inline and workshop.store.has(entry.kind, key):
+            notes: Mapping[str, Any] = workshop.store.manifest(entry.kind, key).notes
+            unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
+            flat |= notes.get("loss_not_lowered", {})
+    return {**({"unknown_in_training": unknown} if unknown else {}), **({"loss_not_lowered": flat} if flat else {})}
 
 
 def _plugin(folder: str, stage: Stage) -> Any:

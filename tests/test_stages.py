@@ -8,7 +8,7 @@ import torch
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.errors import StorageError
+from raxalign.errors import StorageError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expand import expand
@@ -132,6 +132,32 @@ def test_records_say_what_they_are_made_of(finished):
     assert record["versions"]["raxalign"]
     assert all(digest for digest in record["notes"]["links"].values())
     assert {name.split("/")[0] for name in record["notes"]["links"]} == {"de", "fr"}
+
+
+def test_records_say_how_much_of_each_language_the_tokenizer_knew(finished):
+    workshop, _ = finished
+    trial = next(trial for trial in workshop.plan.trials if trial.method == "finetune")
+    notes = workshop.ledger.read(trial.evaluations["retrieval"])["notes"]
+    assert set(notes["unknown"]) == {"de", "en", "fr"}
+    assert max(notes["unknown"].values()) < 0.05
+    assert {maker: set(rates) for maker, rates in notes["unknown_in_training"].items()} == {
+        "finetune": {"de-en", "fr-en"},
+        "scratch": {"de", "en", "fr"},
+    }
+
+
+def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
+    """Its error is the user's: it names step, losses and rate, and the other trials of the grid have their results."""
+    methods = ("none: {}", "finetune: {batch_size: 16, learning_rate: 1000}")
+    path = write_grid(tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200)
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    none, finetune = plan.trials
+    run_trial(workshop, none.key)
+    with pytest.raises(TrainingDiverged, match=r"finetune: training diverged at step 4 of 7: loss \S+ \(\S+ at the start\), learning_rate 1000"):
+        run_trial(workshop, finetune.key)
+    assert not workshop.store.has("aligned", finetune.aligned)
+    assert workshop.ledger.keys() == set(none.evaluations.values())
 
 
 def test_predictions_recompute_to_the_scores(finished):

@@ -101,18 +101,22 @@ def results(
 ) -> None:
     """Print the results that the ledger has, or with `--compare` what tests say of them."""
     from raxalign.plan.load import open_grid
-    from raxalign.plan.results import rows
+    from raxalign.plan.remarks import remarks
+    from raxalign.plan.results import read_records, rows_of
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
     ledger = Ledger(opened.root)
-    found = rows(opened.plan, ledger)
+    records = read_records(opened.plan, ledger)
+    found = rows_of(opened.plan, records)
     if compare is not None and found:
         print_comparisons(found, opened.plan, ledger, format, compare or None)
     elif found or format is not Format.table:
         print_rows(found, opened.plan, format, every=every)
     else:
         tell(f"no results yet: raxalign grid {file}")
+    for remark in remarks(opened.plan, records):
+        tell(f"note: {remark}")
 
 
 def report(

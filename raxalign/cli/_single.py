@@ -74,11 +74,17 @@ def evaluate(
 ) -> None:
     """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and data."""
     from raxalign.plan.load import open_grid
+    from raxalign.plan.remarks import remarks
+    from raxalign.plan.results import read_records
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+    from raxalign.store.ledger import Ledger
 
     request = EvaluateRequest(encoder, tuple(task or ()), tuple(language or ()), seed, device, threads)
-    found, plan_ = evaluate_encoder(open_grid(file, storage=storage), request, tell=tell)
+    opened = open_grid(file, storage=storage)
+    found, plan_ = evaluate_encoder(opened, request, tell=tell)
     print_rows(found, plan_, format, every=every)
+    for remark in remarks(plan_, read_records(plan_, Ledger(opened.root))):
+        tell(f"note: {remark}")
 
 
 def export(

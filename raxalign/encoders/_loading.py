@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from raxalign.errors import DataError, RaxalignError, TransientError
+
+NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
+NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
+
+
+def is_hub_name(name: str) -> bool:
+    """Whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits, ``-``, ``_`` and ``.``."""
+    return len(name) <= 96 and re.fullmatch(r"(\w[\w.-]*/)?\w[\w.-]*", name, re.ASCII) is not None and ".." not in name and "--" not in name
 
 
 def looks_like_path(name: str) -> bool:
@@ -40,25 +49,34 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
     if missing:
         raise DataError(name, f"is not a whole masked LM: {len(missing)} weights are missing ({', '.join(missing[:3])})", remedy=_HEAD)
     _check_fit(name, model, tokenizer)
-    for parameter in model.parameters():
+    for label, parameter in model.named_parameters():
+        if not torch.isfinite(parameter.detach().sum()):
+            raise DataError(name, f"its weights hold NaN or infinite values ({label})", remedy="Its training diverged: take an earlier checkpoint")
         # Loaded weights are views of the mapped file, at odd addresses; products of such are slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
     return model.eval(), tokenizer
 
 
+_APART = "Tokenizer and model do not belong together"
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+_SAVE = "Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
 _HEAD = "An encoder has to be saved with its masked-LM head (AutoModelForMaskedLM)"
 
 
 def hub_revision(name: str) -> str:
     """The commit of a hub name's main branch now. Raises `TransientError` where the hub cannot be reached, `DataError` where it has no such name."""
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled, RepositoryNotFoundError
+    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
     try:
         revision = HfApi().model_info(name, timeout=20).sha
     except RepositoryNotFoundError as error:
         raise DataError(name, "the hub has no such encoder", remedy="Is it a folder? Then write ./name") from error
-    except (OfflineModeIsEnabled, HfHubHTTPError, OSError) as error:
+    except HFValidationError as error:
+        raise DataError(name, NO_NAME, remedy=NAMES) from error
+    except Exception as error:
+        if not _is_unreachable(error):
+            raise
         text = f"{name}: the hub cannot be reached to look up its revision ({first_line(error)}). Go online, give `revision`, or name a folder"
         raise TransientError(text) from error
     if revision is None:
@@ -66,8 +84,13 @@ def hub_revision(name: str) -> str:
     return revision
 
 
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether an error is the network's. The hub's client lets those of its HTTP library through, whose module has another name at times."""
+    return isinstance(error, OSError) or any(kind.__name__ == "TransportError" for kind in type(error).__mro__)
+
+
 def check_folder(folder: Path) -> None:
-    """Raises `DataError` unless there is a config and safetensors weights."""
+    """Raises `DataError` unless there is a config, safetensors weights and a tokenizer's vocabulary."""
     if not folder.is_dir():
         raise DataError(folder, "no such encoder folder", remedy="Name a folder that AutoModelForMaskedLM opens, or a hub name")
     if not (folder / "config.json").is_file():
@@ -76,15 +99,20 @@ def check_folder(folder: Path) -> None:
         found = ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")])) or "no weights at all"
         remedy = "raxalign unpickles nothing: load it in transformers and save_pretrained it again"
         raise DataError(folder, f"has no *.safetensors ({found})", remedy=remedy)
+    if not any(path.is_file() for pattern in _TOKENIZERS for path in folder.glob(pattern)):
+        # transformers would make a tokenizer of the special pieces alone, to which every word is unknown.
+        raise DataError(folder, f"has no tokenizer (none of {', '.join(_TOKENIZERS)})", remedy=_SAVE)
 
 
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
-    """The tokenizer is a fast one, and every piece of it has an embedding."""
+    """The tokenizer is a fast one, every piece of it has an embedding, and at least half of the embeddings (some are padding) have a piece."""
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise DataError(name, "its tokenizer has no fast form (tokenizer.json)", remedy="Words are mapped to pieces by it; convert the tokenizer")
     rows, pieces = model.get_input_embeddings().num_embeddings, len(tokenizer)
     if pieces > rows:
-        raise DataError(name, f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings", remedy="The two are not of one encoder")
+        raise DataError(name, f"its tokenizer has {pieces} pieces, but the model only {rows} embeddings", remedy=_APART)
+    if 2 * pieces < rows:
+        raise DataError(name, f"its tokenizer has {pieces} pieces, but the model {rows} embeddings", remedy=f"{_APART}. {_SAVE}")
 
 
 @contextmanager
@@ -109,6 +137,10 @@ def _explained(name: str) -> Iterator[None]:
         raise DataError(name, f"its weights are damaged ({first_line(error)})", remedy="Copy or download the folder again") from error
     except (ValueError, KeyError, RuntimeError) as error:
         raise DataError(name, f"is no masked LM that transformers can open ({first_line(error)})") from error
+    except Exception as error:
+        if looks_like_path(name) or not _is_unreachable(error):
+            raise
+        raise TransientError(f"{name}: the hub does not answer ({first_line(error)}). Go online, or name a folder") from error
 
 
 def first_line(error: BaseException) -> str:

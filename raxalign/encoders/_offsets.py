@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from raxalign.encoders._pieces import CHUNK, Row, Template
+from raxalign.encoders._pieces import CHUNK, Row, Template, count_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,11 @@ class TextPieces:
         return (int(shared[0]), int(shared[-1])) if len(shared) else None
 
 
-def text_pieces(tokenizer: Any, texts: Sequence[str]) -> Iterator[TextPieces]:
-    """The pieces of every text. Offsets are those of the text as it was given, whatever the tokenizer's normaliser made of it."""
+def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
+    """The pieces of every text. Offsets are those of the text as it was given, whatever the tokenizer's normaliser made of it.
+
+    Unknown pieces are counted for `lang` where somebody collects caveats.
+    """
     backend = tokenizer.backend_tokenizer
     for start in range(0, len(texts), CHUNK):
         part = list(texts[start : start + CHUNK])
@@ -42,6 +45,7 @@ def text_pieces(tokenizer: Any, texts: Sequence[str]) -> Iterator[TextPieces]:
             encodings = backend.encode_batch(part, add_special_tokens=False)
         finally:
             backend.encode_special_tokens = False
+        count_unknown(tokenizer, lang, encodings)
         for text, encoding in zip(part, encodings, strict=True):
             spans = [_trimmed(text, *span) for span in encoding.offsets]
             found = np.array(spans, dtype=np.int64).reshape(-1, 2)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from raxalign.caveats import listener
 from raxalign.errors import RaxalignError
 
 CHUNK = 4096
@@ -74,8 +75,11 @@ def _around(encoding: Any, first: int, last: int) -> tuple[tuple[int, ...], tupl
     return tuple(encoding.ids[begin:start]), tuple(encoding.ids[end:stop])
 
 
-def bulk_pieces(tokenizer: Any, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in the text is text, not a special piece."""
+def bulk_pieces(tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in the text is text, not a special piece.
+
+    Unknown pieces are counted for `lang` (None: not at all) where somebody collects caveats.
+    """
     backend = tokenizer.backend_tokenizer
     for start in range(0, len(sentences), CHUNK):
         # The tokenizer is shared: whoever truncated or padded with it left that switched on.
@@ -86,8 +90,18 @@ def bulk_pieces(tokenizer: Any, sentences: Sequence[Sequence[str]]) -> Iterator[
             encodings = backend.encode_batch([list(s) for s in sentences[start : start + CHUNK]], is_pretokenized=True, add_special_tokens=False)
         finally:
             backend.encode_special_tokens = False
+        count_unknown(tokenizer, lang, encodings)
         for encoding in encodings:
             yield np.array(encoding.ids, dtype=np.int32), np.array(encoding.word_ids, dtype=np.int32)
+
+
+def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) -> None:
+    """Report how many pieces of some encodings without special pieces are the tokenizer's unknown one, where somebody collects caveats."""
+    found = listener()
+    if found is None or lang is None or tokenizer.unk_token_id is None:
+        return
+    ids = [encoding.ids for encoding in encodings]
+    found.read(lang, sum(map(len, ids)), sum(part.count(tokenizer.unk_token_id) for part in ids))
 
 
 def cut(pieces: tuple[np.ndarray, np.ndarray], room: int) -> tuple[np.ndarray, np.ndarray]:

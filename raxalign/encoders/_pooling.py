@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from raxalign.encoders.base import Pooling
+from raxalign.errors import RaxalignError
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,12 @@ def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> 
         sizes_N = vectors_NH.new_ones(index.size).index_copy(0, index.words_M, index.counts_M.to(vectors_NH.dtype))
         vectors_NH = vectors_NH / sizes_N[:, None]
     return vectors_NH
+
+
+def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
+    """Raise `RaxalignError` where vectors of a language are NaN or infinite: similarities of such would be numbers without meaning."""
+    if not torch.isfinite(vectors.detach().sum()):
+        raise RaxalignError(
+            f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its weights are too large, as after a training that "
+            "diverged. Train it again with a smaller `learning_rate`"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from raxalign.caveats import listener
 from raxalign.encoders._loading import save_masked_lm
 from raxalign.encoders._pieces import Row, token_batches
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.encoders._wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
+from raxalign.losses import check_step, not_lowered
 
 if TYPE_CHECKING:
     from raxalign.encoders.scratch import Scratch
@@ -157,13 +160,18 @@ def _train(params: Scratch.Params, encoder: TransformerEncoder, rows: list[Row],
         loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum") / max(1, len(places))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        losses.append(float(loss.detach()))
+        fault = "" if math.isfinite(norm) else f"gradient norm {norm}"
+        check_step("scratch", losses, params.steps, float(schedule.get_last_lr()[0]), params.learning_rate, fault=fault)
         optimizer.step()
         schedule.step()
-        losses.append(float(loss.detach()))
         if (step + 1) % REPORT_EVERY == 0:
             runtime.report({"scratch/loss": float(np.mean(losses[-REPORT_EVERY:]))}, step + 1)
     model.eval()
+    found, flat = listener(), not_lowered(losses)
+    if found is not None and flat is not None:
+        found.not_lowered["scratch"] = flat
     return losses
 
 

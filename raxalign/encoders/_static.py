@@ -188,7 +188,7 @@ class StaticEncoder(Encoder):
             raise RaxalignError("the static encoder has vectors of words, not of pieces")
         if self._tokenizer is None:
             self._tokenizer = wrap_vocabulary(self.vocabulary, lowercase=self.reading.casing == "lower")
-        for ids, words in bulk_pieces(self._tokenizer, sentences):
+        for ids, words in bulk_pieces(self._tokenizer, sentences, None):
             yield [self.vocabulary[i] for i in ids.tolist()], words.astype(np.int64)
 
     def _table(self, lang: str) -> _Table:

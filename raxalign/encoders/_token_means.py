@@ -90,7 +90,7 @@ def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Rea
         return Row(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
 
     for sentences in text:
-        pieces = bulk_pieces(encoder.tokenizer, sentences)
+        pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
         if reading.rows == "sentences":
             yield from (row(cut(found, size)[0]) for found in pieces if len(found[0]))
             continue

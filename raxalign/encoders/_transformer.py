@@ -14,7 +14,7 @@ from torch import nn
 
 from raxalign.encoders._loading import load_masked_lm, save_masked_lm
 from raxalign.encoders._pieces import Row, bulk_pieces, cut, read_template, share, token_batches
-from raxalign.encoders._pooling import index_words, pool_words
+from raxalign.encoders._pooling import index_words, pool_words, refuse_infinite
 from raxalign.encoders.base import Batch, Encoder, Pooling, WordVectors
 from raxalign.errors import RaxalignError
 
@@ -61,13 +61,13 @@ class TransformerEncoder(Encoder):
 
         Pairs that are too long lose the end of the longer sentence first. Words keep their numbers whatever is cut.
         """
-        singles = bulk_pieces(self.tokenizer, sentences)
+        singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [self._single(pieces, len(words), lang) for pieces, words in zip(singles, sentences, strict=True)]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)
-        seconds = bulk_pieces(self.tokenizer, pairs)
+        seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
         return [self._pair(first, second, size, languages) for first, second, size in zip(singles, seconds, sizes, strict=True)]
 
@@ -160,6 +160,7 @@ class TransformerEncoder(Encoder):
             index = index_words(words_BT, counts, self.device)
             states = self.hidden(batch, edits=edits, upto=max(layers))
             vectors_NLH = torch.stack([pool_words(states[layer], index, pooling) for layer in layers], dim=1)
+            refuse_infinite(vectors_NLH, rows[0].languages[0])
         return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
 
 

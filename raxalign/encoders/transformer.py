@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, RemoteData, Source
-from raxalign.encoders._loading import check_folder, hub_revision, looks_like_path
+from raxalign.encoders._loading import NAMES, NO_NAME, check_folder, hub_revision, is_hub_name, looks_like_path
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Transformer(EncoderKind):
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
     def check(self) -> list[str]:
-        """An exported encoder's transforms lie beside its weights, and a grid starts from weights alone."""
+        """A name that can be no hub name. An exported encoder's transforms: they lie beside its weights, and a grid starts from weights alone."""
+        if not looks_like_path(self.params.name) and not is_hub_name(self.params.name):
+            return [f"{self.params.name} {NO_NAME}. {NAMES}"]
         if looks_like_path(self.params.name) and (self._folder() / "transforms.json").exists():
             return [f"{self.params.name} was aligned and has transforms, which a grid would leave out; `raxalign evaluate` reads them"]
         return []

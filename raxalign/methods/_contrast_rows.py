@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raxalign.corpora._dataset import read_table
+from raxalign.corpora._dataset import read_metadata, read_table
 from raxalign.errors import DataError
 from raxalign.methods._linked_rows import LinkedRows, Side, read_linked_rows, tokenise
 from raxalign.pairing.schema import read_pairs
@@ -86,7 +86,8 @@ def read_sentence_rows(encoder: TransformerEncoder, folders: Sequence[Path], max
         table = read_table(folder)
         if not len(table):
             raise DataError(folder, "the bitext has no rows")
-        sides.append((tokenise(encoder, table.column("src"), max_length), tokenise(encoder, table.column("tgt"), max_length)))
+        pair = read_metadata(folder).get("lang_pair")
+        sides.append((tokenise(encoder, table.column("src"), max_length, pair), tokenise(encoder, table.column("tgt"), max_length, pair)))
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
     return SentenceRows(_join_sides([s for s, _ in sides]), _join_sides([t for _, t in sides]), _types_by_language(src), _types(tgt))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raxalign.corpora._dataset import read_metadata
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 
@@ -54,7 +55,8 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     table = read_pairs(folder)
     if not len(table):
         raise DataError(folder, "the word-pair dataset has no rows")
-    src, tgt = (tokenise(encoder, table.column(name), max_length) for name in ("src", "tgt"))
+    pair = read_metadata(folder).get("lang_pair")
+    src, tgt = (tokenise(encoder, table.column(name), max_length, pair) for name in ("src", "tgt"))
     links = links_of(table)
     rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
     read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0)
@@ -62,8 +64,8 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     return LinkedRows(src, tgt, _offsets(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
 
 
-def tokenise(encoder: TransformerEncoder, column: Any, max_length: int) -> Side:
-    """The sentences of an Arrow column of words as pieces with special ones around them."""
+def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> Side:
+    """The sentences of an Arrow column of words as pieces with special ones around them; unknown pieces are counted for `lang`."""
     from raxalign.encoders._pieces import bulk_pieces, cut, read_template
 
     template = read_template(encoder.tokenizer)
@@ -73,7 +75,7 @@ def tokenise(encoder: TransformerEncoder, column: Any, max_length: int) -> Side:
     first, count, lengths, n_words = [], [], [], []
     for start in range(0, len(column), _CHUNK):
         sentences = column.slice(start, _CHUNK).to_pylist()
-        pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences)]
+        pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences, lang)]
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         spans = _spans([words for _, words in pieces], sizes, len(before))
         ids.append(np.concatenate([part for row, _ in pieces for part in (before, row, after)]).astype(np.int32))

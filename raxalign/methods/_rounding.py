@@ -22,4 +22,4 @@ def real_gap(vectors_XH: torch.Tensor, reference_XH: torch.Tensor) -> torch.Tens
     """
     gap_XH = vectors_XH - reference_XH
     rounding_X1 = _ROUNDING * torch.finfo(gap_XH.dtype).eps * reference_XH.detach().abs().amax(dim=-1, keepdim=True)
-    return torch.where(gap_XH.detach().abs() > rounding_X1, gap_XH, 0.0)
+    return torch.where(gap_XH.detach().abs() <= rounding_X1, 0.0, gap_XH)  # in this order NaN stays NaN

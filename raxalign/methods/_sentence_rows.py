@@ -187,13 +187,13 @@ class _Reader:
         self.lengths: list[np.ndarray] = []
         self.langs: list[np.ndarray] = []
         self.n = 0
-        self.pieces: Callable[[Any], Iterator[tuple[np.ndarray, np.ndarray]]] = lambda part: bulk_pieces(encoder.tokenizer, part)
+        self.pieces: Callable[[Any, str], Iterator[tuple[np.ndarray, np.ndarray]]] = lambda part, lang: bulk_pieces(encoder.tokenizer, part, lang)
 
     def read(self, column: Any, lang: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokenise an Arrow column of lists of words: (the number of each sentence, how many pieces it has)."""
         before, sizes = self.n, [np.zeros(0, np.int64)]
         for start in range(0, len(column), _CHUNK):
-            found = list(self.pieces(column.slice(start, _CHUNK).to_pylist()))
+            found = list(self.pieces(column.slice(start, _CHUNK).to_pylist(), self.languages[lang]))
             self.ids.append(np.concatenate([ids for ids, _ in found]))
             self.words.append(np.concatenate([words for _, words in found]))
             sizes.append(np.array([len(ids) for ids, _ in found], np.int64))

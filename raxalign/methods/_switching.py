@@ -60,7 +60,7 @@ def make_lexicon(encoder: TransformerEncoder, dictionaries: Entries, pivot: str,
 
     found = _translations(dictionaries, pivot)
     words = list(dict.fromkeys(word for by_lang in found.values() for group in by_lang.values() for word in group))
-    pieces = {word: ids for word, (ids, _) in zip(words, bulk_pieces(encoder.tokenizer, [[word] for word in words]), strict=True)}
+    pieces = {word: ids for word, (ids, _) in zip(words, bulk_pieces(encoder.tokenizer, [[word] for word in words], None), strict=True)}
     ends = np.cumsum([len(ids) for ids in pieces.values()]).tolist()
     place = {word: (end - len(ids), len(ids)) for end, (word, ids) in zip(ends, pieces.items(), strict=True)}
     types: dict[str, dict[str, int]] = {lang: {} for lang in languages}

@@ -101,6 +101,7 @@ class Ppa(TrainedMethod):
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
         held = self._held_back(bitexts)
         objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
+        objective.comparable_from = self._filled_at(bitexts)
         fitted = fit(objective, len(bitexts), train_settings(params), runtime, name="ppa")
         progress = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
         return {**bitexts.counts, **progress}
@@ -119,6 +120,13 @@ class Ppa(TrainedMethod):
                 f"step, and queue_size is {params.queue_size}. Give a smaller queue_size, more epochs, or queue_start: random"
             )
         return first
+
+    def _filled_at(self, bitexts: Bitexts) -> int:
+        """The first step whose contrast is with a whole queue of keys, beyond the last step where there is none; 0 without a contrast."""
+        from raxalign.methods._post_pretraining import full_at
+
+        params = self.params
+        return full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)[0] if params.moco else 0
 
     def _options(self) -> PostPretrainingOptions:
         from raxalign.methods._moco import MocoOptions

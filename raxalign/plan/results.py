@@ -17,8 +17,17 @@ def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
     An evaluation that several trials share appears under each of them. The task's name is the plan's: the same evaluation may be called
     differently by another grid.
     """
+    return rows_of(plan, read_records(plan, ledger))
+
+
+def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """The records of a plan's evaluations that the ledger has, by their keys."""
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    records = ledger.read_many(sorted(wanted & ledger.keys()))
+    return ledger.read_many(sorted(wanted & ledger.keys()))
+
+
+def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the records of a plan, as `rows` gives them."""
     return [row for trial in plan.trials for row in trial_rows(trial, records)]
 
 

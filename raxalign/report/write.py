@@ -17,6 +17,7 @@ from raxalign.report._marks import Judge
 from raxalign.report._own import chosen_section, own_section
 from raxalign.report._plots import draw
 from raxalign.report._published import RECORD, published_sections
+from raxalign.report._remarks import remark_facts
 from raxalign.report._results import Results
 from raxalign.report._spaces import space_analyses
 from raxalign.report.compared import comparison_rows, comparisons_csv
@@ -94,7 +95,8 @@ def compose(
     extra = _analyses(analyses, figures)
     found = [*beside, own, chosen_section(results, judge), figures_section(results, figures), extra]
     sections = tuple(section for section in found if section is not None)
-    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(_facts(results)), sections, LEGEND)
+    facts = [*_facts(results), *remark_facts(plan, ledger)]
+    document = Document(plan.name, "Cross-lingual alignment, measured", tuple(facts), sections, LEGEND)
     return document, records, compared
 
 

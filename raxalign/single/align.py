@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.catalog import catalog
+from raxalign.caveats import collecting
 from raxalign.config.options import read_options
 from raxalign.config.sources import LocalFile
 from raxalign.corpora._bitext import write_text
@@ -64,14 +65,14 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     checkpoints = local_folder(root) / "checkpoints" / key
     where = replace(runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints)
     encoder = start.load(EncoderInputs(locations=locations, revisions=encoder_digests), where.device)
-    with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
         aligned = method.align(encoder, _with_text(method, inputs, Path(work)), where)
     card = Card(request.method, method.canonical(), start.label(), inputs.languages, request.pivot, request.seed, data=pairs)
     with appearing(out) as partial:
         aligned.export(partial)
         card.write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
-    return dict(aligned.notes)
+    return {**aligned.notes, **found.notes()}
 
 
 def _inputs(method: Any, request: AlignRequest) -> MethodInputs:

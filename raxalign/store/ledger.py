@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Published, open_storage
 from raxalign.store._sealed import seal, unseal
@@ -61,8 +62,10 @@ class Ledger:
     def write(self, key: str, record: Mapping[str, Any], predictions: pa.Table | None) -> None:
         """Add an entry, whole or not at all; where there is one already, that one stays.
 
-        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a `key` in it must be this one.
+        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a `key` in it must be this one. Raises
+        `RaxalignError` that names the score or the note which is NaN or infinite.
         """
+        _refuse_infinite(record)
         if record.get("key", key) != key or "predictions" in record:
             raise ValueError(f"{key}: a record has its own key, and no field called predictions")
         path, data = _path(key), None if predictions is None else _to_ipc(predictions)
@@ -147,6 +150,31 @@ def _failure(trial: str) -> str:
     if not _NAME.fullmatch(trial):
         raise ValueError(f"{trial!r} cannot name a trial")
     return f"failures/{trial}.json"
+
+
+def _refuse_infinite(record: Mapping[str, Any]) -> None:
+    """Raise where a score or a note is not a finite number: a mean over it would be none either, and a table would hide it."""
+    for score in record.get("scores", ()):
+        if not math.isfinite(score["value"]):
+            what = f"{record.get('task', '')}/{score['lang']}/{score['metric']} ({score['split']}) is {score['value']}"
+            raise RaxalignError(
+                f"{what}: this is not a result, and is not kept. The vectors or predictions behind it have values that are not numbers"
+            )
+    for place, value in _numbers("notes", record.get("notes", {})):
+        if not math.isfinite(value):
+            raise RaxalignError(f"{record.get('task', '')}: {place} is {value}: this is not a result, and is not kept")
+
+
+def _numbers(place: str, value: object) -> Iterator[tuple[str, float]]:
+    """The floats in nested notes, each with its place."""
+    if isinstance(value, float):
+        yield place, value
+    elif isinstance(value, Mapping):
+        for name, part in value.items():
+            yield from _numbers(f"{place}.{name}", part)
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            yield from _numbers(f"{place}[{number}]", part)
 
 
 def _version(entry: FileEntry | None) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from raxalign.plan.remarks import remarks
 from raxalign.plan.results import metric_name, trial_rows
 from raxalign.sweep.observer import Observer
 
@@ -39,6 +41,7 @@ class Progress(Observer):
         self._started = time.monotonic()
         self._trials_from: float | None = None
         self._best: tuple[float, str] | None = None
+        self._remarked: set[str] = set()
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
@@ -70,10 +73,12 @@ class Progress(Observer):
         self._done += error is None
         self._failed += error is not None
         axes = self._plan.axes.get(trial.method, ()) if self._plan else ()
-        score = self._score(trial) if error is None else None
+        records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)]) if error is None else {}
+        score = self._score(trial, records)
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
         outcome = f"failed: {error}" if error else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
         self._say(f"{self._done + self._failed}/{self._total} {describe(trial, axes)}: {outcome}{seconds}{self._time_left()}")
+        self._remark(trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
             self._best = (score[0], f"{describe(trial, axes)} ({score[1]})")
 
@@ -88,9 +93,15 @@ class Progress(Observer):
             self._live.stop()
             self._live = None
 
-    def _score(self, trial: Trial) -> tuple[float, str] | None:
+    def _remark(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
+        """A line that stays for each remark on a trial that no other trial had."""
+        for text in remarks(self._plan.only(iter([trial])), records) if self._plan else ():
+            if text not in self._remarked:
+                self._remarked.add(text)
+                self._say(f"note: {text}")
+
+    def _score(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> tuple[float, str] | None:
         """The first value of a trial's first task, on its test side where there is one, with its name."""
-        records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)])
         rows = [row for row in trial_rows(trial, records) if not row["metric"].endswith(("_pairs", "_stderr"))]
         if not rows:
             return None

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from raxalign.encoders._pieces import token_batches
+from raxalign.encoders._pooling import refuse_infinite
 from raxalign.encoders._transformer import TransformerEncoder, evaluating
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
@@ -47,6 +48,7 @@ def sentence_vectors(
                 mask_BT = (batch.mask_BT if specials else batch.words_BT >= 0).to(states_BTH.dtype)
                 pooled_BH = (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(1, keepdim=True).clamp(min=1)
             vectors_SH[torch.from_numpy(part).to(encoder.device)] = pooled_BH
+    refuse_infinite(vectors_SH, lang)
     return vectors_SH, read
 
 

@@ -46,7 +46,7 @@ def _side(
     encoder: TransformerEncoder, ids: npt.NDArray[np.int64], units: npt.NDArray[np.int64], sentences: Sequence[Sequence[str]], lang: str
 ) -> Side:
     """The side of all `sentences`, of which the first are translated: as many as there are `ids`."""
-    whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences)]
+    whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences, lang)]
     vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(encoder.tokenizer.all_special_ids)
     rows, pieces = encoder.pieces(sentences[: len(ids)], lang), whole[: len(ids)]
     around = len(encoder.pieces([[]], lang)[0])

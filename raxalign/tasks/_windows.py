@@ -55,8 +55,8 @@ def make_windows(questions: Questions, encoder: TransformerEncoder, languages: t
     `sizes.answer` pieces, and half a window's, is whole in some window.
     """
     texts = list(dict.fromkeys(row.context for row in questions.rows))
-    pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts), strict=True))
-    asked = text_pieces(encoder.tokenizer, [row.question for row in questions.rows])
+    pieces_of = dict(zip(texts, text_pieces(encoder.tokenizer, texts, languages[1]), strict=True))
+    asked = text_pieces(encoder.tokenizer, [row.question for row in questions.rows], languages[0])
     template = read_template(encoder.tokenizer)
     room = encoder.max_positions - len(template.before) - len(template.between) - len(template.after_pair)
     windows = []

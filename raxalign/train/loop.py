@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
 
-from raxalign.errors import RaxalignError
+from raxalign.caveats import listener
+from raxalign.errors import RaxalignError, TrainingDiverged
+from raxalign.losses import check_step, not_lowered
 from raxalign.store.key import Json, digest
 from raxalign.train._checkpoint import (
     Checkpoint,
@@ -37,10 +39,6 @@ else:
 __all__ = ["Fitted", "TrainSettings", "TrainingDiverged", "fit"]
 
 _CURVE_POINTS = 100
-
-
-class TrainingDiverged(RaxalignError):
-    """The loss is no longer a number; no retry would mend that."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,9 @@ def fit(
 
     `name` names the curves (``<name>/loss``) and the checkpoints: two trainings of one runtime have different ones. `select(epoch)` scores the
     module as it is (higher is better, the first of equals stays) after each epoch (counted from 1), or every `select_every` steps and at the
-    end; it runs on the first worker alone. The module comes back in eval mode. Raises `TrainingDiverged` with the step when the loss is
-    not finite, and `RaxalignError` when a single row does not fit into memory.
+    end; it runs on the first worker alone. The module comes back in eval mode. Raises `TrainingDiverged` with the step, the rate and the loss
+    when the loss, the gradient or a weight is not finite or the loss explodes (`losses.explodes`), and `RaxalignError` when a single row does
+    not fit into memory.
     """
     devices = [torch.device(runtime.device)] if torch.device(runtime.device).type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
@@ -129,6 +128,11 @@ class _Loop:
             self.maybe_save()
         self.finish()
         progress = self.progress
+        if not all(bool(torch.isfinite(parameter.detach().sum())) for parameter in self.parameters):  # the last step, after a loss that was good
+            self.check(rate_at(self.settings, self.total - 1, self.total), "the weights are not finite")
+        found, losses = listener(), not_lowered(progress.losses, self.objective.comparable_from)
+        if found is not None and losses is not None:
+            found.not_lowered[self.name] = losses
         return Fitted(progress.losses, progress.scores, progress.selected, progress.micro)
 
     def advance(self) -> None:
@@ -141,20 +145,22 @@ class _Loop:
         step, total = self.gradients()
         if self.runtime.world_size > 1:
             total = sum_over_workers(self.parameters, total)
-        loss = float(total)
-        if not math.isfinite(loss):
-            raise TrainingDiverged(
-                f"{self.name}: the loss is {loss} at step {number + 1} of {self.total} (epoch {step.epoch + 1}, learning rate {rate:.3g}). "
-                "Lower the learning rate or raise the warm-up"
-            )
+        norm = torch.zeros_like(total)
         if self.settings.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip)
+            norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.clip).to(total)
+        loss, size = torch.stack([total, norm]).tolist()  # the device is asked once
+        self.progress.losses.append(loss)
+        self.check(rate, "" if math.isfinite(size) else f"gradient norm {size}")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             self.objective.end(step)
-        self.progress.losses.append(loss)
         self.progress.step += 1
+
+    def check(self, rate: float, fault: str) -> None:
+        """Raise `TrainingDiverged` where the losses show it, or something else is not finite (`fault`)."""
+        start = self.objective.comparable_from
+        check_step(self.name, self.progress.losses, self.total, rate, self.settings.learning_rate, start=start, fault=fault)
 
     def gradients(self) -> tuple[Step, torch.Tensor]:
         """This worker's share of the loss, its gradients in the parameters; with smaller micro-batches where memory runs out."""

@@ -57,10 +57,12 @@ class Objective(ABC):
     workers alike, so neither the number of workers nor the micro-batch changes the result beyond rounding.
 
     `module` holds everything that training changes as parameters and buffers (a queue, an average of weights): it is what checkpoints keep.
-    What never changes, as a frozen twin, is kept outside of it.
+    What never changes, as a frozen twin, is kept outside of it. Losses before step `comparable_from` (0-based) lack parts that later ones have,
+    as a contrast with a queue that is not yet full.
     """
 
     module: nn.Module
+    comparable_from: int = 0
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again when memory ran out, so it communicates

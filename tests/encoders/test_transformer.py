@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders._transformer import TransformerEncoder
@@ -81,6 +82,68 @@ def test_a_tokenizer_of_another_encoder_is_refused(tiny_folder: Path, tmp_path: 
     shutil.copy(larger / "tokenizer.json", folder / "tokenizer.json")
     with pytest.raises(DataError, match=r"tokenizer has \d+ pieces, but the model only \d+ embeddings"):
         kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_a_folder_without_a_tokenizer_is_refused_by_its_file_names_alone(tiny_folder: Path, tmp_path: Path) -> None:
+    """transformers would make a tokenizer of five special pieces, to which every word is unknown."""
+    folder = shutil.copytree(tiny_folder, tmp_path / "encoder")
+    (folder / "tokenizer.json").unlink()
+    for call in (kind(folder).sources, lambda: kind(folder).load(EncoderInputs(), "cpu")):
+        with pytest.raises(DataError, match=r"encoder: has no tokenizer \(none of tokenizer\.json, vocab\.txt.*tokenizer\.save_pretrained"):
+            call()
+    (folder / "sentencepiece.bpe.model").write_bytes(b"")
+    assert "sentencepiece.bpe.model" in kind(folder).sources()
+
+
+def test_a_tokenizer_with_a_small_part_of_the_pieces_is_refused(tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path / "encoder", [f"word{i}" for i in range(200)])
+    smaller = tiny_bert(tmp_path / "smaller", ["a", "b"])
+    shutil.copy(smaller / "tokenizer.json", folder / "tokenizer.json")
+    with pytest.raises(DataError, match=r"tokenizer has 9 pieces, but the model 233 embeddings\. .*do not belong together"):
+        kind(folder).load(EncoderInputs(), "cpu")
+
+
+def test_embeddings_that_are_padded_are_no_fault(tiny_folder: Path, tmp_path: Path) -> None:
+    encoder = TransformerEncoder.from_folder(tiny_folder)
+    encoder.model.resize_token_embeddings(128)
+    encoder.save(tmp_path)
+    assert TransformerEncoder.from_folder(tmp_path).model.get_input_embeddings().num_embeddings == 128
+
+
+def test_weights_that_are_no_numbers_are_refused_by_their_name(tiny_folder: Path, tmp_path: Path) -> None:
+    encoder = TransformerEncoder.from_folder(tiny_folder)
+    with torch.no_grad():
+        encoder.model.bert.encoder.layer[1].output.dense.bias[3] = float("nan")
+    encoder.save(tmp_path)
+    with pytest.raises(DataError, match=r"weights hold NaN or infinite values \(bert\.encoder\.layer\.1\.output\.dense\.bias\)"):
+        TransformerEncoder.from_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a b//c", "one/two/three", "/".join(["x"] * 5), "-x", "a--b"])
+def test_a_name_that_is_neither_a_folder_nor_a_hub_name_is_a_fault_before_anything_runs(name: str) -> None:
+    (fault,) = kind(name).check()
+    assert fault.startswith(f"{name} is neither a folder nor a name on the Hugging Face Hub")
+    with pytest.raises(DataError, match="neither a folder nor a name on the Hugging Face Hub"):
+        kind(name).fetch()
+
+
+@pytest.mark.parametrize("name", ["bert-base-multilingual-cased", "FacebookAI/xlm-roberta-base", "a_b/c.d-1"])
+def test_a_hub_name_is_no_fault(name: str) -> None:
+    assert kind(name).check() == []
+
+
+def test_a_network_without_a_hub_is_worth_a_retry_and_says_what_else_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    class ConnectError(type("TransportError", (Exception,), {})):  # type: ignore[misc]
+        """As the hub's HTTP library raises it: no OSError."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise ConnectError("[Errno -2] Name or service not known")
+
+    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fail)
+    with pytest.raises(TransientError, match=r"someone/encoder: the hub cannot be reached .*not known\)\. Go online, give `revision`"):
+        kind("someone/encoder").fetch()
 
 
 def test_truncated_weights_are_an_error_that_names_the_folder(tiny_folder: Path, tmp_path: Path) -> None:

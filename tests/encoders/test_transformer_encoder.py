@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from raxalign.caveats import collecting
+from raxalign.encoders._offsets import text_pieces
 from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
 
 SENTENCES = [["the", "playing", "dogs"], ["der"], [], ["a", "\u00ad", "cat"], ["die", "Katze", "schläft", "."], ["played"] * 5]
 
@@ -95,6 +98,22 @@ def test_masked_lm_logits_are_those_of_the_whole_model(encoder: TransformerEncod
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     whole = encoder.model(input_ids=batch.ids_BT, attention_mask=batch.mask_BT, token_type_ids=batch.segments_BT).logits
     assert torch.allclose(encoder.lm_logits(encoder.hidden(batch)[-1][0]), whole[0], atol=1e-5)
+
+
+def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder: TransformerEncoder) -> None:
+    with collecting() as found:
+        encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
+        encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
+        list(text_pieces(encoder.tokenizer, ["the 漢", "cat"], "el"))
+    assert (found.pieces, found.unknown) == ({"zh": 6, "en": 2, "el": 3}, {"zh": 3, "en": 0, "el": 1})
+
+
+def test_vectors_that_are_no_numbers_are_refused_with_the_language(encoder: TransformerEncoder) -> None:
+    with torch.no_grad():
+        encoder.model.bert.encoder.layer[2].output.LayerNorm.weight[0] = float("inf")
+    assert encoder.words([["the"]], "de", layers=(2,), pooling="mean").present_N.all()
+    with pytest.raises(RaxalignError, match=r"vectors with NaN or infinite values for sentences of de.*learning_rate"):
+        encoder.words([["the"]], "de", layers=(3,), pooling="mean")
 
 
 def test_saving_and_opening_gives_the_same_vectors(encoder: TransformerEncoder, tmp_path: Path) -> None:

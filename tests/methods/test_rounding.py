@@ -22,3 +22,9 @@ def test_a_difference_is_itself_and_rounding_is_nothing() -> None:
 def test_in_float64_next_to_nothing_is_rounding() -> None:
     reference = torch.ones(1, 2, dtype=torch.float64)
     assert real_gap(reference + 1e-12, reference).tolist() == ((reference + 1e-12) - reference).tolist()
+
+
+def test_what_is_no_number_stays_so() -> None:
+    gap = real_gap(torch.tensor([[torch.nan, 1.0]]), torch.tensor([[1.0, 1.0]]))
+    assert torch.isnan(gap[0, 0])
+    assert torch.isnan(real_gap(torch.tensor([[2.0]]), torch.tensor([[torch.inf]]) * 0)).all()

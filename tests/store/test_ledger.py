@@ -12,7 +12,7 @@ import fsspec
 import pyarrow as pa
 import pytest
 
-from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store.ledger import Ledger
 
 KEY = "12" * 32
@@ -78,6 +78,21 @@ def test_values_that_are_not_finite_are_kept(root: str) -> None:
     record = Ledger(root).read(KEY)
     assert record["value"] == math.inf
     assert math.isnan(record["other"])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_finite_number_is_refused_by_name(tmp_path: Path, value: float) -> None:
+    ledger, score = Ledger(str(tmp_path)), {"lang": "de-en", "metric": "accuracy", "split": "test", "value": value}
+    with pytest.raises(RaxalignError, match=rf"xnli/de-en/accuracy \(test\) is {value}"):
+        ledger.write(KEY, RECORD | {"scores": [*RECORD["scores"], score]}, TABLE)
+    assert not ledger.has(KEY)
+
+
+def test_a_note_that_is_no_finite_number_is_refused_with_its_place(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    with pytest.raises(RaxalignError, match=r"xnli: notes\.all\.dev_by_epoch\[1\] is nan"):
+        ledger.write(KEY, RECORD | {"notes": {"all": {"dev_by_epoch": [0.5, math.nan]}}}, None)
+    assert not ledger.has(KEY)
 
 
 def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from raxalign.caveats import collecting
 from raxalign.errors import RaxalignError
 from raxalign.train.loop import Fitted, TrainingDiverged, TrainSettings, fit
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
 
@@ -71,9 +73,43 @@ def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
 def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
     objective = Regression()
     objective.y[7] = float("nan")
-    with pytest.raises(TrainingDiverged, match="loss is nan at step 2 of 18") as caught:
+    with pytest.raises(TrainingDiverged, match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.") as caught:
         fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
     assert not caught.value.retryable
+
+
+def test_a_loss_that_explodes_ends_the_training_soon() -> None:
+    with pytest.raises(TrainingDiverged, match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000") as caught:
+        trained(replace(SETTINGS, learning_rate=1e3, warmup=0.0, shuffle=False))
+    assert not caught.value.retryable
+
+
+def test_weights_that_the_last_step_broke_are_not_given_back() -> None:
+    class Broken(Regression):
+        def end(self, step: Step) -> None:
+            if step.number == 17:
+                self.body[0].weight.fill_(float("inf"))
+
+    with pytest.raises(TrainingDiverged, match=r"diverged at step 18 of 18: .*the weights are not finite"):
+        fit(Broken(), 22, SETTINGS, Runtime())
+
+
+def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped() -> None:
+    class Steep(Regression):
+        def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+            return super().loss(step, positions) + (0 * self.module["body"][0].weight).sqrt().sum()  # the slope of sqrt at 0
+
+    with pytest.raises(TrainingDiverged, match=r"at step 1 of 18: loss .*, gradient norm nan"):
+        fit(Steep(), 22, replace(SETTINGS, clip=1.0), Runtime())
+
+
+def test_a_training_that_did_not_lower_its_loss_is_noted_for_whoever_collects() -> None:
+    with collecting() as found:
+        trained(replace(SETTINGS, epochs=20))
+    assert found.not_lowered == {}
+    with collecting() as found:
+        _, fitted = trained(replace(SETTINGS, learning_rate=0.5, warmup=0.0))
+    assert found.not_lowered == {"train": (fitted.losses[0], fitted.losses[-1])}
 
 
 def test_nothing_to_train_on_is_an_error() -> None:

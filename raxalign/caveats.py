@@ -1,0 +1,55 @@
+"""What a computation finds out about the ground that its numbers stand on: how much of a text the tokenizer knew, which training came to nothing.
+
+Whoever runs a computation opens `collecting`; whoever reads text or trains says what it saw, and need not know who listens.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Caveats:
+    """What was seen: `pieces` read by language, `unknown` ones among them, and for each training whose loss did not fall its loss at the start
+    and at the end.
+    """
+
+    pieces: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+    not_lowered: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def read(self, lang: str, pieces: int, unknown: int) -> None:
+        """Count pieces of a language, and the unknown ones among them."""
+        self.pieces[lang] += pieces
+        self.unknown[lang] += unknown
+
+    def notes(self) -> dict[str, object]:
+        """The notes for a record: `unknown` (language -> share of ``[UNK]`` among its pieces), `loss_not_lowered` (training -> the two losses)."""
+        rates = {lang: round(self.unknown[lang] / count, 6) for lang, count in sorted(self.pieces.items()) if count}
+        found: dict[str, object] = {"unknown": rates} if rates else {}
+        if self.not_lowered:
+            found["loss_not_lowered"] = {name: list(losses) for name, losses in sorted(self.not_lowered.items())}
+        return found
+
+
+_LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[Caveats]:
+    """Gather what is seen inside the block; of two blocks the inner one gets it."""
+    found = Caveats()
+    token = _LISTENER.set(found)
+    try:
+        yield found
+    finally:
+        _LISTENER.reset(token)
+
+
+def listener() -> Caveats | None:
+    """Who gathers at the moment, if anybody does."""
+    return _LISTENER.get()

@@ -1,0 +1,66 @@
+"""What the losses of a training show: that it diverged, or that it came to nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, pstdev
+
+from raxalign.errors import TrainingDiverged
+
+FACTOR = 20.0
+"""A loss above this many times the first one has exploded."""
+FLOOR = 1.0
+"""A first loss below this counts as this much: a regulariser begins at 0, and a contrast with few negatives near 0."""
+
+
+def explodes(losses: Sequence[float], total: int, start: int = 0) -> bool:
+    """Whether a training of `total` steps has diverged although its loss is a number: its last losses, 5 % of all steps and 3 at least, are
+    all above `FACTOR` times the first one.
+
+    A cross-entropy is never there by chance: an even guess among 10^8 classes costs 18. Step `start` (0-based) is the first whose loss has all
+    the parts that the later ones have.
+    """
+    reference = losses[start] if start < len(losses) else losses[0]
+    bound, window = FACTOR * max(reference, FLOOR), max(3, total // 20)
+    return losses[-1] > bound and len(losses) > window and min(losses[-window:]) > bound
+
+
+def check_step(name: str, losses: Sequence[float], total: int, rate: float, learning_rate: float, *, start: int = 0, fault: str = "") -> None:
+    """Raise `TrainingDiverged` where the last of `losses` is not finite, where the losses explode, or where there is another `fault`.
+
+    Args:
+        name: The training, for the message.
+        losses: The loss of every step so far.
+        total: The number of steps that the training has in all.
+        rate: The learning rate of the last step.
+        learning_rate: The option of that name, which the schedule turns into `rate`.
+        start: The first step (0-based) whose loss is comparable with the later ones.
+        fault: What else is not finite, in words; empty where nothing is.
+    """
+    last = losses[-1]
+    if math.isfinite(last) and not fault and not explodes(losses, total, start):
+        return
+    before = f" ({losses[0]:.4g} at the start)" if len(losses) > 1 else ""
+    also = f", {fault}" if fault else ""
+    scheduled = "" if math.isclose(rate, learning_rate, rel_tol=1e-3) else f", {rate:.3g} at this step"
+    raise TrainingDiverged(
+        f"{name}: training diverged at step {len(losses)} of {total}: loss {last:.6g}{before}{also}, "
+        f"learning_rate {learning_rate:g}{scheduled}. Choose a smaller `learning_rate`, or a longer `warmup`"
+    )
+
+
+def not_lowered(losses: Sequence[float], start: int = 0) -> tuple[float, float] | None:
+    """(loss at the start, loss at the end) of a training that did not lower its loss; None where it did.
+
+    The end is the mean over the last tenth of the steps from `start` on. It is compared with the mean over the first tenth, and with the very
+    first loss (that of the weights that the training began with), which it may pass by three standard deviations of the last tenth.
+    """
+    kept = list(losses[start:])
+    if len(kept) < 2:
+        return None
+    tenth = max(1, len(kept) // 10)
+    begin, end = fmean(kept[:tenth]), fmean(kept[-tenth:])
+    if end > kept[0] + 3 * pstdev(kept[-tenth:]):
+        return kept[0], end
+    return (begin, end) if end >= begin else None

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from raxalign.caveats import collecting, listener
+
+
+def test_nobody_listens_outside_of_a_block() -> None:
+    assert listener() is None
+    with collecting() as found:
+        assert listener() is found
+    assert listener() is None
+
+
+def test_of_two_blocks_the_inner_one_gets_what_is_seen() -> None:
+    with collecting() as outer:
+        with collecting() as inner:
+            found = listener()
+            assert found is not None
+            found.read("de", 10, 1)
+        assert listener() is outer
+    assert inner.notes() == {"unknown": {"de": 0.1}}
+    assert outer.notes() == {}
+
+
+def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_nothing() -> None:
+    with collecting() as found:
+        found.read("zh", 8, 1)
+        found.read("zh", 4, 0)
+        found.read("de", 5, 0)
+        found.read("fr", 0, 0)
+        found.not_lowered["xnli"] = (1.1, 1.2)
+    assert found.notes() == {"unknown": {"de": 0.0, "zh": 0.083333}, "loss_not_lowered": {"xnli": [1.1, 1.2]}}
