@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -14,6 +14,7 @@ from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, Tra
 from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
@@ -38,6 +39,11 @@ class Xnli(TransferTask):
     `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means. With
     `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as
     (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
+
+    Files: XNLI's and MultiNLI's .tsv and .jsonl as they are published, or any with a header that names premise, hypothesis and label
+    (sentence1, sentence2, gold_label) in any order, or three columns without a header. A `language` column picks the rows of a language,
+    columns like ``sentence1_my`` its texts. Rows without a label (``-``) are left out and counted. Rows of one promptID, or else of one
+    premise, are resampled together.
     """
 
     VERSION = 1
@@ -83,6 +89,13 @@ class Xnli(TransferTask):
         data = self.params.data
         splits = split_faults(data.dev, data.test, self.params.selection, "data.dev") if isinstance(data, DataFiles) else []
         return [*super().check(languages, pivot), *splits]
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads all splits, with their labels; evaluated rows that are trained on, and translations that are not parallel, are faults."""
+        from raxalign.tasks._nli_inspection import read_files
+
+        if isinstance(self.params.data, DataFiles):
+            yield from read_files(self.params, self.languages(languages, pivot), self.training_languages(languages, pivot), pivot)
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training data of `languages`, one model, or one a direction where the pivot's transforms differ by language."""

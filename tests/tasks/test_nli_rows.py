@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks._nli_rows import read_hub, read_tsv, refuse_overlap
+from raxalign.tasks._nli_files import read_file
+from raxalign.tasks._nli_rows import read_hub, refuse_overlap
 
 
 def write(tmp_path, text, name="dev-de.tsv"):
@@ -19,7 +20,7 @@ def write(tmp_path, text, name="dev-de.tsv"):
 
 
 def read(path, lang="de", one_language=True):
-    return read_tsv(path, lang, one_language=one_language)
+    return read_file(path, lang, one_language=one_language)
 
 
 def plain(rows):
