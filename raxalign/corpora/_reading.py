@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -64,4 +65,8 @@ def read_dictionaries(sources: Iterable[Mapping[str, Source]]) -> Iterator[FileR
     for of_language in sources:
         source = of_language.get("dictionary")
         if isinstance(source, LocalFile):
-            yield read_through(source.path, lambda _, path=source.path: len(read_dictionary(path)))  # type: ignore[misc]
+            yield read_through(source.path, partial(_entries, source.path))
+
+
+def _entries(path: Path, _: Report) -> int:
+    return len(read_dictionary(path))

@@ -114,12 +114,27 @@ def _sentences(path: Path, words: Iterator[Word], convert: Callable[[Sequence[st
 
 
 def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    """(1-based line, its text). Raises `DataError` for a file that is not there, and for bytes that are not of the encoding, with the line."""
+    """(1-based line, its text). Raises `DataError` for a file that is not there, and with the line for bytes that are not of the encoding."""
     if not path.is_file():
         raise DataError(path, "there is no such file")
+    if encoding != "utf-8":
+        _refuse_utf8(path, encoding)
     remedy = "Set `encoding` to that of the file, for example latin-1" if encoding == "utf-8" else "Set `encoding` to that of the file"
     with path.open("rb") as file:
         yield from enumerate(read_lines(file, path, encoding=encoding, remedy=remedy), 1)
+
+
+def _refuse_utf8(path: Path, encoding: str) -> None:
+    """Refuses text that is UTF-8, of which nearly every encoding of single bytes would make other letters without a word."""
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return
+    if not text.isascii():
+        line = next(i for i, part in enumerate(content.split(b"\n"), 1) if not part.isascii())
+        remedy = "Leave `encoding` out; two tasks, each with its `languages`, may read files of two encodings"
+        raise DataError(path, f"is UTF-8, not {encoding}", line=line, remedy=remedy)
 
 
 def _column_words(path: Path, encoding: str, refused: Refusals) -> Iterator[Word]:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora._dictionary import read_dictionary
+from raxalign.corpora._reading import FileRead, read_dictionaries
 from raxalign.encoders.base import Pooling
 from raxalign.tasks._ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks._word_means import lone_vectors, mean_vectors
@@ -77,6 +78,10 @@ class DictionaryRetrieval(Task):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary of a language."""
         return {_DICTIONARY: LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))}
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads the dictionaries."""
+        return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Ranks of every language's dictionary words."""
