@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from raxalign.corpora._reading import Refusals, Report, refuse
@@ -35,8 +34,13 @@ def read_atis(path: Path, encoding: str = "utf-8", report: Report = refuse) -> S
             refused(DataError(path, f"{len(cells)} columns, the header has {len(names)}", line=number))
             continue
         words, tags = (tuple(part for part in cells[names.index(name)].split(" ") if part) for name in (_WORDS, _LABELS))
-        if problem := _problem(words, tags):
-            refused(DataError(path, problem, line=number, remedy=f"Each word of `{_WORDS}` has a label in `{_LABELS}`. {TAGS}"))
+        if len(words) != len(tags):
+            remedy = f"Each word of `{_WORDS}` has one label in `{_LABELS}`, both divided by blanks"
+            refused(DataError(path, f"{len(words)} words, but {len(tags)} labels", line=number, remedy=remedy))
+        elif not words:
+            refused(DataError(path, "the request is empty", line=number))
+        elif wrong := [tag for tag in tags if not is_tag(tag)]:
+            refused(DataError(path, f"unknown label {wrong[0]!r}", line=number, remedy=TAGS))
         else:
             rows.append(Tagged(words, iob2(tags), number))
     if not rows and not refused.count:
@@ -46,11 +50,3 @@ def read_atis(path: Path, encoding: str = "utf-8", report: Report = refuse) -> S
 
 def _names(header: str) -> list[str]:
     return [name.strip().lower() for name in header.split("\t")]
-
-
-def _problem(words: Sequence[str], tags: Sequence[str]) -> str | None:
-    if not words:
-        return "the request is empty"
-    if len(words) != len(tags):
-        return f"{len(words)} words, but {len(tags)} labels"
-    return next((f"unknown label {tag!r}" for tag in tags if not is_tag(tag)), None)
