@@ -69,7 +69,15 @@ def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
 
 
 def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(tmp_path):
-    tasks = ("xnli:", "  setting: zero-shot", "  data:", "    train: 'train.{lang}.tsv'", "    test: 'test.{lang}.tsv'", "ner:", "  data: {train: a, dev: b}")
+    tasks = (
+        "xnli:",
+        "  setting: zero-shot",
+        "  data:",
+        "    train: 'train.{lang}.tsv'",
+        "    test: 'test.{lang}.tsv'",
+        "ner:",
+        "  data: {train: a, dev: b}",
+    )
     path = write_grid(tmp_path, tasks=tasks)
     lines = path.read_text(encoding="utf-8").splitlines()
     with pytest.raises(GridError) as told:
@@ -212,7 +220,7 @@ def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
         return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
 
     assert tests_of("[100]") == tests_of("[100, 200]")
-    with pytest.raises(RaxalignError, match="tasks.retrieval.unseen_in: 300 is smaller"):
+    with pytest.raises(RaxalignError, match=r"tasks\.retrieval\.unseen_in: 300 is smaller"):
         tests_of("[100, 400]")
 
 

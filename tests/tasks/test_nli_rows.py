@@ -54,10 +54,10 @@ def test_the_official_file_of_all_languages(tmp_path):
     assert (rows.rows[0].id, rows.rows[0].line, rows.unlabelled) == ("1", 3, 1)
 
 
-OFFICIAL = (
-    "language gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 sentence2 promptID pairID genre "
-    "label1 label2 label3 label4 label5 sentence1_tokenized sentence2_tokenized match"
-).split()
+PARSES = [f"sentence{i}_{name}" for name in ("binary_parse", "parse") for i in (1, 2)]
+TOKENIZED = ["sentence1_tokenized", "sentence2_tokenized"]
+IDS = ["sentence1", "sentence2", "promptID", "pairID", "genre"]
+OFFICIAL = ["language", "gold_label", *PARSES, *IDS, *(f"label{i}" for i in range(1, 6)), *TOKENIZED, "match"]
 
 
 def official(**cells):
