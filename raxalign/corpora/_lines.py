@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO
@@ -22,7 +21,6 @@ def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", 
     `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for
     invalid bytes, which `remedy` says what to do about, and for NUL bytes.
     """
-    decode = partial(_decode, name=name, encoding=encoding, remedy=remedy)
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
         if n_lines == 0 and not rest:
@@ -31,11 +29,11 @@ def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", 
         if not end:
             rest += block
             continue
-        lines = decode(rest + head, n_before=n_lines)
+        lines = _decode(rest + head, name, n_lines, encoding, remedy)
         yield from lines
         n_lines, rest = n_lines + len(lines), tail
     if rest:
-        yield from decode(rest, n_before=n_lines)
+        yield from _decode(rest, name, n_lines, encoding, remedy)
 
 
 def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]) -> Iterator[SentencePair]:

@@ -14,7 +14,6 @@ from pydantic import Field
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora._dictionary import read_dictionary
-from raxalign.corpora._reading import FileRead, read_dictionaries
 from raxalign.encoders.base import Pooling
 from raxalign.tasks._ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks._word_means import lone_vectors, mean_vectors
@@ -23,6 +22,7 @@ from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
 if TYPE_CHECKING:
     import torch
 
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
@@ -81,6 +81,8 @@ class DictionaryRetrieval(Task):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads the dictionaries."""
+        from raxalign.corpora._reading import read_dictionaries
+
         return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002

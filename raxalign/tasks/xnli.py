@@ -39,11 +39,6 @@ class Xnli(TransferTask):
     `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means. With
     `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as
     (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
-
-    Files: XNLI's and MultiNLI's .tsv and .jsonl as they are published, or any with a header that names premise, hypothesis and label
-    (sentence1, sentence2, gold_label) in any order, or three columns without a header. A `language` column picks the rows of a language,
-    columns like ``sentence1_my`` its texts. Rows without a label (``-``) are left out and counted. Rows of one promptID, or else of one
-    premise, are resampled together.
     """
 
     VERSION = 1
@@ -54,6 +49,11 @@ class Xnli(TransferTask):
         development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
         `batch_size` and `max_train` (a language) count training pairs as they stand in the files; the two mixes of a pair count as one.
         `warmup` below 1 is a share of all steps, from 1 on a number of steps.
+
+        Files are XNLI's and MultiNLI's .tsv and .jsonl as they are published, or any with a header that names premise, hypothesis and label
+        (sentence1, sentence2, gold_label) in any order, or three columns without a header. A `language` column picks the rows of a language,
+        columns like ``sentence1_my`` its texts. Rows without a label (``-``) are left out and counted. Rows of one promptID, or else of one
+        premise, are resampled together.
         """
 
         setting: Literal["zero-shot", "translate-train"] = "zero-shot"
