@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from raxalign.config.sources import expand_path
+from raxalign.config.sources import differs_by_language, expand_path
 from raxalign.corpora._reading import Report
 from raxalign.tasks._nli_files import examples, read_file
 from raxalign.tasks._nli_rows import LABELS, Row, Rows, read_hub
@@ -66,7 +66,7 @@ class NliData:
 
     def _one_language(self, split: Split, lang: str) -> bool:
         """Whether a file is given for one language alone."""
-        return "{lang}" in getattr(self.params.data, split) or lang == self.inputs.pivot
+        return differs_by_language(getattr(self.params.data, split)) or lang == self.inputs.pivot
 
     def _phrasebook(self, split: Split, lang: str) -> Rows:
         from raxalign.corpora._phrasebook import entailment

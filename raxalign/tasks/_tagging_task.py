@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
 from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Outcome, Task, TaskInputs
@@ -196,9 +196,9 @@ class TaggingTask(Task):
             missing = [lang for lang in covered if lang not in LANGS]
             faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
         if isinstance(data, TaggedFiles):
-            if "{lang}" in data.train:
+            if differs_by_language(data.train):
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
-            if any(path is not None and "{lang}" not in path for path in (data.dev, data.test)):
+            if any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
                 faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
             if data.dev is None and (selection := self.resolved()["selection"]) != "last":
                 faults.append(f"selection: {selection} needs data.dev; without one write `selection: last`")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
+from raxalign.config.sources import differs_by_language
 from raxalign.tasks._selection import kept
 from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
@@ -121,7 +122,7 @@ class Mlqa(TransferTask):
         sets = self.params.hub if data == "hub" else data
         if not isinstance(sets, str):
             faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
-        if isinstance(data, DataFiles) and any(path is not None and "{lang}" not in path for path in (data.dev, data.test)):
+        if isinstance(data, DataFiles) and any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
             # Unlike XNLI's, the format does not say which language a question is in.
             faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
         return faults

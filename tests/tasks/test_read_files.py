@@ -97,6 +97,15 @@ def test_tags_and_copies_of_the_training_set_are_found(write):
     assert all("10 of CoNLL-U" in fault for _, _, faults in told(Pos(Pos.Params(data=data))) for fault in faults)
 
 
+def test_files_may_be_named_by_codes_in_capitals(write, tmp_path):
+    write(train_EN="id\tutterance\tslot_labels\na\tb c\tO O\n", dev_EN="d O\n", dev_DE="e O\n\nf O\n")
+    task = Slots(Slots.Params(data={"train": str(tmp_path / "train.{PIVOT}"), "dev": str(tmp_path / "dev.{LANG}")}))
+    assert task.check(("de",), "en") == []
+    assert told(task) == [("train.EN", 1, []), ("dev.EN", 1, []), ("dev.DE", 2, [])]
+    swapped = Slots(Slots.Params(data={"train": "train.{LANG}", "dev": "dev.{PIVOT}"}))
+    assert [fault.split(" ")[0] for fault in swapped.check(("de",), "en")] == ["data.train", "data.dev"]
+
+
 def test_questions_that_are_trained_on_or_come_twice_are_found(write):
     data = write(train_en=squad("1", "2"), dev_en=squad("3", "3"), dev_de=squad("2", context="Ada!"), test_en="{", test_de=squad("4"))
     found = {name: (rows, [fault.split(". ")[0] for fault in faults]) for name, rows, faults in told(Mlqa(Mlqa.Params(data=data)))}
