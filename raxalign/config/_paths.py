@@ -43,9 +43,7 @@ class Paths:
         for placeholder in _PLACEHOLDERS:
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
-            self.faults.add(
-                node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}, or {LANG} and {PIVOT} for codes in capitals"
-            )
+            self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals")
         return replace(node, value=absolute(node.value.strip(), self.folder))
 
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
