@@ -239,6 +239,47 @@ def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_pat
         assert f"broken   {tmp_path / 'data' / name}" in done.out or f"\n{tmp_path / 'data' / name}" in done.out
 
 
+XNLI = "xnli: {data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
+
+
+def write_xnli(folder: Path, **replaced: str) -> Path:
+    """A grid on files of XNLI, of which some hold something else."""
+    for split, langs in (("train", ["en"]), ("dev", ["en", "de"]), ("test", ["en", "de"])):
+        for lang in langs:
+            text = replaced.get(f"{split}_{lang}", f"premise\thypothesis\tlabel\n{split} {lang}\tB\tneutral\n")
+            (folder / f"{split}.{lang}.tsv").write_text(text, encoding="utf-8")
+    return write_grid(folder, languages="{each: [de]}", sentences="100", methods=("none: {}",), tasks=(XNLI,))
+
+
+def test_a_grid_names_all_faults_of_its_data_files_before_anything_starts(
+    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "raxalign.sweep.tuner", None)  # what imports Ray
+    path = write_xnli(tmp_path, dev_de="A\tB\tmaybe\nC\tD\t0\nE\tF\tperhaps\n", test_de="")
+    done = run("grid", path)
+    assert (done.code, done.out) == (2, "")
+    assert [line.strip().split(". ")[0] for line in done.err.splitlines()] == [
+        f"error: {path}: 3 faults in its data files; nothing was started",
+        f"{tmp_path}/dev.de.tsv:1: unknown label 'maybe'",
+        f"{tmp_path}/dev.de.tsv:3: unknown label 'perhaps'",
+        f"{tmp_path}/test.de.tsv: the file is empty",
+    ]
+    assert not (tmp_path / "storage" / "plans").exists()
+    tiny_bert(tmp_path / "encoder", ["the"], layers=1)
+    done = run("evaluate", path, "--encoder", "encoder", "--device", "cpu")
+    assert (done.code, done.out) == (2, "")
+    assert "3 faults in its data files" in done.err
+
+
+def test_doctor_reads_the_data_files(run: Callable[..., Done], tmp_path: Path) -> None:
+    done = run("doctor", write_xnli(tmp_path))
+    assert done.code == 0
+    assert "ok       5 data files were read: 5 rows\n" in done.out
+    done = run("doctor", write_xnli(tmp_path, test_de="premise\thypothesis\nA\tB\n"))
+    assert done.code == 2
+    assert f"broken   {tmp_path}/test.de.tsv:1: no labels" in done.out
+
+
 def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> None:
     store, plan = ArtifactStore(os.environ["RAXALIGN_STORAGE"]), plan_of(grid)
     needed = next(stage for stage in plan.stages.values() if stage.kind == "pairs")

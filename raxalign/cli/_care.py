@@ -22,7 +22,7 @@ def list_(
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:
-    """Tell what is installed, which devices there are, whether the storage can be written; with a grid, whether its data is there."""
+    """Tell what is installed, which devices there are, whether the storage can be written; with a grid, whether its data is there and sound."""
     from raxalign.report.doctor import examine
 
     lines, healthy = examine(file, storage)

@@ -70,8 +70,16 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
         values = paths.entries(params, {key: value for key, value in entries.items() if key not in {"kind", "languages"}})
         built = validate(params, node, faults, values=values, also=("kind", "languages"))
         if built is not None:
-            specs.append(TaskSpec(name, str(kind.value), built, chosen))
+            specs.append(TaskSpec(name, str(kind.value), built, chosen, _lines(node)))
     return tuple(specs)
+
+
+def _lines(node: Node, name: str = "") -> dict[str, int]:
+    """The line of a node, and of every entry in it by its dotted name."""
+    lines = {name: node.line}
+    for key, entry in node.value.items() if isinstance(node.value, dict) else ():
+        lines |= _lines(entry, f"{name}.{key}".lstrip("."))
+    return lines
 
 
 def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from raxalign.config._validate import alternatives, key_names
 from raxalign.config._yaml import Node
 from raxalign.config.sources import PathMarker
 
-_PLACEHOLDERS = ("{lang}", "{pivot}")
+_PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Paths:
         for placeholder in _PLACEHOLDERS:
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
-            self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}")
+            self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals")
         return replace(node, value=absolute(node.value.strip(), self.folder))
 
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:

@@ -69,12 +69,25 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's (None: all)."""
+    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's (None: all).
+
+    `lines` are those of the grid file: of the task (under the empty name) and of each option (``data.train``).
+    """
 
     name: str
     kind: str
     params: BaseParams
     languages: tuple[str, ...] | None = None
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def line_of(self, message: str) -> int | None:
+        """The line of the option with which a message begins (as ``data.train holds ...``), of what it lies in where it is not given, or else of
+        the task; None where there was no file.
+        """
+        key = message.split(" ", 1)[0].rstrip(":,")
+        while key and key not in self.lines:
+            key = key.rpartition(".")[0]
+        return self.lines.get(key)
 
 
 @dataclass(frozen=True)

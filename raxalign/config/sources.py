@@ -1,7 +1,7 @@
 """Data from outside the storage: what a plug-in names, and what its identity is made of.
 
 A param that holds a path is declared ``DataPath`` (or ``DataPath | None``). Relative paths are made absolute against the grid file's folder
-when the grid is read; they may hold ``{lang}`` and ``{pivot}``. A path never enters a key: its file's digest does.
+when the grid is read; they may hold ``{lang}`` and ``{pivot}``, in capitals for codes in capitals. A path never enters a key: its file's digest does.
 """
 
 from __future__ import annotations
@@ -44,5 +44,11 @@ Source = LocalFile | RemoteData
 
 
 def expand_path(template: str, *, lang: str, pivot: str) -> Path:
-    """The path of a template for one language: ``dict/{lang}-{pivot}.txt`` -> ``dict/de-en.txt``."""
-    return Path(template.replace("{lang}", lang).replace("{pivot}", pivot))
+    """The path of a template for one language: ``dict/{lang}-{pivot}.txt`` -> ``dict/de-en.txt``, ``train_{LANG}.tsv`` -> ``train_DE.tsv``."""
+    capitals = template.replace("{LANG}", lang.upper()).replace("{PIVOT}", pivot.upper())
+    return Path(capitals.replace("{lang}", lang).replace("{pivot}", pivot))
+
+
+def differs_by_language(template: str) -> bool:
+    """Whether a template names another file for each language."""
+    return "{lang}" in template or "{LANG}" in template

@@ -1,4 +1,4 @@
-"""Lines of UTF-8 text, read fast and checked: bad bytes are an error with file and line."""
+"""Lines of text, UTF-8 unless another encoding is named, read fast and checked: bad bytes are an error with file and line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_lines(stream: IO[bytes], name: Path | str) -> Iterator[str]:
+def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", remedy: str = "Convert the file to UTF-8") -> Iterator[str]:
     r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is dropped); NEL and U+2028 do not.
 
-    A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for invalid UTF-8 and NUL bytes.
+    `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for
+    invalid bytes, which `remedy` says what to do about, and for NUL bytes.
     """
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
@@ -28,11 +29,11 @@ def read_lines(stream: IO[bytes], name: Path | str) -> Iterator[str]:
         if not end:
             rest += block
             continue
-        lines = _decode(rest + head, name, n_lines)
+        lines = _decode(rest + head, name, n_lines, encoding, remedy)
         yield from lines
         n_lines, rest = n_lines + len(lines), tail
     if rest:
-        yield from _decode(rest, name, n_lines)
+        yield from _decode(rest, name, n_lines, encoding, remedy)
 
 
 def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]) -> Iterator[SentencePair]:
@@ -63,13 +64,13 @@ def _without_bom(block: bytes, name: Path | str) -> bytes:
     return block.removeprefix(_BOM)
 
 
-def _decode(block: bytes, name: Path | str, n_before: int) -> list[str]:
+def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy: str) -> list[str]:
     try:
-        text = block.decode("utf-8")
+        text = block.decode(encoding)
     except UnicodeDecodeError as error:
         line = n_before + block.count(b"\n", 0, error.start) + 1
         wrong = block[error.start]
-        raise DataError(name, f"invalid UTF-8 (byte 0x{wrong:02x})", line=line, remedy="Convert the file to UTF-8") from error
+        raise DataError(name, f"invalid {encoding.upper()} (byte 0x{wrong:02x})", line=line, remedy=remedy) from error
     if "\0" in text:
         line = n_before + text.count("\n", 0, text.index("\0")) + 1
         raise DataError(name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged")

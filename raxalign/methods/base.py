@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +12,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
@@ -91,6 +92,14 @@ class Method(ABC):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""
         return {}
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads the outside files that `align` will read, as it reads them, before anything is trained, and yields what was found in each:
+        here, the dictionaries among the `sources`.
+        """
+        from raxalign.corpora._reading import read_dictionaries
+
+        return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.config.sources import RemoteData
-from raxalign.errors import RaxalignError
+from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ class TaskStages:
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
         self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
-        faults = [f"{self.grid.path}: tasks.{spec.name}{fault}" for spec, task in self._tasks for fault in self._faults(spec, task)]
+        faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
         if faults:
-            raise RaxalignError("\n".join(faults))
+            raise GridError(self.grid.path, faults)
         for spec, task in self._tasks:
             needs = task.needs()
             if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
@@ -40,14 +40,17 @@ class TaskStages:
                     f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences` later changes which test pairs count as unseen"
                 )
 
-    def _faults(self, spec: TaskSpec, task: Task) -> Iterator[str]:
-        """What is wrong with a task in the languages that it is for, as messages that go on after its name."""
-        yield from (f": {fault}" for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot))
+    def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
+        """What is wrong with a task in the languages that it is for."""
+        key = f"tasks.{spec.name}"
+        yield from (Fault(spec.line_of(fault), key, fault) for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot))
         unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
-            yield (
-                f".unseen_in is {unseen_in}, smaller than the grid's largest training set ({largest}): pairs that are trained on would count as "
-                f"unseen. Make it at least {largest}"
+            yield Fault(
+                spec.line_of("unseen_in"),
+                f"{key}.unseen_in",
+                f"{unseen_in} is smaller than the grid's largest training set ({largest}): pairs that are trained on would count as unseen",
+                f"make it at least {largest}",
             )
 
     def has_chance(self) -> bool:

@@ -8,10 +8,14 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raxalign import __version__
 from raxalign.errors import RaxalignError
 from raxalign.store.artifacts import ArtifactStore
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
 
 NEEDED = ("torch", "transformers", "datasets", "pyarrow", "ray", "mlflow", "eflomal", "sacremoses")
 EXTRAS = {"jieba": "segment", "pythainlp": "segment", "spacy": "pos", "s3fs": "s3", "gcsfs": "gcs"}
@@ -70,6 +74,8 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     places = {place for stage in plan.stages.values() for name, place in stage.locations.items() if name.rpartition("/")[0] or name != "params"}
     local = [place for place in places if Path(place).is_absolute()]
     lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
+    read, told = _files(plan)
+    lines += told
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
     for key, stage in plan.stages.items():
@@ -79,4 +85,14 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
                 damaged += 1
                 lines.append(f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again")
     lines.append(f"ok       {stored - damaged} stored artifacts are whole")
-    return lines, fine and not damaged
+    return lines, fine and read and not damaged
+
+
+def _files(plan: Plan) -> tuple[bool, list[str]]:
+    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them, and lines that say so."""
+    from raxalign.plan.preflight import read_files
+
+    found = read_files(plan)
+    if found.faults:
+        return False, [f"broken   {fault.strip()}" for fault in found.indented()]
+    return True, [f"ok       {found}"] if found.files else []

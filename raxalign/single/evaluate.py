@@ -21,6 +21,7 @@ from raxalign.plan.data import SharedStages
 from raxalign.plan.identity import Identity
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
+from raxalign.plan.preflight import read_files
 from raxalign.plan.results import rows
 from raxalign.plan.stage import Stage
 from raxalign.plan.tasks import TaskStages
@@ -28,6 +29,7 @@ from raxalign.plan.trial import Trial
 from raxalign.single.place import TENSORS, TRANSFORMS, local_folder, open_workshop, runtime, silent, transforms_of
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.digests import FileDigests
+from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from raxalign.methods.base import Method
@@ -69,6 +71,7 @@ def evaluate_encoder(opened: Opened, request: EvaluateRequest, *, tell: Callable
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, local_folder(opened.root) / "downloads")
     plan, aligned = _plan(opened, request, tasks, languages)
+    read_files(plan, done=Ledger(opened.root).keys()).refuse_faults(opened.grid.path)
     workshop = open_workshop(plan, opened.root, runtime(request.device, threads=request.threads or opened.run.threads))
     workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
     _store_transforms(workshop, aligned, request.encoder)

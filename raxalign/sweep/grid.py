@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
+from raxalign.plan.preflight import read_files
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
@@ -26,12 +27,19 @@ if TYPE_CHECKING:
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
-    """Run what is missing of a plan; returns how it ended and what the user should be told."""
+    """Run what is missing of a plan; returns how it ended and what the user should be told.
+
+    Raises `RaxalignError` with all faults of its data files, before anything is started.
+    """
+    settings, root = opened.run, opened.root
+    ArtifactStore(root).check_writable()
+    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
+    found.refuse_faults(opened.grid.path)
+    if found.files:
+        sys.stderr.write(f"{found}\n")
     from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.tuner import run_grid
 
-    settings, root = opened.run, opened.root
-    ArtifactStore(root).check_writable()
     gpus = settings.gpus_per_worker
     job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
     target = target_of(opened, job.local)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.corpora._lines import read_lines
+from raxalign.corpora._reading import Refusals, Report, refuse
 from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
 
@@ -76,28 +77,30 @@ def iob2(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_conll(path: Path) -> Sentences:
+def read_conll(path: Path, encoding: str = "utf-8", report: Report = refuse) -> Sentences:
     """The sentences of a file with a word a line, the word in the first column and its tag in the last, divided by tabs or by blanks.
 
     Blank lines divide sentences, ``-DOCSTART-`` lines are skipped, tags are O, B-type and I-type in IOB1 or IOB2 and come back in IOB2.
-    Raises `DataError` with file and line for another number of columns than in the first line, other tags, and an empty file.
+    Another number of columns than in the first line, other tags, and an empty file are a `DataError` with file and line, which `report` raises.
     """
-    return _sentences(path, _column_words(path), iob2)
+    refused = Refusals(report)
+    return _sentences(path, _column_words(path, encoding, refused), iob2, refused)
 
 
-def read_conllu(path: Path) -> Sentences:
+def read_conllu(path: Path, encoding: str = "utf-8", report: Report = refuse) -> Sentences:
     """The sentences of a CoNLL-U file with their universal parts of speech; ranges of words (``1-2``) and empty nodes (``1.1``) are skipped.
 
-    Raises `DataError` with file and line for a line that has not ten columns, a tag that is none of `UPOS`, and an empty file.
+    A line that has not ten columns, a tag that is none of `UPOS`, and an empty file are a `DataError` with file and line, which `report` raises.
     """
-    return _sentences(path, _conllu_words(path), tuple)
+    refused = Refusals(report)
+    return _sentences(path, _conllu_words(path, encoding, refused), tuple, refused)
 
 
 Word = tuple[int, str, str]
 """(line, word, tag); a word of no letters ends a sentence."""
 
 
-def _sentences(path: Path, words: Iterator[Word], convert: Callable[[Sequence[str]], tuple[str, ...]]) -> Sentences:
+def _sentences(path: Path, words: Iterator[Word], convert: Callable[[Sequence[str]], tuple[str, ...]], refused: Refusals) -> Sentences:
     rows, sentence = [], list[Word]()
     for word in [*words, (0, "", "")]:
         if word[1]:
@@ -105,21 +108,38 @@ def _sentences(path: Path, words: Iterator[Word], convert: Callable[[Sequence[st
         elif sentence:
             rows.append(Tagged(tuple(text for _, text, _ in sentence), convert([tag for _, _, tag in sentence]), sentence[0][0]))
             sentence = []
-    if not rows:
+    if not rows and not refused.count:
         raise DataError(path, "has no sentences", remedy="A sentence is a line a word, and a blank line ends it")
     return Sentences(str(path), rows)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    """(1-based line, its text). Raises `DataError` for a file that is not there, and with the line for bytes that are not of the encoding."""
     if not path.is_file():
         raise DataError(path, "there is no such file")
+    if encoding != "utf-8":
+        _refuse_utf8(path, encoding)
+    remedy = "Set `encoding` to that of the file, for example latin-1" if encoding == "utf-8" else "Set `encoding` to that of the file"
     with path.open("rb") as file:
-        yield from enumerate(read_lines(file, path), 1)
+        yield from enumerate(read_lines(file, path, encoding=encoding, remedy=remedy), 1)
 
 
-def _column_words(path: Path) -> Iterator[Word]:
+def _refuse_utf8(path: Path, encoding: str) -> None:
+    """Refuses text that is UTF-8, of which nearly every encoding of single bytes would make other letters without a word."""
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return
+    if not text.isascii():
+        line = next(i for i, part in enumerate(content.split(b"\n"), 1) if not part.isascii())
+        remedy = "Leave `encoding` out; two tasks, each with its `languages`, may read files of two encodings"
+        raise DataError(path, f"is UTF-8, not {encoding}", line=line, remedy=remedy)
+
+
+def _column_words(path: Path, encoding: str, refused: Refusals) -> Iterator[Word]:
     width = 0
-    for number, line in _lines(path):
+    for number, line in numbered_lines(path, encoding):
         # Only blanks and tabs divide columns: a no-break space may be part of a word.
         cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
         if not line.strip():
@@ -129,19 +149,30 @@ def _column_words(path: Path) -> Iterator[Word]:
             yield number, "", ""
             continue
         width = width or len(cells)
-        if len(cells) != width or width < 2:
-            expected = f"expected {width} as in the lines before" if width > 1 else "expected a word and its tag at least"
-            raise DataError(path, f"{len(cells)} column{'s'[: len(cells) != 1]}, {expected}", line=number)
+        if width < 2:
+            raise DataError(path, f"{len(cells)} column, expected a word and its tag at least", line=number)
         word, tag = cells[0].strip(), cells[-1].strip()
-        if not word:
-            raise DataError(path, "the word is empty", line=number)
-        if tag != "O" and not (tag[:2] in ("B-", "I-") and len(tag) > 2):
-            raise DataError(path, f"unknown tag {tag!r}", line=number, remedy="Tags are O, B-type and I-type (IOB1 or IOB2), in the last column")
-        yield number, word, tag
+        if len(cells) != width:
+            problem = f"{len(cells)} column{'s'[: len(cells) != 1]}, expected {width} as in the lines before"
+            refused(DataError(path, problem, line=number))
+        elif not word:
+            refused(DataError(path, "the word is empty", line=number))
+        elif not is_tag(tag):
+            refused(DataError(path, f"unknown tag {tag!r}", line=number, remedy=f"{TAGS}, in the last column"))
+        else:
+            yield number, word, tag
 
 
-def _conllu_words(path: Path) -> Iterator[Word]:
-    for number, line in _lines(path):
+TAGS = "Tags are O, B-type and I-type (IOB1 or IOB2)"
+
+
+def is_tag(tag: str) -> bool:
+    """Whether it is O, B-type or I-type."""
+    return tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2)
+
+
+def _conllu_words(path: Path, encoding: str, refused: Refusals) -> Iterator[Word]:
+    for number, line in numbered_lines(path, encoding):
         if not line.strip():
             yield number, "", ""
             continue
@@ -149,14 +180,16 @@ def _conllu_words(path: Path) -> Iterator[Word]:
             continue
         cells = line.split("\t")
         if len(cells) != 10:
-            raise DataError(path, f"{len(cells)} column{'s'[: len(cells) != 1]}, expected the 10 of CoNLL-U", line=number)
+            refused(DataError(path, f"{len(cells)} column{'s'[: len(cells) != 1]}, expected the 10 of CoNLL-U", line=number))
+            continue
         word = _NUMBER.fullmatch(cells[0])
         if word is None:
-            raise DataError(path, f"unknown number of a word {cells[0]!r}", line=number, remedy="It is like 1, 1-2 or 1.1")
-        if word[1] is None:
+            refused(DataError(path, f"unknown number of a word {cells[0]!r}", line=number, remedy="It is like 1, 1-2 or 1.1"))
+        elif word[1] is None:
             continue
-        if not cells[1].strip():
-            raise DataError(path, "the word is empty", line=number)
-        if cells[3] not in UPOS:
-            raise DataError(path, f"unknown part of speech {cells[3]!r}", line=number, remedy=f"The universal ones are {', '.join(UPOS)}")
-        yield number, cells[1].strip(), cells[3]
+        elif not cells[1].strip():
+            refused(DataError(path, "the word is empty", line=number))
+        elif cells[3] not in UPOS:
+            refused(DataError(path, f"unknown part of speech {cells[3]!r}", line=number, remedy=f"The universal ones are {', '.join(UPOS)}"))
+        else:
+            yield number, cells[1].strip(), cells[3]

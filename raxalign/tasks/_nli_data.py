@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from raxalign.config.sources import expand_path
-from raxalign.tasks._nli_rows import LABELS, Row, Rows, read_hub, read_tsv
+from raxalign.config.sources import differs_by_language, expand_path
+from raxalign.corpora._reading import Report
+from raxalign.tasks._nli_files import examples, read_file
+from raxalign.tasks._nli_rows import LABELS, Row, Rows, read_hub
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
@@ -42,15 +46,27 @@ class NliData:
         return rows.first(self.params.max_train) if split == "train" else rows
 
     def _read(self, split: Split, lang: str) -> Rows:
-        data, pivot = self.params.data, self.inputs.pivot
+        data = self.params.data
         if data == "hub":
             revision = self.inputs.digests.get(f"hub/{lang}", self.params.revision)
             return read_hub(self.params.dataset, lang, split, revision, self.inputs.downloads)
         if data == "phrasebook":
             return self._phrasebook(split, lang)
-        template: str = getattr(data, split)
-        path = self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=pivot)
-        return read_tsv(path, lang, one_language="{lang}" in template or lang == pivot)
+        return read_file(self.path(split, lang), lang, one_language=self._one_language(split, lang))
+
+    def path(self, split: Split, lang: str) -> Path:
+        """The local file of one split and language."""
+        template: str = getattr(self.params.data, split)
+        return self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=self.inputs.pivot)
+
+    def stream(self, split: Split, lang: str, report: Report) -> Iterator[Row]:
+        """The labelled rows of a local file, all of them, with its faults going to `report`."""
+        found = examples(self.path(split, lang), lang, one_language=self._one_language(split, lang), report=report)
+        return (row for row in found if row is not None)
+
+    def _one_language(self, split: Split, lang: str) -> bool:
+        """Whether a file is given for one language alone."""
+        return differs_by_language(getattr(self.params.data, split)) or lang == self.inputs.pivot
 
     def _phrasebook(self, split: Split, lang: str) -> Rows:
         from raxalign.corpora._phrasebook import entailment

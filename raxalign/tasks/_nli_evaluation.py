@@ -100,8 +100,8 @@ def _accuracy(probabilities: npt.NDArray[np.float32], rows: Rows) -> float:
 def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, probabilities: npt.NDArray[np.float32]) -> pa.Table:
     n, names = len(rows), np.array(LABELS)
     same = {"lang": [lang] * n, "split": [split] * n, "toward": pa.array([toward] * n, pa.string()), "epoch": np.full(n, epoch)}
-    number: dict[str, int] = {}  # rows of one premise are not independent
-    premises = [number.setdefault(row.premise, len(number)) for row in rows.rows]
+    number: dict[str, int] = {}  # rows of one premise are not independent; where the file numbers premises, its numbers say which are one
+    premises = [number.setdefault(row.prompt or row.premise, len(number)) for row in rows.rows]
     own = {"id": np.arange(n), "premise": premises, "label": names[_labels(rows)].tolist(), "predicted": names[probabilities.argmax(1)].tolist()}
     return pa.table({**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}}, schema=_SCHEMA)
 

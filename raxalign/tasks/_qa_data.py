@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from raxalign.config.sources import expand_path
+from raxalign.corpora._reading import FileRead, Report, read_through
 from raxalign.tasks._selection import readers
-from raxalign.tasks._squad import Questions, crossed, read_hub, read_phrasebook, read_squad
+from raxalign.tasks._squad import Questions, answered, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
 from raxalign.tasks._transfer import read_given
 
 if TYPE_CHECKING:
@@ -69,5 +76,42 @@ class QaData:
             name, config, hub_split = self.params.hub.place(split, lang, pivot)
             revision = self.inputs.digests.get(f"{'train' if split == 'train' else 'hub'}/{lang}", self.params.hub.revision_of(split, lang, pivot))
             return read_hub(name, config, hub_split, revision, self.inputs.downloads)
-        path = self.inputs.files.get(split, {}).get(lang) or expand_path(getattr(data, split), lang=lang, pivot=pivot)
-        return read_squad(path)
+        return read_squad(self.path(split, lang))
+
+    def path(self, split: Split, lang: str) -> Path:
+        """The local file of one split and language."""
+        return self.inputs.files.get(split, {}).get(lang) or expand_path(getattr(self.params.data, split), lang=lang, pivot=self.inputs.pivot)
+
+    def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
+        """Reads the local files of all splits, before anything is trained; evaluated questions that are trained on, and G-XLT between files
+        without a common id, are faults.
+        """
+        known: list[npt.NDArray[np.int64]] = []
+        light: dict[tuple[str, str], Questions] = {}
+
+        def training(report: Report, lang: str) -> int:
+            found = read_squad(self.path("train", lang), report)
+            trained = found.first(self.params.max_train)
+            known.append(trained.fingerprints())
+            answered(trained)
+            return len(found)
+
+        def evaluated(report: Report, split: Split, lang: str) -> int:
+            found = read_squad(self.path(split, lang), report)
+            refuse_overlap(np.concatenate([np.empty(0, dtype=np.int64), *known]), found)
+            light[lang, split] = replace(found, rows=[replace(row, context="", answers=()) for row in found.rows])
+            return len(found)
+
+        def shared(_: Report, split: Split, lang: str) -> int:
+            for other in languages:
+                if (lang, split) in light and (other, split) in light:
+                    crossed(light[lang, split], light[other, split])
+            return 0
+
+        for lang in trained:
+            yield read_through(self.path("train", lang), partial(training, lang=lang))
+        places = [(split, lang) for split in self.splits() for lang in languages]
+        for split, lang in places:
+            yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
+        for split, lang in places if self.params.setting == "g-xlt" else ():
+            yield read_through(self.path(split, lang), partial(shared, split=split, lang=lang))

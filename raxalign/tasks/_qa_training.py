@@ -16,7 +16,7 @@ from raxalign.tasks._qa_data import QaData
 from raxalign.tasks._qa_metrics import best, f1
 from raxalign.tasks._selection import readers
 from raxalign.tasks._spans import SpanModel, span_loss
-from raxalign.tasks._squad import Questions, crossed, refuse_overlap
+from raxalign.tasks._squad import Questions, answered, crossed, refuse_overlap
 from raxalign.tasks._trained_models import Trained, fit_epochs, train_models
 from raxalign.tasks._transfer import read_given
 from raxalign.tasks._windows import Window, WindowSizes, make_windows
@@ -45,7 +45,7 @@ def train(
     evaluated = read_given(data.questions, data.splits(), languages, readers(params.selection, languages, pivot))
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out)
-    placed = {lang: _placed(questions) for lang, questions in given.items()}
+    placed = {lang: answered(questions) for lang, questions in given.items()}
     counts: dict[str, object] = {}
 
     def run(view: AlignedEncoder, name: str, keep: Path) -> tuple[dict[int, Path], list[float]]:
@@ -64,14 +64,6 @@ def train(
     misplaced = {lang: len(given[lang]) - n for lang, n in rows.items() if n < len(given[lang])}
     unanswerable = {lang: questions.unanswerable for lang, questions in given.items() if questions.unanswerable}
     return {"rows": rows, "misplaced": misplaced, "unanswerable": unanswerable, **counts, "models": records}
-
-
-def _placed(questions: Questions) -> Questions:
-    """The questions with an answer that stands where it says."""
-    kept = Questions(questions.source, [row for row in questions.rows if row.placed()], questions.unanswerable)
-    if not len(kept):
-        raise DataError(kept.source, "no answer stands at its `answer_start`", remedy="Count characters, not bytes, from the context's first")
-    return kept
 
 
 class SpanTuning(Objective):

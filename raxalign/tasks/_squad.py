@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.corpora._hub import check_columns, load_rows
+from raxalign.corpora._reading import Report, refuse
 from raxalign.errors import DataError
 from raxalign.tasks._fingerprints import fingerprint, normal
 
@@ -60,6 +61,14 @@ class Questions:
         return np.array(texts + [fingerprint("id", row.id) for row in self.rows], dtype=np.int64)
 
 
+def answered(questions: Questions) -> Questions:
+    """The questions with an answer that stands where it says. Raises `DataError` where there are none."""
+    kept = Questions(questions.source, [row for row in questions.rows if row.placed()], questions.unanswerable)
+    if not len(kept):
+        raise DataError(kept.source, "no answer stands at its `answer_start`", remedy="Count characters, not bytes, from the context's first")
+    return kept
+
+
 def crossed(questions: Questions, contexts: Questions) -> Questions:
     """The questions of one language on the contexts of another, with the answers there: those whose id both have, in the contexts' order.
 
@@ -82,11 +91,11 @@ def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Questions) -> None
         raise DataError(evaluated.source, told, remedy="Take them out of the training file, or evaluate on another one")
 
 
-def read_squad(path: Path) -> Questions:
+def read_squad(path: Path, report: Report = refuse) -> Questions:
     """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of `id`, `question` and `answers[]` (`text`,
     `answer_start` in characters).
 
-    Raises `DataError` with the place: a file that is no such JSON, an id twice, or no question with an answer.
+    Raises `DataError` with the place: a file that is no such JSON, or no question with an answer; an id that comes twice goes to `report`.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -96,7 +105,7 @@ def read_squad(path: Path) -> Questions:
         raise DataError(path, f"is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
         raise DataError(path, f"is no JSON ({error.msg})", line=error.lineno) from None
-    return _collect(str(path), _entries(path, document))
+    return _collect(str(path), _entries(path, document), report)
 
 
 def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[Answer]]]:
@@ -117,13 +126,13 @@ def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[An
         raise DataError(path, told, remedy="It needs `context`, and `qas` with `id`, `question`, `answers` of `text` and `answer_start`") from error
 
 
-def _collect(source: str, entries: Iterable[tuple[str, str, str, list[Answer]]]) -> Questions:
+def _collect(source: str, entries: Iterable[tuple[str, str, str, list[Answer]]], report: Report = refuse) -> Questions:
     contexts: dict[str, int] = {}
     rows: dict[str, Question] = {}
     unanswerable = 0
     for name, question, context, answers in entries:
         if name in rows:
-            raise DataError(source, f"two questions have the id {name}")
+            report(DataError(source, f"two questions have the id {name}"))
         number = contexts.setdefault(context, len(contexts))
         if answers:
             rows[name] = Question(name, question, context, number, tuple(answers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +13,9 @@ import numpy.typing as npt
 
 from raxalign.config.sources import expand_path
 from raxalign.corpora._hub import load_rows
+from raxalign.corpora._reading import FileRead, Report, read_through, refuse
 from raxalign.errors import DataError
+from raxalign.tasks._atis import is_atis, read_atis
 from raxalign.tasks._conll import UPOS, Sentences, Tagged, iob2, read_conll, read_conllu
 
 if TYPE_CHECKING:
@@ -56,16 +59,45 @@ class TaggingData:
         return found.first(self.params.max_train) if split == "train" else found
 
     def _read(self, split: Split, lang: str) -> Sentences:
-        data, pivot = self.params.data, self.inputs.pivot
+        data = self.params.data
         if data == "hub":
             revision = self.inputs.digests.get(f"hub/{lang}", self.params.revision)
             config = self.params.configs.get(lang, lang)
             return read_hub(self.params.dataset, config, split, revision, self.inputs.downloads, self.kind)
         if data == "phrasebook":
             return _phrasebook(self.kind, getattr(self.params.phrasebook, split), split, lang)
-        template: str = getattr(data, split)
-        path = self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=pivot)
-        return read_conllu(path) if self.kind == "pos" else read_conll(path)
+        return self.local(split, lang)
+
+    def path(self, split: Split, lang: str) -> Path:
+        """The local file of one split and language."""
+        return self.inputs.files.get(split, {}).get(lang) or expand_path(getattr(self.params.data, split), lang=lang, pivot=self.inputs.pivot)
+
+    def local(self, split: Split, lang: str, report: Report = refuse) -> Sentences:
+        """All sentences of a local file, with its faults going to `report`."""
+        path, encoding = self.path(split, lang), self.params.encoding
+        if self.kind == "pos":
+            return read_conllu(path, encoding, report)
+        return read_atis(path, encoding, report) if is_atis(path, encoding) else read_conll(path, encoding, report)
+
+    def read_files(self, languages: Sequence[str]) -> Iterator[FileRead]:
+        """Reads the local files of all splits, before anything is trained; evaluated sentences that are mostly trained on are a fault."""
+        trained = np.empty(0, dtype=np.int64)
+
+        def training(report: Report) -> int:
+            nonlocal trained
+            found = self.local("train", self.pivot, report)
+            trained = found.first(self.params.max_train).fingerprints()
+            return len(found)
+
+        def evaluated(report: Report, split: Split, lang: str) -> int:
+            found = self.local(split, lang, report)
+            refuse_overlap(trained, found)
+            return len(found)
+
+        yield read_through(self.path("train", self.pivot), training)
+        for split in self.splits():
+            for lang in languages:
+                yield read_through(self.path(split, lang), partial(evaluated, split=split, lang=lang))
 
 
 def _phrasebook(kind: str, n: int, split: Split, lang: str) -> Sentences:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
 from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Outcome, Task, TaskInputs
 
 if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
@@ -53,6 +55,7 @@ class TaggingParams(Task.Params):
     """The options that all taggers have; see the tasks for what they mean."""
 
     data: Literal["hub", "phrasebook"] | TaggedFiles
+    encoding: str = "utf-8"
     dataset: str = ""
     revision: str = "main"
     configs: dict[str, str] = Field(default_factory=dict)
@@ -74,6 +77,18 @@ class TaggingParams(Task.Params):
     max_length: int | None = Field(None, ge=8)
     warmup: float = Field(0.0, ge=0, le=1)
     max_train: int | None = Field(None, ge=1)
+
+    @field_validator("encoding")
+    @classmethod
+    def _one_that_extends_ascii(cls, name: str) -> str:
+        """Lines and columns are found in bytes: `utf-8`, `latin-1` and the like will do, UTF-16 will not."""
+        try:
+            same = "a\n".encode(name) == b"a\n"
+        except (LookupError, UnicodeError):
+            raise ValueError(f"unknown encoding {name!r}; for example utf-8, latin-1, cp1252") from None
+        if not same:
+            raise ValueError(f"{name} is not read; convert the file to UTF-8")
+        return codecs.lookup(name).name
 
 
 @dataclass(frozen=True)
@@ -132,6 +147,7 @@ class TaggingTask(Task):
         idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
         idle |= set(_OF_BILSTM) if resolved["tagger"] == "linear" else set()
         idle |= {"readout"} if resolved["readout"] == "keep" else set()
+        idle |= {"encoding"} if resolved["encoding"] == "utf-8" or isinstance(self.params.data, str) else set()
         idle |= {"evaluate_every"} if resolved["selection"] == "last" else set()
         return {name: value for name, value in resolved.items() if name not in idle}
 
@@ -180,9 +196,9 @@ class TaggingTask(Task):
             missing = [lang for lang in covered if lang not in LANGS]
             faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
         if isinstance(data, TaggedFiles):
-            if "{lang}" in data.train:
+            if differs_by_language(data.train):
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
-            if any(path is not None and "{lang}" not in path for path in (data.dev, data.test)):
+            if any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
                 faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
             if data.dev is None and (selection := self.resolved()["selection"]) != "last":
                 faults.append(f"selection: {selection} needs data.dev; without one write `selection: last`")
@@ -196,6 +212,11 @@ class TaggingTask(Task):
         if data == "hub" and not self.params.dataset:
             faults.append("data: hub needs the name of a data set (dataset)")
         return faults
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads all splits, with their tags; a file that is evaluated and mostly trained on is a fault."""
+        if isinstance(self.params.data, TaggedFiles):
+            yield from self.data(TaskInputs(pivot)).read_files(self.languages(languages, pivot))
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train on the pivot's data, one tagger, or one a direction where the pivot's transforms differ by language."""

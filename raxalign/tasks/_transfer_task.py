@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
 from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
 from raxalign.tasks.base import Task
@@ -99,9 +99,9 @@ class TransferTask(Task):
 
             missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
             faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
-        if isinstance(data, DataFiles) and "{lang}" in data.train and not translated:
+        if isinstance(data, DataFiles) and differs_by_language(data.train) and not translated:
             faults.append(f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone; write {{pivot}}")
-        if isinstance(data, DataFiles) and "{lang}" not in data.train and translated:
+        if isinstance(data, DataFiles) and not differs_by_language(data.train) and translated:
             faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
         return faults
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from raxalign.config.sources import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
     from raxalign.train.runtime import Runtime
@@ -136,6 +137,13 @@ class Task(ABC):
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """Faults that only the languages show (a training path with ``{lang}`` in a zero-shot setting), as messages."""
         return []
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads the local files of all `languages` that `train` and `evaluate` will read, with the same readers, before anything is trained.
+
+        Yields what was found in each, faults included; what the files must not have in common is a fault too. Remote data is not fetched.
+        """
+        return iter(())
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train on what `training` says, from the weights of `aligned`, and leave the result in `folder`; returns notes."""

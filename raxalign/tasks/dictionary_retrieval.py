@@ -22,6 +22,7 @@ from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
 if TYPE_CHECKING:
     import torch
 
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
@@ -77,6 +78,12 @@ class DictionaryRetrieval(Task):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary of a language."""
         return {_DICTIONARY: LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))}
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads the dictionaries."""
+        from raxalign.corpora._reading import read_dictionaries
+
+        return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Ranks of every language's dictionary words."""

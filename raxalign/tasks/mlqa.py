@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
+from raxalign.config.sources import differs_by_language
 from raxalign.tasks._qa_metrics import Rules
 from raxalign.tasks._selection import kept
 from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
@@ -126,10 +128,18 @@ class Mlqa(TransferTask):
         sets = self.params.hub if data == "hub" else data
         if not isinstance(sets, str):
             faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
-        if isinstance(data, DataFiles) and any(path is not None and "{lang}" not in path for path in (data.dev, data.test)):
+        if isinstance(data, DataFiles) and any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
             # Unlike XNLI's, the format does not say which language a question is in.
             faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
         return faults
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads all splits; evaluated questions that are trained on are a fault."""
+        from raxalign.tasks._qa_data import QaData
+
+        if isinstance(self.params.data, DataFiles):
+            trained = self.training_languages(languages, pivot)
+            yield from QaData(self.params, TaskInputs(pivot)).read_files(self.languages(languages, pivot), trained)
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training questions of `languages`, one model, or one a direction where the pivot's transforms differ by language."""

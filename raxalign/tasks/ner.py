@@ -33,8 +33,9 @@ class Ner(TaggingTask):
     entities = True
 
     class Params(TaggingParams):
-        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}; `configs` names the hub set's configuration of a
-        language where it is not the code. What is None is the profile's or the tagger's. `layers`: `last-four`, or as 9-12. `input_dropout`
+        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}; `encoding` is that of the files, for example latin-1
+        (CoNLL-2002). `configs` names the hub set's configuration of a language where it is not the code. What is None is the profile's or the
+        tagger's. `layers`: `last-four`, or as 9-12. `input_dropout`
         is before the LSTM, `dropout` behind its layers, or before the linear layer. `selection` chooses the weights after an epoch, or every
         `evaluate_every` steps: by the pivot's development set, by the mean of all, by each language's own (no zero-shot result then), or the
         last ones. `readout: refit` (`linear` alone, whose training changes the encoder) fits a method's readouts again on what the training

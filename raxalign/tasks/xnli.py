@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -14,6 +14,7 @@ from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, Tra
 from raxalign.tasks.base import Outcome, TaskInputs
 
 if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
@@ -49,6 +50,11 @@ class Xnli(TransferTask):
         development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
         `batch_size` and `max_train` (a language) count training pairs as they stand in the files; the two mixes of a pair count as one.
         `warmup` below 1 is a share of all steps, from 1 on a number of steps.
+
+        Files are XNLI's and MultiNLI's .tsv and .jsonl as they are published, or any with a header that names premise, hypothesis and label
+        (sentence1, sentence2, gold_label) in any order, or three columns without a header. A `language` column picks the rows of a language,
+        columns like ``sentence1_my`` its texts. Rows without a label (``-``) are left out and counted. Rows of one promptID, or else of one
+        premise, are resampled together.
         """
 
         setting: Literal["zero-shot", "translate-train"] = "zero-shot"
@@ -84,6 +90,13 @@ class Xnli(TransferTask):
         data = self.params.data
         splits = split_faults(data.dev, data.test, self.params.selection, "data.dev") if isinstance(data, DataFiles) else []
         return [*super().check(languages, pivot), *splits]
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Reads all splits, with their labels; evaluated rows that are trained on, and translations that are not parallel, are faults."""
+        from raxalign.tasks._nli_inspection import read_files
+
+        if isinstance(self.params.data, DataFiles):
+            yield from read_files(self.params, self.languages(languages, pivot), self.training_languages(languages, pivot), pivot)
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training data of `languages`, one model, or one a direction where the pivot's transforms differ by language."""

@@ -124,7 +124,7 @@ def test_unknown_placeholders_are_faults(tmp_path: Path) -> None:
     faults = Faults()
     Paths(tmp_path, faults).entries(Options, node_of(tmp_path, "data: {train: 'a/{lang}-{other}', dev: '{pivot}'}").value)
     assert [str(fault) for fault in faults.found] == [
-        "line 1: data.train: unknown placeholder in 'a/{lang}-{other}' (paths may hold {lang} and {pivot})"
+        "line 1: data.train: unknown placeholder in 'a/{lang}-{other}' (paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals)"
     ]
 
 

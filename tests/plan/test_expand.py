@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.errors import RaxalignError
+from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.load import select
@@ -61,13 +61,29 @@ def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
     assert [list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials] == [["xnli"], []]
     with pytest.raises(RaxalignError) as told:
         plan_of(tmp_path, tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"), **parts)
-    lines = str(told.value).splitlines()
-    assert [line.split(": ", 2)[1] for line in lines] == [
-        "tasks.mlqa",
-        "tasks.pos",
-        "tasks.retrieval.unseen_in is 50, smaller than the grid's largest training set (100)",
-    ]
+    first, *lines = str(told.value).splitlines()
+    assert first.endswith("grid.yaml: 3 faults")
+    assert [line.split(": ", 2)[1] for line in lines] == ["tasks.mlqa", "tasks.pos", "tasks.retrieval.unseen_in"]
     assert all("phrasebook has no it" in line for line in lines[:2])
+    assert "50 is smaller than the grid's largest training set (100)" in lines[2]
+
+
+def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(tmp_path):
+    tasks = (
+        "xnli:",
+        "  setting: zero-shot",
+        "  data:",
+        "    train: 'train.{lang}.tsv'",
+        "    test: 'test.{lang}.tsv'",
+        "ner:",
+        "  data: {train: a, dev: b}",
+    )
+    path = write_grid(tmp_path, tasks=tasks)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    with pytest.raises(GridError) as told:
+        expand(load(path))
+    at = {fault.problem.split(" ")[0]: lines[fault.line - 1].strip() for fault in told.value.faults if fault.line is not None}
+    assert at == {"data.train": "train: 'train.{lang}.tsv'", "selection:": "xnli:", "data.dev": "data: {train: a, dev: b}"}
 
 
 def test_another_configuration_of_a_repository_is_other_data(tmp_path):
@@ -204,7 +220,7 @@ def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
         return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
 
     assert tests_of("[100]") == tests_of("[100, 200]")
-    with pytest.raises(RaxalignError, match="unseen_in is 300"):
+    with pytest.raises(RaxalignError, match=r"tasks\.retrieval\.unseen_in: 300 is smaller"):
         tests_of("[100, 400]")
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from seqeval.metrics.sequence_labeling import get_entities
 
 from raxalign.errors import DataError
 from raxalign.tasks._conll import iob2, read_conll, read_conllu
+from raxalign.tasks.ner import Ner
 
 
 def write(tmp_path, text, name="dev.conll"):
@@ -76,6 +78,38 @@ def test_a_missing_file_is_told(tmp_path):
     for read in (read_conll, read_conllu):
         with pytest.raises(DataError, match="no such file"):
             read(tmp_path / "none")
+
+
+def test_another_encoding_is_read_where_it_is_named(tmp_path):
+    path = write(tmp_path, "Köln B-LOC\n".encode("latin-1"))
+    assert read_conll(path, "iso8859-1").rows[0].words == ("Köln",)
+    with pytest.raises(DataError, match=r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"):
+        read_conll(path)
+    with pytest.raises(DataError, match=r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"):
+        read_conll(write(tmp_path, b"a O\n\x81 O\n"), "cp1252")
+
+
+def test_utf8_that_is_called_another_encoding_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"dev\.conll:2: is UTF-8, not iso8859-1"):
+        read_conll(write(tmp_path, "a O\nKöln B-LOC\n"), "iso8859-1")
+    assert len(read_conll(write(tmp_path, "a O\n"), "iso8859-1")) == 1
+
+
+def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_the_identity():
+    files = {"train": "a", "dev": "{lang}"}
+    for name, told in (("latin-9000", "unknown encoding"), ("utf-16", "convert the file"), ("hex", "unknown encoding")):
+        with pytest.raises(ValidationError, match=told):
+            Ner.Params(data=files, encoding=name)
+    assert "encoding" not in Ner(Ner.Params(data=files, encoding="UTF8")).canonical()
+    assert Ner(Ner.Params(data=files, encoding="latin-1")).canonical()["encoding"] == "iso8859-1"
+    assert "encoding" not in Ner(Ner.Params(data="phrasebook", encoding="latin-1")).canonical()
+
+
+def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
+    faults = []
+    assert len(read_conll(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
+    read_conllu(write(tmp_path, line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")), report=faults.append)
+    assert [fault.line for fault in faults] == [2, 4, 1, 2, 3]
 
 
 def line(number, word, tag):

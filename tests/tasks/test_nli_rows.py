@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks._nli_rows import read_hub, read_tsv, refuse_overlap
+from raxalign.tasks._nli_evaluation import _table
+from raxalign.tasks._nli_files import examples, read_file
+from raxalign.tasks._nli_rows import read_hub, refuse_overlap
 
 
 def write(tmp_path, text, name="dev-de.tsv"):
@@ -19,7 +23,7 @@ def write(tmp_path, text, name="dev-de.tsv"):
 
 
 def read(path, lang="de", one_language=True):
-    return read_tsv(path, lang, one_language=one_language)
+    return read_file(path, lang, one_language=one_language)
 
 
 def plain(rows):
@@ -48,6 +52,96 @@ def test_the_official_file_of_all_languages(tmp_path):
     rows = read(path, one_language=False)
     assert plain(rows) == [("A", "B", 0)]
     assert (rows.rows[0].id, rows.rows[0].line, rows.unlabelled) == ("1", 3, 1)
+
+
+PARSES = [f"sentence{i}_{name}" for name in ("binary_parse", "parse") for i in (1, 2)]
+TOKENIZED = ["sentence1_tokenized", "sentence2_tokenized"]
+IDS = ["sentence1", "sentence2", "promptID", "pairID", "genre"]
+OFFICIAL = ["language", "gold_label", *PARSES, *IDS, *(f"label{i}" for i in range(1, 6)), *TOKENIZED, "match"]
+
+
+def official(**cells):
+    return "\t".join(str(cells.get(name, "x")) for name in OFFICIAL) + "\n"
+
+
+def test_all_columns_of_the_official_file(tmp_path):
+    first = official(language="de", gold_label="neutral", sentence1="A", sentence2="B", promptID=7, pairID=12)
+    other = official(language="fr", gold_label="entailment", sentence1="C", sentence2="D")
+    path = write(tmp_path, "\t".join(OFFICIAL) + "\n" + first + other + "fr\tdamaged\n", "xnli.test.tsv")
+    rows = read(path, one_language=False)
+    assert plain(rows) == [("A", "B", 1)]
+    assert (rows.rows[0].id, rows.rows[0].prompt) == ("12", "7")
+
+
+def test_one_json_object_per_line(tmp_path):
+    entries = [
+        {"language": "de", "gold_label": "neutral", "sentence1": 'A\t"a"', "sentence2": "B", "promptID": 7, "pairID": 12},
+        {"gold_label": "-", "sentence1": "C", "sentence2": "D", "language": "de"},
+        {"language": "ar", "gold_label": "entailment", "sentence1": "E", "sentence2": "F"},
+        {"premise": "G", "hypothesis": "H", "label": 2, "language": "de"},
+        {"premise": "I", "hypothesis": "J", "label": None, "language": "de"},
+    ]
+    path = write(tmp_path, "\n\n".join(map(json.dumps, entries)) + "\n", "xnli.dev.jsonl")
+    rows = read(path, one_language=False)
+    assert plain(rows) == [('A\t"a"', "B", 1), ("G", "H", 2)]
+    assert [(row.id, row.prompt, row.line) for row in rows.rows] == [("12", "7", 1), (None, None, 7)]
+    assert rows.unlabelled == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"label": 0, "premise": "A", "hypothesis": "B"}\n{"label"\n', r"dev\.jsonl:2: is not JSON"),
+        ("[1]\n", r"dev\.jsonl:1: is not a JSON object"),
+        ('{"premise": "A", "hypothesis": "B"}\n', r"dev\.jsonl:1: no labels: .*premise, hypothesis"),
+        ('{"label": 0, "text": "A"}\n', r"dev\.jsonl:1: names no premise and no hypothesis for de among label, text"),
+        ("", r"dev\.jsonl: the file is empty"),
+    ],
+)
+def test_bad_json_is_an_error_with_its_line(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path, text, "dev.jsonl"))
+
+
+def test_columns_of_one_language_among_those_of_two(tmp_path):
+    head = "genre\tlabel\tsentence1_en\tsentence2_en\tsentence1_my\tsentence2_my\n"  # myXNLI's
+    path = write(tmp_path, head + "face\tneutral\tA\tB\tC\tD\n")
+    assert plain(read(path, "my", one_language=False)) == [("C", "D", 1)]
+    assert plain(read(path, "en", one_language=False)) == [("A", "B", 1)]
+    with pytest.raises(DataError, match=r":1: names no premise and no hypothesis for de .*sentence1_de"):
+        read(path, "de")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A\tB\nC\tD\n", r"dev-de\.tsv:1: no labels: 2 columns"),
+        ("sentence1\tsentence2\nC\tD\n", r"dev-de\.tsv:1: no labels: .*sentence1, sentence2"),
+        ("sentence1\tsentence2\tgold_label\nA\tB\t-\nC\tD\t\n", r"dev-de\.tsv:2: has no labelled rows for de: each of its 2 labels"),
+        ("A\tB\tC\tneutral\n", r"dev-de\.tsv:1: 4 columns, expected 3 .*need a header"),
+        ("language\tlabel\tpremise\thypothesis\nar\t0\tA\tB\n", r"dev-de\.tsv: has no labelled rows for de; its column `language` has ar"),
+    ],
+)
+def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read(write(tmp_path, text))
+
+
+def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
+    path, faults = write(tmp_path, "A\tB\tmaybe\nC\tD\t0\nE\tF\nG\tH\t7\n"), []
+    assert [row.premise for row in examples(path, "de", one_language=True, report=faults.append)] == ["C"]
+    assert [fault.line for fault in faults] == [1, 3, 4]
+
+
+def test_rows_of_one_prompt_are_one_unit_or_else_those_of_one_premise(tmp_path):
+    head = "label\tsentence1\tsentence2\tpromptID\n"
+    for name, text, units in (
+        ("a", head + "0\tA\tB\t1\n0\tA.\tC\t1\n0\tA\tD\t2\n", [0, 0, 1]),
+        ("b", "A\tB\t0\nA.\tC\t0\nA\tD\t0\n", [0, 1, 0]),
+    ):
+        rows = read(write(tmp_path, text, name))
+        table = _table("de", "test", None, 1, rows, np.full((3, 3), 1 / 3, dtype=np.float32))
+        assert table["premise"].to_pylist() == units
 
 
 def test_numbers_byte_order_marks_line_ends_and_blank_lines(tmp_path):

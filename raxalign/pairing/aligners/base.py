@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+
+if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
@@ -126,6 +129,10 @@ class WordAligner(ABC):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside data, by name (links from a file)."""
         return {}
+
+    def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
+        """Reads the local files among the `sources` of one language, before anything is made, and yields what was found in each."""
+        return iter(())
 
     @abstractmethod
     def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:

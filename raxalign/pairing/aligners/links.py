@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.corpora._reading import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
@@ -42,6 +44,12 @@ class GivenLinks(WordAligner):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The file of links, if one is named."""
         return {} if self.params.path is None else {"links": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
+
+    def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
+        """Reads the file of links, one line per sentence pair; whether each lies inside its sentences is seen when they are read."""
+        for source in self.sources(lang, pivot).values():
+            if isinstance(source, LocalFile):
+                yield read_through(source.path, partial(_lines, source.path))
 
     def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
         """The given links, twice. Raises `DataError` with the file and line of a link that lies outside its sentences."""
@@ -88,6 +96,10 @@ class GivenLinks(WordAligner):
         problem = f"link {written} is out of range: the sentences have {sizes.src[row[k]]} and {sizes.tgt[row[k]]} words, counted from {first}"
         remedy = f"If the file counts from {1 - first}, set `first: {1 - first}`; if the pivot comes first in it, `swap: {not self.params.swap}`"
         raise DataError(path, problem, line=int(sizes.ids[row[k]]) + 1, remedy=remedy.replace("True", "true").replace("False", "false"))
+
+
+def _lines(path: Path, _: Report) -> int:
+    return sum(len(block.links) for block in read_blocks(path))
 
 
 @dataclass(frozen=True)

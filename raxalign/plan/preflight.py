@@ -1,0 +1,138 @@
+"""Reading the files of tasks, methods and word aligners before anything is made: a bad label in a test file is found before the training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign import __version__
+from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
+from raxalign.store.key import digest
+
+if TYPE_CHECKING:
+    from raxalign.corpora._reading import FileRead
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+
+SHOWN = 20
+"""Faults that are shown, the first ones of each file before the next ones of any; those beyond are counted."""
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """What all files have: their number, their rows, and their faults, as lines to print."""
+
+    files: int
+    rows: int
+    faults: tuple[str, ...] = ()
+    more: int = 0
+
+    def refuse_faults(self, grid: Path | str) -> None:
+        """Raises `RaxalignError` with the faults, where there are any."""
+        if self.faults:
+            n = len(self.faults) + self.more
+            raise RaxalignError("\n".join([f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started", *self.indented()]))
+
+    def indented(self) -> Iterator[str]:
+        """The faults, one per line."""
+        yield from (f"  {fault}" for fault in self.faults)
+        if self.more:
+            yield f"  and {self.more} more"
+
+    def __str__(self) -> str:
+        return f"{self.files} data file{'s'[: self.files != 1]} {'was' if self.files == 1 else 'were'} read: {self.rows:,} rows"
+
+
+def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = None) -> FilesRead:
+    """Reads every local file that the tasks, methods and word aligners of the evaluations that are not `done` will read, by their own readers.
+
+    `memory` is a folder that remembers by digest which files were found good; they are not read again. Remote data is not fetched, and bitext
+    is not read here: it is the first thing that a grid reads.
+    """
+    found: list[FileRead] = []
+    for unit in _units(plan, done):
+        place = memory / unit.digest[:32] if memory is not None else None
+        if place is not None and place.exists():
+            continue
+        read = list(unit.read())
+        found += read
+        if place is not None and not any(entry.faults for entry in read):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(json.dumps({"files": sorted(str(entry.path) for entry in read)}))
+    faults, more = _shown(found)
+    return FilesRead(len({entry.path for entry in found}), sum(entry.rows for entry in found), faults, more)
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """The files that one plug-in reads together: `stages` are those that read them, for `languages`."""
+
+    folder: str
+    stages: tuple[Stage, ...]
+    languages: tuple[str, ...]
+    pivot: str
+
+    @property
+    def digest(self) -> str:
+        """What is read, and by what."""
+        stage = self.stages[0]
+        digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
+        options = json.loads(stage.locations["params"])
+        return digest([__version__, stage.kind, stage.maker, stage.version, options, list(self.languages), self.pivot, digests])
+
+    def read(self) -> Iterator[FileRead]:
+        """The files, as the plug-in reads them."""
+        stage = self.stages[0]
+        kind = catalog(self.folder)[stage.maker]
+        plugin: Any = kind(kind.Params.model_validate_json(stage.locations["params"]))
+        if self.folder == "aligners":
+            for lang in self.languages:
+                yield from plugin.read_files(lang, self.pivot)
+        else:
+            yield from plugin.read_files(self.languages, self.pivot)
+
+
+def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
+    """What is to be read: for each task of the plan all languages together, then methods and word aligners by what they read."""
+    missing = [(name, key) for trial in plan.trials for name, key in trial.evaluations.items() if key not in done]
+    stages = [plan.stages[key] for key in plan.closure(list(dict.fromkeys(key for _, key in missing)))]
+    tasks: dict[str, dict[str, Stage]] = {}
+    for name, key in missing:
+        evaluation = plan.stages[key]
+        for entry in (key, *(evaluation.inputs[other] for other in ("trained",) if other in evaluation.inputs)):
+            tasks.setdefault(name, {})[entry] = plan.stages[entry]
+    groups: dict[Any, list[Stage]] = {("tasks", name): list(found.values()) for name, found in tasks.items()}
+    for stage in stages:
+        folder = {"aligned": "methods", "pairs": "aligners"}.get(stage.kind)
+        if folder is not None and stage.maker in catalog(folder):
+            groups.setdefault((folder, stage.maker, *sorted(_local(stage))), []).append(stage)
+    for (folder, *_), group in groups.items():
+        if any(_local(stage) for stage in group):
+            languages = dict.fromkeys(lang for stage in group for lang in _languages(stage.params))
+            yield _Unit(folder, tuple(group), tuple(languages), str(group[0].params["pivot"]))
+
+
+def _local(stage: Stage) -> list[str]:
+    """The local files of a stage."""
+    return [place for name, place in stage.locations.items() if name != "params" and Path(place).is_absolute()]
+
+
+def _languages(params: Mapping[str, Any]) -> Iterable[str]:
+    return params["languages"] if "languages" in params else (params["lang"],)
+
+
+def _shown(found: Iterable[FileRead]) -> tuple[tuple[str, ...], int]:
+    """The faults to show, in the order of the files, and the number of the others; what is found twice (through two tasks) counts once."""
+    by_file: dict[Path, dict[str, None]] = {}
+    more = 0
+    for entry in found:
+        known = by_file.setdefault(entry.path, {})
+        more += entry.more
+        known |= dict.fromkeys(map(str, entry.faults))
+    ranked = [(rank, number, fault) for number, faults in enumerate(by_file.values()) for rank, fault in enumerate(faults)]
+    shown = sorted(sorted(ranked)[:SHOWN], key=lambda entry: (entry[1], entry[0]))
+    return tuple(fault for *_, fault in shown), more + len(ranked) - len(shown)
