@@ -9,7 +9,7 @@ from pydantic import Field
 
 from raxalign.encoders.base import Pooling, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._freezing import Freeze, canonical_freeze, frozen, lowest_trained
+from raxalign.methods._freezing import Freeze, frozen, lowest_trained
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
@@ -46,8 +46,6 @@ _PROFILES: Profiles = {
         "projector_bias": True,
     },
 }
-_BEFORE = {"negatives": "linked", "projector_bias": True}
-"""What could not be chosen once: with these values a training has the identity that it had then."""
 
 
 class ContrastMethod(TrainedMethod):
@@ -99,12 +97,11 @@ class ContrastMethod(TrainedMethod):
 
     def canonical(self) -> dict[str, Any]:
         """The resolved params; without a regulariser there is no λ, without a projector neither size nor bias, under `steps` no epochs."""
-        resolved = {**self.resolved(), "freeze": canonical_freeze(self.params.freeze)}
+        resolved = self.resolved()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
-        idle = {name: resolved[name] == value for name, value in _BEFORE.items()}
-        idle |= {"projector_size": not resolved["projector"], "epochs": resolved["steps"] > 0}
-        idle["projector_bias"] |= not resolved["projector"]
+        alone = not resolved["projector"]
+        idle = {"projector_size": alone, "projector_bias": alone, "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import StringConstraints
+from pydantic import AfterValidator
 
 from raxalign.config.params import BaseParams
 from raxalign.encoders.base import parse_layers
@@ -15,7 +16,16 @@ from raxalign.errors import RaxalignError
 if TYPE_CHECKING:
     from raxalign.encoders._transformer import TransformerEncoder
 
-Blocks = Annotated[str, StringConstraints(pattern=r"^(none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?)$")]
+_BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
+
+
+def _named(blocks: str) -> str:
+    if not _BLOCKS.fullmatch(blocks):
+        raise ValueError(f"{blocks!r} names no blocks: write lower, upper, none, last, a number from 1 on, or a range such as 1-6")
+    return blocks
+
+
+Blocks = Annotated[str, AfterValidator(_named)]
 """Blocks counted from 1, as `6` or `1-6`, the last one, or a half of them (the middle block of an odd number is of the upper half)."""
 
 
@@ -28,16 +38,16 @@ class FrozenParts(BaseParams):
     embeddings: bool = False
 
 
-Freeze = Literal["none", "lower", "upper"] | FrozenParts
-"""`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the blocks."""
-
-
-def canonical_freeze(freeze: Freeze) -> str | dict[str, Any]:
-    """The one name of what is held, where a mapping says what a word says."""
+def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
+    """What a mapping holds that a word holds too has one identity."""
     if not isinstance(freeze, FrozenParts):
         return freeze
     words = {("none", False): "none", ("lower", True): "lower", ("upper", False): "upper"}
-    return words.get((freeze.blocks, freeze.embeddings)) or freeze.identity()
+    return words.get((freeze.blocks, freeze.embeddings), freeze)
+
+
+Freeze = Annotated[Literal["none", "lower", "upper"] | FrozenParts, AfterValidator(_in_a_word)]
+"""`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the blocks."""
 
 
 def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:

@@ -66,8 +66,9 @@ class Mlqa(TransferTask):
     sum of start and end logit over all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares, answers
     compared by MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character),
     the larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. Transforms apply to each piece
-    by its language, readouts as fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`). Training
-    follows XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
+    by its language, readouts as fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`), on words as the
+    method's `pooling` has it. Training follows XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small
+    training.
     """
 
     VERSION = 1

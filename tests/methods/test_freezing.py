@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._freezing import FrozenParts, canonical_freeze, frozen, frozen_parts, lowest_trained
+from raxalign.methods._freezing import FrozenParts, frozen, frozen_parts, lowest_trained
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.methods.weak_contrastive import WeakContrastive
 from raxalign.train.runtime import Runtime
@@ -78,13 +78,15 @@ def test_the_lowest_layer_that_training_changes(freeze: object, n_blocks: int, l
 
 
 def test_a_mapping_that_says_what_a_word_says_is_that_word() -> None:
-    assert canonical_freeze(parts("lower", embeddings=True)) == canonical_freeze("lower") == "lower"
-    assert canonical_freeze(parts("upper")) == canonical_freeze("upper") == "upper"
-    assert canonical_freeze(parts("none")) == canonical_freeze("none") == "none"
-    assert canonical_freeze(parts("lower")) == {"blocks": "lower", "embeddings": False}
-    for method in (StrongContrastive, WeakContrastive):
-        word, mapping = (method(method.Params(freeze=freeze)).canonical() for freeze in ("lower", parts("lower", embeddings=True)))
-        assert word == mapping
+    for kind in (StrongContrastive, WeakContrastive):
+
+        def identity(freeze: object, kind: type = kind) -> object:
+            return kind(kind.Params.model_validate({"freeze": freeze})).canonical()["freeze"]
+
+        assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
+        assert identity({"blocks": "upper"}) == identity("upper") == "upper"
+        assert identity({"blocks": "none"}) == identity("none") == "none"
+        assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
 
 
 def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:

@@ -116,13 +116,6 @@ def test_the_released_code_has_projectors_without_bias_and_is_else_the_paper() -
     assert method(projector=False, projector_bias=False).canonical() == method(projector=False).canonical()
 
 
-def test_what_could_not_be_chosen_once_keeps_the_identity_that_it_had() -> None:
-    before = method().canonical()
-    assert not {"negatives", "projector_bias"} & set(before)
-    assert method(negatives="linked", projector_bias=True, freeze="none").canonical() == before
-    assert method(negatives="all").canonical() == {**before, "negatives": "all"}
-
-
 def test_an_option_that_makes_no_sense_is_refused() -> None:
     for params in ({"temperature": 0}, {"lambda": -1}, {"freeze": "middle"}, {"same_type": "drop"}):
         with pytest.raises(ValidationError):
