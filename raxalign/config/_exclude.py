@@ -92,6 +92,7 @@ def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
         for name, field in type(point).model_fields.items():
             value = getattr(point, name)
             shown = value.rsplit("/", 1)[-1] if name in paths and isinstance(value, str) else value
+            shown = shown.identity() if isinstance(shown, BaseParams) else shown
             seen = values.setdefault(field.alias or name, [])
             if not any(_same(shown, other) for other in seen):
                 seen.append(shown)
@@ -103,9 +104,13 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
-    """The grid's own value that a condition means (`9` for the text ``9``); a value that the grid does not have is a fault."""
-    value, text = node.value, node.text
+    """The grid's own value that a condition means (`9` for the text ``9``, a mapping for one that says a part of what it says); a value that
+    the grid does not have is a fault.
+    """
+    value, text = node.plain(), node.text
     for choice in choices:
+        if isinstance(choice, dict) and isinstance(value, dict) and value and value.items() <= choice.items():
+            return choice
         if _same(choice, value) or (isinstance(choice, str) and choice in {text, text.rsplit("/", 1)[-1]}):
             return choice
     if choices:

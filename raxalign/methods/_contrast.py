@@ -85,6 +85,7 @@ class ContrastOptions:
     temperature: float
     reg_weight: float
     projector_size: int | None
+    projector_bias: bool
     mask_same_type: bool
 
 
@@ -96,7 +97,7 @@ class Contrast(WholeBatch):
 
     def __init__(self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions) -> None:
         self.encoder, self.corpus, self.options = encoder, corpus, options
-        self.projector = None if options.projector_size is None else _projector(encoder, options.projector_size)
+        self.projector = None if options.projector_size is None else _projector(encoder, options.projector_size, bias=options.projector_bias)
         self.module = torch.nn.ModuleList([encoder.model] if self.projector is None else [encoder.model, self.projector])
         self.shape = (2, len(options.layers), options.projector_size or encoder.hidden_size)
         self.trained = [p for p in encoder.model.base_model.parameters() if p.requires_grad] if options.reg_weight else []
@@ -142,10 +143,10 @@ class Contrast(WholeBatch):
         return self.options.reg_weight * parameter_distance(self.trained, self.origins)
 
 
-def _projector(encoder: TransformerEncoder, size: int) -> torch.nn.Module:
-    """The projector of the paper; where it starts is chance."""
+def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.nn.Module:
+    """Linear without bias - ReLU - linear; where it starts is chance."""
     width = encoder.hidden_size
-    layers = [torch.nn.Linear(width, width, bias=False), torch.nn.ReLU(), torch.nn.Linear(width, size)]
+    layers = [torch.nn.Linear(width, width, bias=False), torch.nn.ReLU(), torch.nn.Linear(width, size, bias=bias)]
     return torch.nn.Sequential(*layers).to(next(encoder.model.parameters()))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.encoders.base import Pooling, parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.methods._freezing import Freeze, frozen, lowest_trained
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from raxalign.methods._contrast import ContrastOptions
     from raxalign.train.runtime import Runtime
 
-Freeze = Literal["none", "lower", "upper"]
-
+_PAPER: Mapping[str, Any] = {
+    "lambda": 1.0,
+    "learning_rate": 1e-4,
+    "batch_size": 128,
+    "steps": 100_000,
+    "warmup": 4000,
+    "pooling": "first",
+    "same_type": "keep",
+    "max_length": 96,
+    "projector_bias": True,
+}
 _PROFILES: Profiles = {
-    "paper": {
-        "lambda": 1.0,
-        "learning_rate": 1e-4,
-        "batch_size": 128,
-        "steps": 100_000,
-        "warmup": 4000,
-        "pooling": "first",
-        "same_type": "keep",
-        "max_length": 96,
-    },
+    "paper": _PAPER,
+    "released": {**_PAPER, "projector_bias": False},
     "sane": {
         "lambda": 0.1,
         "learning_rate": 5e-5,
@@ -42,6 +43,7 @@ _PROFILES: Profiles = {
         "pooling": "last",
         "same_type": "mask",
         "max_length": 128,
+        "projector_bias": True,
     },
 }
 
@@ -55,18 +57,25 @@ class ContrastMethod(TrainedMethod):
 
     class Params(Method.Params):
         """`batch_size` counts sentence pairs of all languages. `lambda` weighs the distance of the weights from the start (the norm, not its
-        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `freeze` holds
-        the lower half of the blocks with the embeddings, or the upper half. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
-        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. What is None is the
-        profile's.
+        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `negatives:
+        linked` contrasts a linked word with the other linked words of the batch, `all` with all its words, linked or not. `projector_bias` is
+        that of the projector's second layer; the first one has none. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
+        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. Options left at `none` take
+        the profile's value.
+
+        `freeze: lower` holds the lower half of the blocks with the embeddings, `freeze: upper` the upper half of the blocks, and a mapping
+        what it names: `freeze: {blocks: lower, embeddings: false}` holds blocks and trains the embeddings, as AlignFreeze does; `blocks` is
+        `lower`, `upper`, `last`, `none`, one number or a range such as `1-6`.
         """
 
-        profile: Literal["paper", "sane"] = "sane"
+        profile: Literal["paper", "released", "sane"] = "sane"
         reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
         regularizer: Literal["parameters", "none"] = "parameters"
         temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
         projector: bool = True
         projector_size: int = Field(128, ge=1)
+        projector_bias: bool | None = None
+        negatives: Literal["linked", "all"] = "linked"
         identical_pairs: Literal["drop", "keep"] = "drop"
         same_type: Literal["keep", "mask"] | None = None
         freeze: Freeze = "none"
@@ -87,11 +96,12 @@ class ContrastMethod(TrainedMethod):
         return Needs(links=True)
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; without a regulariser there is no λ, without a projector no size of it, under `steps` no epochs."""
+        """The resolved params; without a regulariser there is no λ, without a projector neither size nor bias, under `steps` no epochs."""
         resolved = self.resolved()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
-        idle = {"projector_size": not resolved["projector"], "epochs": resolved["steps"] > 0}
+        alone = not resolved["projector"]
+        idle = {"projector_size": alone, "projector_bias": alone, "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
@@ -100,13 +110,15 @@ class ContrastMethod(TrainedMethod):
 
         from raxalign.methods._contrast import Contrast
         from raxalign.methods._contrast_rows import read_word_rows
+        from raxalign.methods._contrast_words import WordContrast
 
         resolved, folders = self.resolved(), [inputs.pairs[lang] for lang in inputs.languages]
-        options = self._options(resolved, encoder.n_layers)
-        corpus = read_word_rows(encoder, folders, resolved["max_length"], drop_identical=self.params.identical_pairs == "drop")
-        with frozen_half(encoder, self.params.freeze), torch.random.fork_rng(devices=[]):
+        options, every_word = self._options(resolved, encoder.n_layers), self.params.negatives == "all"
+        drop_identical, typed = self.params.identical_pairs == "drop", every_word and options.mask_same_type
+        corpus = read_word_rows(encoder, folders, resolved["max_length"], drop_identical=drop_identical, all_types=typed)
+        with frozen(encoder, self.params.freeze), torch.random.fork_rng(devices=[]):
             torch.manual_seed(mix(runtime.seed, 4))
-            objective = Contrast(encoder, corpus, options)
+            objective = (WordContrast if every_word else Contrast)(encoder, corpus, options)
             fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name=self.name)
         counts = {"sentences": len(corpus), "pairs": len(corpus.link_src), "identical_pairs_dropped": corpus.dropped}
         return {**counts, **losses(fitted)}
@@ -115,8 +127,10 @@ class ContrastMethod(TrainedMethod):
         from raxalign.methods._contrast import ContrastOptions
 
         params, layers = self.params, parse_layers(self.params.layers, n_layers)
-        if params.freeze == "lower" and min(layers) <= n_layers // 2:
-            raise RaxalignError(f"{self.name}: freeze: lower leaves layer {min(layers)} as it is; choose layers from {n_layers // 2 + 1} on")
+        lowest = lowest_trained(params.freeze, n_layers)
+        if min(layers) < lowest:
+            held = f"{self.name}: freeze leaves layer {min(layers)} as it is"
+            raise RaxalignError(f"{held}; " + (f"choose layers from {lowest} on" if lowest <= n_layers else "it holds every block"))
         return ContrastOptions(
             strong=self.strong,
             layers=layers,
@@ -124,6 +138,7 @@ class ContrastMethod(TrainedMethod):
             temperature=params.temperature,
             reg_weight=resolved["lambda"] if params.regularizer == "parameters" else 0.0,
             projector_size=params.projector_size if params.projector else None,
+            projector_bias=resolved["projector_bias"],
             mask_same_type=resolved["same_type"] == "mask",
         )
 
@@ -137,23 +152,3 @@ class ContrastMethod(TrainedMethod):
             schedule="linear",
             dropout=self.params.dropout,
         )
-
-
-@contextmanager
-def frozen_half(encoder: TransformerEncoder, half: Freeze) -> Iterator[None]:
-    """Without gradients meanwhile: the embeddings and the lower half of the blocks, or the upper half (AlignFreeze; the middle block of an
-    odd number is of the upper half).
-    """
-    from raxalign.encoders._transformer import find_blocks
-
-    _, _, blocks = find_blocks(encoder.model.base_model)
-    upper = {id(p) for block in blocks[len(blocks) // 2 :] for p in block.parameters()}
-    base = [p for p in encoder.model.base_model.parameters() if p.requires_grad]
-    held = [p for p in base if (id(p) in upper) == (half == "upper")] if half != "none" else []
-    for parameter in held:
-        parameter.requires_grad_(requires_grad=False)
-    try:
-        yield
-    finally:
-        for parameter in held:
-            parameter.requires_grad_(requires_grad=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class WordRows:
     """The word pairs of all languages. The links of row r are ``link_offsets[r]`` to ``link_offsets[r + 1]``; each has a word position and a
-    word type (a number for a surface form of a language) on both sides. `dropped` counts links of words that are spelt the same.
+    word type (a number for a surface form of a language) on both sides. `dropped` counts links of words that are spelt the same. `word_types`
+    are the types of all words of both sides, linked or not, in the numbering of the links' types, where they were asked for.
     """
 
     src: Side
@@ -34,6 +35,7 @@ class WordRows:
     src_types: np.ndarray
     tgt_types: np.ndarray
     dropped: int
+    word_types: tuple[np.ndarray, np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.src)
@@ -52,8 +54,13 @@ class SentenceRows:
         return len(self.src)
 
 
-def read_word_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_length: int, *, drop_identical: bool) -> WordRows:
-    """The word pairs of some datasets, one after the other. Raises `DataError` where none is left to learn from."""
+def read_word_rows(
+    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int, *, drop_identical: bool, all_types: bool = False
+) -> WordRows:
+    """The word pairs of some datasets, one after the other, with the types of all words where `all_types` asks for them.
+
+    Raises `DataError` where none is left to learn from.
+    """
     corpora: list[LinkedRows] = []
     words: list[tuple[pa.Array, pa.Array]] = []
     dropped = 0
@@ -67,7 +74,7 @@ def read_word_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_len
         words.append(spelt)
     if not any(len(corpus.link_src) for corpus in corpora):
         raise DataError(folders[0], f"has no word pair to learn from ({dropped} were dropped: their words are spelt the same)")
-    return WordRows(
+    joined = WordRows(
         _join_sides([corpus.src for corpus in corpora]),
         _join_sides([corpus.tgt for corpus in corpora]),
         _join_offsets([corpus.link_offsets for corpus in corpora]),
@@ -77,6 +84,7 @@ def read_word_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_len
         _types([tgt for _, tgt in words]),
         dropped,
     )
+    return _with_all_types(joined, folders) if all_types else joined
 
 
 def read_sentence_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_length: int) -> SentenceRows:
@@ -104,6 +112,15 @@ def _read_words(encoder: TransformerEncoder, folder: Path, max_length: int) -> t
     places = ((corpus.src, corpus.link_src, "src"), (corpus.tgt, corpus.link_tgt, "tgt"))
     src, tgt = (_one(pc.list_flatten(table.column(name)).take(pa.array(side.word_offsets[rows] + words))) for side, words, name in places)
     return corpus, (src, tgt)
+
+
+def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
+    """The rows with the types of all words, and those of the links numbered as these."""
+    src, tgt = ([_one(pc.list_flatten(read_pairs(folder).column(name))) for folder in folders] for name in ("src", "tgt"))
+    types = _types_by_language(src), _types(tgt)
+    rows = np.repeat(np.arange(len(corpus)), np.diff(corpus.link_offsets))
+    src_types, tgt_types = types[0][corpus.src.word_offsets[rows] + corpus.link_src], types[1][corpus.tgt.word_offsets[rows] + corpus.link_tgt]
+    return replace(corpus, src_types=src_types, tgt_types=tgt_types, word_types=types)
 
 
 def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:

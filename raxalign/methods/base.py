@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -14,7 +14,7 @@ from raxalign.config.sources import Source
 if TYPE_CHECKING:
     from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.base import Encoder, Pooling
     from raxalign.train.runtime import Runtime
 
 
@@ -88,6 +88,13 @@ class Method(ABC):
     def effect(self) -> Effect:
         """What aligning changes."""
         return Effect()
+
+    def reading(self, pooling: Pooling | None) -> Self:
+        """The same method on words whose pieces are joined by `pooling`: itself where that is None, or where it has no such option."""
+        field = type(self.params).model_fields.get("pooling")
+        if field is None or pooling not in get_args(field.annotation):
+            return self
+        return type(self)(self.params.model_copy(update={"pooling": pooling}))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""

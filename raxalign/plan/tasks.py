@@ -83,7 +83,7 @@ class TaskStages:
             trained = self._trained(spec, task, method, start, aligned, languages, seed)
             inputs["trained"] = trained.key
             if task.refits():
-                refitted = self._refitted(spec, method, aligned, trained)
+                refitted = self._refitted(spec, task, method, aligned, trained)
                 inputs["aligned"] = refitted.key
                 task = task if refitted is not aligned else task.keeping()  # what has no readout has one result, whatever was asked for
         digests, locations, named = self._sources(task, covered)
@@ -111,8 +111,10 @@ class TaskStages:
         inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
         return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
 
-    def _refitted(self, spec: TaskSpec, method: Method, aligned: Stage, trained: Stage) -> Stage:
-        """The method's readouts, fitted again on the encoder that the task's training left; what is no readout stays as it is."""
+    def _refitted(self, spec: TaskSpec, task: Task, method: Method, aligned: Stage, trained: Stage) -> Stage:
+        """The method's readouts, fitted again on the encoder that the task's training left, on words as the task reads them; what is no readout
+        stays as it is.
+        """
         effect = method.effect()
         if effect.weights or effect.inside or not (aligned.digests or aligned.inputs.keys() - {"encoder"}):
             return aligned
@@ -124,7 +126,10 @@ class TaskStages:
                 f"{where}: {aligned.maker} moves the pivot, so that the task trains through its readouts; leave it out by `exclude`, or write "
                 "`readout: keep`"
             )
-        return self.shared.add(replace(aligned, inputs={**aligned.inputs, "encoder": trained.key}))
+        method = method.reading(task.reads_words())
+        params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
+        locations = {**aligned.locations, "params": method.params.model_dump_json(by_alias=True)}
+        return self.shared.add(replace(aligned, params=params, inputs={**aligned.inputs, "encoder": trained.key}, locations=locations))
 
     def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str], dict[str, Any]]:
         """(digests, locations, params) of the task's outside data: a commit says which state of a repository is read, but not what of it, so

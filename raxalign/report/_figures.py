@@ -222,8 +222,8 @@ def _named(results: Results, cell: Cell) -> str:
 def _numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
     for method, axes in results.plan.axes.items():
         for axis in axes:
-            values = {cell.params.get(axis) for cell in results.cells if cell.method == method}
-            if len(values) > 1 and all(_number(value) is not None for value in values):
+            values = {_number(cell.params.get(axis)) for cell in results.cells if cell.method == method}
+            if len(values) > 1 and None not in values:
                 yield method, axis
 
 

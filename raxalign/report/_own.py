@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -169,6 +169,8 @@ def measured(cell: Cell, plan: Plan) -> str:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {_plain(part)}' for name, part in value.items())}}}"
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 

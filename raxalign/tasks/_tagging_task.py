@@ -20,6 +20,7 @@ from raxalign.tasks.base import Outcome, Task, TaskInputs
 if TYPE_CHECKING:
     from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.base import Pooling
     from raxalign.train.runtime import Runtime
 
 Tagger = Literal["bilstm_crf", "linear"]
@@ -158,6 +159,10 @@ class TaggingTask(Task):
     def refits(self) -> bool:
         """Where `readout: refit` is asked for."""
         return self.params.readout == "refit"
+
+    def reads_words(self) -> Pooling:
+        """The first piece, which both taggers label a word by."""
+        return "first"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their development sets choose."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from raxalign.corpora._reading import FileRead
     from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.base import Encoder, Pooling
     from raxalign.train.runtime import Runtime
 
 
@@ -113,6 +113,12 @@ class Task(ABC):
         A task that may has a param `readout`, `keep` or `refit`.
         """
         return False
+
+    def reads_words(self) -> Pooling | None:
+        """How a task that `refits` joins the pieces of the words that it reads, so that readouts are fitted on these; None where it reads
+        something other than words ([CLS], or every piece), and readouts are fitted on words as the method has them.
+        """
+        return None
 
     def keeping(self) -> Self:
         """The same task with `readout: keep`: what a task that `refits` does where there is no readout to fit again."""

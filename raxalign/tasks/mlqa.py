@@ -71,9 +71,9 @@ class Mlqa(TransferTask):
     larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. `rules: mlqa` compares answers by
     MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character), `rules: squad`
     by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all languages at white space, without English articles and ASCII's
-    punctuation. The two are not comparable; Chinese differs most. Transforms apply to each piece
-    by its language, readouts as fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`). Training
-    follows XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
+    punctuation. The two are not comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as fitted before
+    the training (`readout: keep`) or again on the encoder that it left (`refit`), on words as the method's `pooling` has it. Training follows
+    XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
     """
 
     VERSION = 1

@@ -39,7 +39,8 @@ class Ner(TaggingTask):
         is before the LSTM, `dropout` behind its layers, or before the linear layer. `selection` chooses the weights after an epoch, or every
         `evaluate_every` steps: by the pivot's development set, by the mean of all, by each language's own (no zero-shot result then), or the
         last ones. `readout: refit` (`linear` alone, whose training changes the encoder) fits a method's readouts again on what the training
-        left. `max_length` is in pieces; `warmup` a share of the steps.
+        left, on the first pieces of words whatever the method's `pooling`, since these are what the tagger reads. `max_length` is in
+        pieces; `warmup` a share of the steps.
         """
 
         data: Literal["hub", "phrasebook"] | TaggedFiles = "hub"

@@ -35,10 +35,10 @@ class Xnli(TransferTask):
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler; training follows Cao et al. (2020, A.1):
     3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's transforms
     apply to what the classifier reads: its readouts as they were fitted before this training (`readout: keep`), or fitted again on the encoder
-    that it left (`refit`), which the first ones no longer fit. Metrics are
-    `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the means. With
-    `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used as
-    (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
+    that it left (`refit`), which the first ones no longer fit. [CLS] is not a word: what is fitted again is fitted on words, as the method's
+    `pooling` has it. Metrics are `accuracy` a language, and under the languages `avg` (all of them) and `avg_zero_shot` (all but the pivot) the
+    means. With `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is used
+    as (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms of its own language ([CLS] the premise's).
     """
 
     VERSION = 1

@@ -205,6 +205,16 @@ def test_excluded_points_are_those_of_the_grid(read: Any, faults: Any) -> None:
     ]
 
 
+def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: Any) -> None:
+    text = change("rotation: {", "weak_contrastive: {freeze: [lower, {blocks: 1-2}, {blocks: 1-2, embeddings: true}]}\n  rotation: {", SMALL)
+    held = {"blocks": "1-2", "embeddings": True}
+    assert read(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 1-2, embeddings: true}}]\n").exclude[0]["freeze"] == held
+    assert read(text + "exclude: [{freeze: {embeddings: true}, method: weak_contrastive}]\n").exclude[0]["freeze"] == held
+    assert read(text + "exclude: [{method: weak_contrastive, freeze: lower}]\n").exclude[0]["freeze"] == "lower"
+    (told,) = faults(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 3}}]\n")
+    assert "exclude[0].freeze: a mapping is no value of freeze of this grid" in told
+
+
 def test_paths_are_relative_to_the_grid_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "grids").mkdir()
     (tmp_path / "grids" / "beside").mkdir()

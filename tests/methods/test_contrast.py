@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.methods._contrast import Contrast, ContrastOptions, contrastive_loss, parameter_distance, sharing
-from raxalign.methods._contrast_method import frozen_half
 from raxalign.methods._contrast_rows import WordRows, read_sentence_rows, read_word_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -97,11 +96,14 @@ def test_where_nothing_moved_the_regulariser_pulls_nowhere() -> None:
     assert torch.equal(weights.grad, torch.zeros(3))
 
 
-OPTIONS = ContrastOptions(strong=True, layers=(1, 2), pooling="last", temperature=0.1, reg_weight=0.5, projector_size=8, mask_same_type=True)
+OPTIONS = ContrastOptions(
+    strong=True, layers=(1, 2), pooling="last", temperature=0.1, reg_weight=0.5, projector_size=8, projector_bias=True, mask_same_type=True
+)
 CASES = {
     "strong": OPTIONS,
     "weak": replace(OPTIONS, strong=False),
     "no-projector": replace(OPTIONS, projector_size=None, pooling="mean"),
+    "no-bias": replace(OPTIONS, projector_bias=False),
     "no-regulariser": replace(OPTIONS, reg_weight=0.0, pooling="first"),
     "duplicates-kept": replace(OPTIONS, mask_same_type=False, layers=(2,), pooling="sum"),
 }
@@ -134,7 +136,8 @@ def slow_loss(objective: Contrast, columns: dict[str, list], rows: list[int]) ->
         vectors = [pool(part) for part in pieces]
         if options.projector_size is not None:
             first, _, second = objective.projector  # type: ignore[misc]
-            vectors = [second.weight @ torch.relu(first.weight @ v) + second.bias for v in vectors]
+            bias = second.bias if options.projector_bias else 0
+            vectors = [second.weight @ torch.relu(first.weight @ v) + bias for v in vectors]
         return [(v / v.norm()).detach() for v in vectors]
 
     links = [(row, i, j) for row in rows for i, j in zip(columns["src_links"][row], columns["tgt_links"][row], strict=True)]
@@ -234,14 +237,3 @@ def test_sentences_are_told_apart_as_wholes(encoder: TransformerEncoder, tmp_pat
     columns = {"id": [0, 1, 2, 3], "src": src, "tgt": [["dog"], ["dog"], ["tree"], ["old"]], "src_links": [[]] * 4, "tgt_links": [[]] * 4}
     rows = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)  # type: ignore[arg-type]
     assert (rows.src_types.tolist(), rows.tgt_types.tolist()) == ([0, 1, 0, 2], [0, 0, 1, 2])
-
-
-@pytest.mark.parametrize(("half", "held"), [("none", set()), ("lower", {"embeddings", "0"}), ("upper", {"1", "2"})])
-def test_halves_of_the_blocks_are_frozen_meanwhile(half: str, held: set[str], tmp_path: Path) -> None:
-    encoder = toy_encoder(tmp_path, layers=3)
-    base = encoder.model.base_model
-    parts = {"embeddings": base.embeddings, **{str(i): block for i, block in enumerate(base.encoder.layer)}}
-    with frozen_half(encoder, half):  # type: ignore[arg-type]
-        for name, part in parts.items():
-            assert {p.requires_grad for p in part.parameters()} == {name not in held}
-    assert all(p.requires_grad for p in encoder.model.parameters())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from raxalign.errors import RaxalignError
 from raxalign.methods import _pairs
 from raxalign.methods._anchors import collect_anchors
 from raxalign.methods._pairs import Moments, linked_vectors
+from raxalign.methods._procrustes import effective_rank
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
 from raxalign.train.runtime import Runtime
@@ -143,7 +145,56 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
     assert method.sources("de", "en")["dictionary"].path == Path("de-en.txt")
     without_pairs = MethodInputs(inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files)
     aligned = method.align(encoder, without_pairs, Runtime())
-    assert aligned.notes["de"] == {"pairs": 9, "entries": 10}
+    assert (aligned.notes["de"]["pairs"], aligned.notes["de"]["entries"]) == (9, 10)  # type: ignore[index]
+    assert aligned.notes["de"]["warning"] == "9 pairs do not determine a rotation of 32 dimensions"  # type: ignore[index]
+
+
+def turn(degrees: float) -> torch.Tensor:
+    angle = math.radians(degrees)
+    return torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("degrees", "toward", "expected"), [(90, 1, 45), (60, 1, 30), (90, math.sqrt(3), 30), (60, 0, 60), (120, 1e9, 0)])
+def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(degrees: float, toward: float, expected: float) -> None:
+    """In the plane: pairs that say a turn by a, all singular values being s, and λ = t s make the angle of (cos a + t, sin a)."""
+    found = nearest_rotation(5 * turn(degrees), toward)
+    assert torch.allclose(found, turn(expected), atol=1e-8)
+
+
+def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned() -> None:
+    n, known = 400, 3
+    clean = torch.cat([normal(n, known, seed=1), torch.zeros(n, 5, dtype=torch.float64)], dim=1)
+    turned = torch.eye(8, dtype=torch.float64)
+    turned[:known, :known] = random_rotation(known, seed=2)
+    source, target = clean + 1e-3 * normal(n, 8, seed=3), clean @ turned + 1e-3 * normal(n, 8, seed=4)
+    cross = source.T @ target
+    plain, held = nearest_rotation(cross), nearest_rotation(cross, 0.01)
+    assert (plain[:known, :known] - turned[:known, :known]).abs().max() < 0.01
+    assert (plain[known:, known:] - torch.eye(5)).abs().max() > 0.5, "chance turns what only noise is in"
+    assert (held - turned).abs().max() < 0.03
+
+
+def test_the_effective_rank_counts_strong_directions() -> None:
+    for strengths, expected in (([1, 1, 0, 0], 2), ([1, 1, 1, 1], 4), ([7, 0, 0, 0], 1), ([0, 0, 0, 0], 0), ([3, 1, 0, 0], 4 / 3**0.75)):
+        left, right = random_rotation(4, seed=1), random_rotation(4, seed=2)
+        assert effective_rank(left @ torch.tensor(strengths).double().diag() @ right) == pytest.approx(expected, abs=1e-9)
+
+
+def test_notes_say_what_a_rotation_rests_on(tmp_path: Path) -> None:
+    source, rotation = torch.cat([normal(40, 2, seed=1), torch.zeros(40, 4)], dim=1).float(), random_rotation(6, seed=3).float()
+    encoder = TableEncoder({"de": source, "en": source @ rotation})
+    notes = Rotation(Rotation.Params()).align(encoder, planted_inputs(tmp_path, 40), Runtime()).notes["de"]
+    assert (notes["pairs"], notes["dimensions"], "warning" in notes) == (40, 6, False)  # type: ignore[index, operator]
+    assert notes["effective_rank"] == [pytest.approx(2, abs=0.1)]  # type: ignore[index]
+
+
+def test_a_rotation_held_at_the_identity_changes_nothing(tmp_path: Path) -> None:
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    for direction in ("to-pivot", "to-other"):
+        params = Rotation.Params(toward_identity=1e9, direction=direction)  # type: ignore[arg-type]
+        (transform,) = Rotation(params).align(encoder, inputs, Runtime()).transforms
+        (step,) = transform.steps
+        assert torch.allclose(step.weight, torch.eye(encoder.hidden_size), atol=1e-6)  # type: ignore[union-attr]
 
 
 def test_what_only_a_dictionary_uses_is_idle_without_one() -> None:

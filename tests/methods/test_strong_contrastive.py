@@ -60,7 +60,7 @@ def test_the_frozen_half_stays_as_it_was_bit_for_bit_and_the_other_does_not(half
 
 
 def test_a_frozen_layer_cannot_be_contrasted() -> None:
-    with pytest.raises(RaxalignError, match="freeze: lower leaves layer 1"):
+    with pytest.raises(RaxalignError, match="freeze leaves layer 1 as it is; choose layers from 2 on"):
         method(freeze="lower", layers="1-2")._options(method().resolved(), 2)
 
 
@@ -107,6 +107,13 @@ def test_the_paper_is_a_profile_and_what_others_make_idle_is_no_identity() -> No
     assert method(**{"lambda": 0}).canonical() == method(regularizer="none").canonical() == method(regularizer="none", **{"lambda": 3}).canonical()
     assert method(profile="paper", steps=0, epochs=2).canonical()["epochs"] == 2
     assert None not in method().canonical().values()
+
+
+def test_the_released_code_has_projectors_without_bias_and_is_else_the_paper() -> None:
+    paper, released = (method(profile=profile).canonical() for profile in ("paper", "released"))
+    assert released == {**paper, "projector_bias": False}
+    assert method(profile="paper", projector_bias=False).canonical() == released
+    assert method(projector=False, projector_bias=False).canonical() == method(projector=False).canonical()
 
 
 def test_an_option_that_makes_no_sense_is_refused() -> None:

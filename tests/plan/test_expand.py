@@ -1,5 +1,6 @@
 """Grid -> plan: what falls together, what is shared, and what a key depends on."""
 
+import json
 import os
 import subprocess
 import sys
@@ -134,6 +135,32 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
         again, once = plan.stages[xnli.inputs["aligned"]], plan.stages[trial.aligned]
         assert again.inputs == {**once.inputs, "encoder": xnli.inputs["trained"]}
         assert (again.maker, again.params) == (once.maker, once.params)
+
+
+READOUTS = ("rotation: {pooling: [first, last, mean]}", "linear: {pooling: [first, last]}", "sentence_rotation: {pooling: [first, last]}")
+
+
+def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
+    tasks = ("kept: {kind: pos, data: phrasebook}", "pos: {data: phrasebook, readout: refit}")
+    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}")
+    again = {}
+    for trial in plan.trials:
+        stage, once = plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]], plan.stages[trial.aligned]
+        again.setdefault(trial.method, set()).add(stage.key)
+        assert stage.params == {**once.params, "method": {**once.params["method"], "pooling": "first"}}
+        assert json.loads(stage.locations["params"]) == {**json.loads(once.locations["params"]), "pooling": "first"}
+        assert once.params["method"]["pooling"] == trial.params["pooling"], "what is aligned before the training stays as asked"
+    assert len(plan.trials) == 3 + 2 + 2
+    assert {method: len(keys) for method, keys in again.items()} == {"rotation": 1, "linear": 1, "sentence_rotation": 1}
+
+
+@pytest.mark.parametrize("kind", ["xnli", "mlqa"])
+def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_words(tmp_path, kind):
+    tasks = ("retrieval: {}", f"{kind}: {{data: phrasebook, readout: refit}}")
+    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}")
+    for trial in plan.trials:
+        again = plan.stages[plan.stages[trial.evaluations[kind]].inputs["aligned"]]
+        assert again.params == plan.stages[trial.aligned].params
 
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])

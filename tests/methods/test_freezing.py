@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from raxalign.errors import RaxalignError
+from raxalign.methods._freezing import FrozenParts, frozen, frozen_parts, lowest_trained
+from raxalign.methods.strong_contrastive import StrongContrastive
+from raxalign.methods.weak_contrastive import WeakContrastive
+from raxalign.train.runtime import Runtime
+from tests.methods.toy import toy_encoder, toy_inputs
+
+
+def parts(blocks: str, *, embeddings: bool = False) -> FrozenParts:
+    return FrozenParts(blocks=blocks, embeddings=embeddings)
+
+
+HELD = [
+    ("none", set()),
+    ("lower", {"embeddings", "0"}),
+    ("upper", {"1", "2"}),
+    (parts("lower"), {"0"}),
+    (parts("lower", embeddings=True), {"embeddings", "0"}),
+    (parts("upper", embeddings=True), {"embeddings", "1", "2"}),
+    (parts("1-2"), {"0", "1"}),
+    (parts("2", embeddings=True), {"embeddings", "1"}),
+    (parts("last"), {"2"}),
+    (parts("none", embeddings=True), {"embeddings"}),
+]
+
+
+@pytest.mark.parametrize(("freeze", "held"), HELD)
+def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze: object, held: set[str], tmp_path: Path) -> None:
+    encoder = toy_encoder(tmp_path, layers=3)
+    base = encoder.model.base_model
+    named = {"embeddings": base.embeddings, **{str(i): block for i, block in enumerate(base.encoder.layer)}}
+    with frozen(encoder, freeze):  # type: ignore[arg-type]
+        for name, part in named.items():
+            assert {p.requires_grad for p in part.parameters()} == {name not in held}
+    assert all(p.requires_grad for p in encoder.model.parameters())
+
+
+def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(tmp_path: Path) -> None:
+    """A toy BERT: a block has 4 (32² + 32) + 2 (2 · 32) of attention and norms, and 2 · 32 · 64 + 64 + 32 of its middle."""
+    encoder = toy_encoder(tmp_path, layers=4)
+    config = encoder.model.config
+    hidden, middle = config.hidden_size, config.intermediate_size
+    block = 4 * (hidden**2 + hidden) + 2 * 2 * hidden + 2 * hidden * middle + middle + hidden
+    embeddings = (config.vocab_size + config.max_position_embeddings + config.type_vocab_size + 2) * hidden
+
+    def trained(freeze: object) -> int:
+        with frozen(encoder, freeze):  # type: ignore[arg-type]
+            return sum(p.numel() for p in encoder.model.base_model.parameters() if p.requires_grad)
+
+    assert trained("none") == embeddings + 4 * block
+    assert trained("lower") == 2 * block
+    assert trained("upper") == embeddings + 2 * block
+    assert trained(parts("lower")) == trained(parts("1-2")) == embeddings + 2 * block
+    assert trained(parts("1-3", embeddings=True)) == block
+
+
+@pytest.mark.parametrize(
+    ("freeze", "n_blocks", "lowest"),
+    [
+        ("none", 4, 0),
+        ("lower", 4, 3),
+        ("lower", 3, 2),
+        ("upper", 4, 0),
+        (parts("lower"), 4, 0),
+        (parts("2-3", embeddings=True), 4, 1),
+        (parts("1-4", embeddings=True), 4, 5),
+    ],
+)
+def test_the_lowest_layer_that_training_changes(freeze: object, n_blocks: int, lowest: int) -> None:
+    assert lowest_trained(freeze, n_blocks) == lowest  # type: ignore[arg-type]
+
+
+def test_a_mapping_that_says_what_a_word_says_is_that_word() -> None:
+    for kind in (StrongContrastive, WeakContrastive):
+
+        def identity(freeze: object, kind: type = kind) -> object:
+            return kind(kind.Params.model_validate({"freeze": freeze})).canonical()["freeze"]
+
+        assert identity({"blocks": "lower", "embeddings": True}) == identity("lower") == "lower"
+        assert identity({"blocks": "upper"}) == identity("upper") == "upper"
+        assert identity({"blocks": "none"}) == identity("none") == "none"
+        assert identity({"blocks": "lower"}) == {"blocks": "lower", "embeddings": False}
+
+
+def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:
+    with pytest.raises(RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"):
+        frozen_parts(parts("3-9"), 4)
+    for wrong in ("0", "0-2", "middle", "1-", ""):
+        with pytest.raises(ValidationError):
+            parts(wrong)
+    with pytest.raises(ValidationError):
+        FrozenParts.model_validate({"embeddings": True})
+
+
+def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(tmp_path: Path) -> None:
+    options = {"freeze": {"blocks": "lower"}, "layers": "1-2", "learning_rate": 2e-3, "warmup": 0, "batch_size": 12}
+    before = {name: tensor.clone() for name, tensor in toy_encoder(tmp_path / "encoder").model.state_dict().items()}
+    method = StrongContrastive(StrongContrastive.Params.model_validate(options))
+    after = method.align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)).encoder.model.state_dict()  # type: ignore[attr-defined]
+    moved = {name for name in before if name.startswith("bert.") and not bool((before[name] == after[name]).all())}
+    assert not any("layer.0." in name for name in moved)
+    assert any("layer.1." in name for name in moved)
+    assert "bert.embeddings.word_embeddings.weight" in moved
