@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import mix
 
@@ -75,7 +75,7 @@ class ContrastMethod(TrainedMethod):
         epochs: int = Field(1, ge=1)
         steps: int | None = Field(None, ge=0)
         warmup: float | None = Field(None, ge=0)
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling | None = None
         dropout: bool = True
         max_length: int | None = Field(None, ge=3)
@@ -93,6 +93,20 @@ class ContrastMethod(TrainedMethod):
             resolved |= {"regularizer": "none", "lambda": 0.0}
         idle = {"projector_size": not resolved["projector"], "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
+
+    def acts(self, n_layers: int) -> Acts:
+        """The whole stream, or with `freeze: lower` what is above the frozen half."""
+        self._layers(n_layers)
+        return Acts(stream_from=n_layers // 2 + 1 if self.params.freeze == "lower" else 0)
+
+    def _layers(self, n_layers: int) -> tuple[int, ...]:
+        """The contrasted layers. Raises `RaxalignError` where one of them is beyond the encoder, or frozen."""
+        layers = parse_layers(self.params.layers, n_layers)
+        if self.params.freeze == "lower" and min(layers) <= n_layers // 2:
+            raise RaxalignError(
+                f"layers {self.params.layers!r}: freeze: lower leaves layer {min(layers)} as it is; choose from {n_layers // 2 + 1} on"
+            )
+        return layers
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train, with a projector that is left behind; notes count sentences, word pairs and those that are spelt the same."""
@@ -114,9 +128,7 @@ class ContrastMethod(TrainedMethod):
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
         from raxalign.methods._contrast import ContrastOptions
 
-        params, layers = self.params, parse_layers(self.params.layers, n_layers)
-        if params.freeze == "lower" and min(layers) <= n_layers // 2:
-            raise RaxalignError(f"{self.name}: freeze: lower leaves layer {min(layers)} as it is; choose layers from {n_layers // 2 + 1} on")
+        params, layers = self.params, self._layers(n_layers)
         return ContrastOptions(
             strong=self.strong,
             layers=layers,

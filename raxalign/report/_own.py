@@ -13,6 +13,7 @@ from raxalign.analysis.metrics import spoken
 from raxalign.report._marks import Judge, Place
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import MEANS, Results
+from raxalign.report._untouched import UNTOUCHED, why
 from raxalign.report.document import Entry, Line, Notes, Section, Table, renumbered
 from raxalign.report.tables import FEW
 
@@ -55,7 +56,8 @@ def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Ent
 def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: bool) -> Table:
     task, metric, split = entry
     langs = results.by_table[entry]
-    cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
+    reasons = {id(cell): reason for cell in results.cells if (reason := why(results.plan, cell, task)) is not None}
+    cells = [cell for cell in results.cells if id(cell) in reasons or any((task, lang, metric, split) in cell.values for lang in langs)]
     unit = metric_unit(cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, metric, split)) in cell.values)
     places, notes = [], Notes()
     for i, cell in enumerate(cells):
@@ -69,7 +71,10 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
         entries = []
         for k, lang in enumerate(langs):
             name = (task, lang, metric, split)
-            entries.append(_entry(judge, cell, name, unit, marks.get((i, k), "")))
+            if id(cell) in reasons:
+                entries.append(Entry(UNTOUCHED, notes=(notes.number(reasons[id(cell)]),), state="absent"))
+            else:
+                entries.append(_entry(judge, cell, name, unit, marks.get((i, k), "")))
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
     caption = " ".join(_caption(results, task, metric, split, unit, few))
     heads = tuple({"avg": "mean", "avg_zero_shot": "mean, zero-shot"}.get(lang, lang) for lang in langs)
@@ -91,7 +96,7 @@ def _under(results: Results, cell: Cell, entry: _Entry) -> str:
     facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
     seeds = max((value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry), default=0)
-    return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
+    return ", ".join([*facts, *([f"{seeds} seeds" if seeds > 1 else "1 seed"] if seeds else [])])
 
 
 def _few(results: Results, entry: _Entry) -> bool:

@@ -96,7 +96,7 @@ def tex_cell(entry: Entry) -> str:
     """The upper line of a cell."""
     text = tex(entry.text)
     if entry.state == "absent":
-        return rf"\textit{{\scriptsize {text}}}"
+        return rf"\textit{{\scriptsize {text}}}" + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")
     text = {"best": rf"\textbf{{{text}}}", "tie": rf"\underline{{{text}}}"}.get(entry.mark, text)
     text += rf"{{\scriptsize {tex(entry.spread)}}}" if entry.spread else ""
     return text + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")

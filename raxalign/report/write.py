@@ -33,7 +33,8 @@ LEGEND = (
     "randomisation over sentences, premises or contexts does not reject equality at 0.05, after Holm's correction over the languages of a "
     "line. Means over languages are not tested.",
     "Retrieval and token translation are measured on held-out sentences of the grid's own corpus, named above. "
-    "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
+    "“not run”: no trial of the grid measures the cell. “untouched”: the method changes nothing of what the task reads, so that the cell would "
+    "be that of the encoder itself. Grey figures alone are published ones that the grid's methods do not measure. "
     "Superscript letters say in what a measured cell is not as published.",
 )
 

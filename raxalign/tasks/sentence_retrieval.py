@@ -12,10 +12,11 @@ import pyarrow as pa
 from pydantic import Field
 
 from raxalign.corpora._dataset import read_table
+from raxalign.encoders.base import Layers, parse_layers
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks._accuracy import accuracy, mean_accuracy
 from raxalign.tasks._linked_words import Bools, Ints
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -41,7 +42,7 @@ class SentenceRetrieval(Task):
         the words. `layers` are added up: XTREME takes layer 7 of 12 (`layers: 7`), and `measure: cosine`; `k` is the neighbourhood of CSLS.
         """
 
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Literal["cls", "mean"] = "mean"
         specials: Literal["include", "exclude"] = "include"
         measure: Literal["cosine", "csls"] = "cosine"
@@ -52,6 +53,10 @@ class SentenceRetrieval(Task):
     def needs(self) -> TaskNeeds:
         """The held-out sentences."""
         return TaskNeeds(bitext=True)
+
+    def reads(self, n_layers: int) -> Reads:
+        """`layers`."""
+        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
 
     def canonical(self) -> dict[str, object]:
         """Without `k` where no neighbourhood is looked at, and `specials` where only the first piece is read."""
