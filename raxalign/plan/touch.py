@@ -7,7 +7,8 @@ what is wanted has the key that it always has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,10 @@ class Untouched:
     remedy: str = ""
     instead: str = ""
 
-    def told(self, methods: Sequence[str], task: str) -> str:
+    def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
         """The two that do not meet, in words."""
-        return f"{task} reads {self.reads}, but {', '.join(methods)} {'is' if len(methods) == 1 else 'are'} {self.acts}"
+        read, act = "reads" if len(tasks) == 1 else "read", "is" if len(methods) == 1 else "are"
+        return f"{', '.join(tasks)} {read} {self.reads}, but {', '.join(methods)} {act} {self.acts}"
 
 
 @dataclass
@@ -116,24 +118,30 @@ def told(trials: Sequence[Trial], axes: Mapping[str, Sequence[str]]) -> list[str
             groups.setdefault((task, replace(why, instead="")), {}).setdefault(trial.method, []).append(trial)
         for task in trial.evaluations:
             touched.setdefault((trial.method, task), []).append(trial)
-    lines = []
+    alike: dict[tuple[tuple[str, ...], Untouched], Counter[str]] = {}
     for (task, why), methods in groups.items():
-        count = sum(map(len, methods.values()))
-        how_many = (
-            "1 evaluation is untouched and will not run, as it" if count == 1 else f"{count:,} evaluations are untouched and will not run, as they"
-        )
-        names = [_named(name, found, touched.get((name, task), []), axes.get(name, ())) for name, found in methods.items()]
-        remedy = f"; fit what is read, by `layers: {why.remedy}` or a range that holds it" if why.remedy else ""
-        lines.append(f"{how_many} would repeat the encoder's own: {why.told(names, task)}{remedy}")
-    return lines
+        names = tuple(_named(name, found, touched.get((name, task), []), axes.get(name, ())) for name, found in methods.items())
+        alike.setdefault((names, why), Counter())[task] += sum(map(len, methods.values()))
+    return [_line(why, names, tasks) for (names, why), tasks in alike.items()]
+
+
+def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
+    count = tasks.total()
+    how_many = "1 evaluation is untouched and will not run, as it" if count == 1 else f"{count:,} evaluations are untouched and will not run, as they"
+    remedy = f"; fit what is read, by `layers: {why.remedy}` or a range that holds it" if why.remedy else ""
+    return f"{how_many} would repeat the encoder's own: {why.told(methods, list(tasks))}{remedy}"
 
 
 def _named(method: str, untouched: Sequence[Trial], touched: Sequence[Trial], axes: Sequence[str]) -> str:
     """A method, with the params that tell its untouched trials from others of it, where there are others."""
     own = [axis for axis in axes if len({trial.params.get(axis) for trial in untouched}) == 1]
     value = untouched[0].params
-    apart = [f"{axis}={value.get(axis)}" for axis in own if touched and all(trial.params.get(axis) != value.get(axis) for trial in touched)]
+    apart = [f"{axis}={_short(value.get(axis))}" for axis in own if touched and all(trial.params.get(axis) != value.get(axis) for trial in touched)]
     return " ".join([method, *apart])
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meet(acts: Acts, reads: Reads) -> bool:

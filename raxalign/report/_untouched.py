@@ -19,7 +19,7 @@ def why(plan: Plan, cell: Cell, task: str) -> str | None:
     """Why a task was not run for a cell, as a sentence; None where it is the plan's to run."""
     trial = next((plan.by_key[key] for key in cell.trials if key in plan.by_key), None)
     found = trial.untouched.get(task) if trial is not None else None
-    return f"Untouched: {found.told([cell.method], task)}; this would be the encoder itself again." if found is not None else None
+    return f"Untouched: {found.told([cell.method], [task])}; this would be the encoder itself again." if found is not None else None
 
 
 def idle_cells(plan: Plan) -> list[Cell]:

@@ -79,7 +79,8 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
         if most is not None and most < FEW and not every:
             found.append(Block(f"{task}: {metric} ({split})", (), (), f"{note}; too few to tell anything (`--all` shows the table)"))
             continue
-        shown, reasons = [], {}
+        shown = []
+        reasons: dict[str, None] = {}
         for cell in lines:
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
             reason = why(plan, cell, task)
