@@ -31,7 +31,8 @@ TOLD = "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; thi
 
 def trial(method: str, *evaluations: str, untouched: tuple[str, ...] = (), sentences: int | None = 250_000) -> Trial:
     keys = {task: f"{method}/{task}" for task in evaluations}
-    return Trial(method, method, {}, "bert-base-multilingual-cased", ("de",), sentences, None, method, keys, dict.fromkeys(untouched, WHY))
+    params = {"supervision": "parallel"} if method == "rotation" else {}
+    return Trial(method, method, params, "bert-base-multilingual-cased", ("de",), sentences, None, method, keys, dict.fromkeys(untouched, WHY))
 
 
 TRIALS = (
@@ -47,7 +48,7 @@ def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
     base |= {"task_params": {"setting": "zero-shot", "data": "hub"}}
     facts = [(one, task, key) for one in trials for task, key in one.evaluations.items()]
     return [
-        {**base, "trial": one.key, "method": one.method, "encoder": one.encoder, "sentences": one.sentences, "task": task, "evaluation": key}
+        {**base, "trial": one.key, "method": one.method, "params": one.params, "encoder": one.encoder, "sentences": one.sentences, "task": task, "evaluation": key}
         for one, task, key in facts
     ], plan
 
