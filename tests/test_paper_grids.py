@@ -14,6 +14,7 @@ from raxalign.config.published import Rule, read
 from raxalign.corpora.base import CorpusInputs
 from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.plan.expand import expand
+from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
@@ -23,6 +24,16 @@ from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 
 GRIDS = Path(__file__).parents[1] / "grids"
+# evaluations that a grid names although its method changes nothing that the task reads
+UNTOUCHED = {
+    "liu2020": {("mean_shift", "token_translation")},  # α 0 is the baseline of the paper's Table 4, which is of XNLI
+    "report-demo": {
+        *((method, "token_translation") for method in ("rotation", "rotation_dictionary", "sentence_rotation")),
+        *(("mean_shift", task) for task in ("retrieval", "retrieval_sentence", "representation", "token_translation", "conll", "facebook")),
+    },
+}
+COMMIT = "c" * 40
+BERT = {"hub:bert-base-multilingual-cased": COMMIT, f"depth:bert-base-multilingual-cased@{COMMIT}": "12"}
 # languages, sizes of the training sets, seeds: as the papers have them
 PAPERS = {
     "cao2020": ("bg de el es fr", (10_000, 50_000, 250_000), 5),
@@ -59,6 +70,14 @@ def test_a_shipped_grid_plans(path: Path) -> None:
     plan = expand(load(path), allow_missing=True)
     assert {trial.method for trial in plan.trials} == {spec.name for spec in load(path).methods}
     assert all(trial.evaluations for trial in plan.trials)
+
+
+@pytest.mark.parametrize("path", sorted(GRIDS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_a_shipped_grid_has_no_untouched_evaluation_but_those_named_here(path: Path) -> None:
+    plan = expand(load(path), Identity(locked=BERT.get), allow_missing=True)
+    assert plan.unknown_depths == ()
+    assert {(trial.method, task) for trial in plan.trials for task in trial.untouched} == UNTOUCHED.get(path.stem, set())
+    assert all(trial.params["alpha"] == 0 for trial in plan.trials if trial.method == "mean_shift" and trial.untouched)
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -13,6 +13,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation
 from raxalign.plan.expand import expand
 from raxalign.plan.results import rows
+from raxalign.plan.touch import Meeting
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
@@ -37,6 +38,34 @@ def finished(tmp_path_factory):
     for trial in plan.trials:
         run_trial(workshop, trial.key)
     return workshop, made
+
+
+def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(tmp_path, monkeypatch):
+    """All evaluations are run, those too that a plan leaves out; what it lets run of the same points differs."""
+    at = ("rotation", "sentence_rotation", "linear", "centering", "znorm", "iterative_normalization", "lsar", "lir")
+    freeze = "freeze: lower, steps: 2, batch_size: 16, learning_rate: 1.0e-2"
+    methods = ("none: {}", *(f"{name}: {{layers: [1, last]}}" for name in at), "mean_shift: {alpha: [0, 1]}", f"strong_contrastive: {{{freeze}}}")
+    sizes = "data: phrasebook, phrasebook: {train: 40, dev: 10, test: 20}, epochs: 1, hidden: 8"
+    tasks = (
+        "retrieval: {}",
+        "low: {kind: sentence_retrieval, layers: 1}",
+        "space: {kind: representation, layers: last}",
+        "token_translation: {}",
+        f"pos: {{tagger: bilstm_crf, layers: last, {sizes}}}",
+    )
+    path = write_grid(tmp_path, methods=methods, tasks=tasks, languages="{each: [de]}", sentences="60", size=150)
+    told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}
+    monkeypatch.setattr(Meeting, "untouched", lambda *_: {})
+    plan, root = expand(load(path)), str(tmp_path / "storage")
+    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
+    scores = {(trial.key, record["task"]): record["scores"] for trial in plan.trials for record in run_trial(workshop, trial.key)}
+    (base,) = [trial.key for trial in plan.trials if trial.method == "none"]
+    missed = {(key, task) for key, tasks in told.items() for task in tasks}
+    assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1, "readouts below, readouts at the top, a shift of nothing, a frozen half"
+    assert [pair for pair in missed if scores[pair] != scores[base, pair[1]]] == []
+    moved = [key for key in told if key != base and "space" not in told[key]]
+    assert len(moved) == 8 + 1 + 1
+    assert [key for key in moved if scores[key, "space"] == scores[base, "space"]] == []
 
 
 @pytest.mark.parametrize(("kind", "answer"), [("xnli", "neutral"), ("pos", "predicted")])

@@ -39,13 +39,13 @@ def grid(
     local = local_folder(opened.root)
     opened = resolve(opened, local / "downloads")
     plan = select(opened.plan, only=only, limit=limit)
-    for warning in plan.warnings:
-        tell(f"note: {warning}")
+    for remark in plan.remarks():
+        tell(f"note: {remark}")
     there = Ledger(opened.root).keys()
     if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
         for message in finish_tracking(opened, plan, local):
             tell(f"warning: {message}")
-        tell(f"{plan.name}: all {len(plan.trials)} trials are done; see `raxalign results {file}`")
+        tell(f"{plan.name}: all {plan.cached(there)} trials are done; see `raxalign results {file}`")
         return
     summary, messages = run(opened, plan)
     for message in messages:

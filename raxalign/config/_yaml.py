@@ -74,6 +74,11 @@ class Node:
 def read(path: Path, faults: Faults) -> tuple[Node, str]:
     """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or no mapping. Duplicate keys are faults."""
     text = _read_text(path)
+    return parse(path, text, faults), text
+
+
+def parse(path: Path | str, text: str, faults: Faults) -> Node:
+    """The tree of a grid file's text, as `read` has it; `path` is what an error names."""
     yaml = YAML(typ="rt", pure=True)
     directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
     if directive is not None:  # under 1.1 `no` would be false
@@ -92,7 +97,7 @@ def read(path: Path, faults: Faults) -> tuple[Node, str]:
     if not isinstance(root.value, dict):
         remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
         raise GridError(path, [*faults.found, Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)])
-    return root, text
+    return root
 
 
 def _read_text(path: Path) -> str:

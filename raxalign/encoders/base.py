@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -26,17 +29,52 @@ def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
     >>> parse_layers("last", 4), parse_layers("1-3", 4)
     ((4,), (1, 2, 3))
     """
+    try:
+        ends = layer_ends(layers)
+    except ValueError as error:
+        raise RaxalignError(str(error)) from None
+    first, final = ends or (n_layers, n_layers)
+    if final > n_layers:
+        there = f"the layers 0 (embeddings) to {n_layers}" if n_layers else "layer 0 alone"
+        raise RaxalignError(f"layers {layers!r}: this encoder has {there}")
+    return tuple(range(first, final + 1))
+
+
+def layer_ends(layers: str) -> tuple[int, int] | None:
+    """The first and the last layer that a param names, None for ``last``. Raises `ValueError` for what is neither.
+
+    >>> layer_ends("9-12"), layer_ends("9"), layer_ends("last")
+    ((9, 12), (9, 9), None)
+    """
     text = str(layers).strip()
     if text == "last":
-        return (n_layers,)
-    first, _, final = text.partition("-")
-    try:
-        numbers = tuple(range(int(first), int(final or first) + 1))
-    except ValueError:
-        raise RaxalignError(f"layers {text!r}: write `last`, one number, or a range such as 9-12") from None
-    if not numbers or not 0 <= numbers[0] <= numbers[-1] <= n_layers:
-        raise RaxalignError(f"layers {text!r}: this encoder has the layers 0 (embeddings) to {n_layers}")
-    return numbers
+        return None
+    written = _RANGE.fullmatch(text)
+    if written is None:
+        raise ValueError(f"layers {text!r}: write `last`, one number, or a range such as 9-12")
+    first, final = int(written[1]), int(written[2] or written[1])
+    if first > final:
+        raise ValueError(f"layers {text!r}: a range begins with its smaller number")
+    return first, final
+
+
+def _several(layers: str) -> str:
+    layer_ends(layers)
+    return layers
+
+
+def _single(layers: str) -> str:
+    ends = layer_ends(layers)
+    if ends is not None and ends[0] != ends[1]:
+        raise ValueError(f"layers {layers!r} names several layers; choose one")
+    return layers
+
+
+_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?", re.ASCII)
+Layers = Annotated[str, AfterValidator(_several)]
+"""A param that `parse_layers` reads: a text of another form is a fault of the file that has it."""
+Layer = Annotated[str, AfterValidator(_single)]
+"""Likewise, of one layer."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +158,17 @@ class EncoderKind(ABC):
 
     def fetch(self) -> Mapping[str, str]:
         """Look up what outside data without a pin is now: source name -> revision. Raises `TransientError` where that cannot be reached."""
+        return {}
+
+    def depth(self, known: Callable[[str], str | None]) -> int | None:
+        """The number of the encoder's blocks, where that can be told without opening it (None: not yet).
+
+        `known` gives what was looked up before, by name: revisions (`fetch`) and depths (`fetch_depth`).
+        """
+        return None
+
+    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """Look up the `depth` of outside data: name -> number of blocks. Raises `TransientError` where that cannot be reached."""
         return {}
 
     def check(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
@@ -55,6 +55,10 @@ class Scratch(EncoderKind):
             return self
 
     params: Params
+
+    def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
+        """`layers`."""
+        return self.params.layers
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train vocabulary and model, and leave a Hugging Face masked-LM folder. Raises `RaxalignError` where there is no text."""

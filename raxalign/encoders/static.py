@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
@@ -111,6 +111,10 @@ class Static(EncoderKind):
         if self.params.vectors is not None:
             return {f"vectors/{lang}": LocalFile(path) for lang, path in self._files().items()}
         return {} if self.params.vocabulary is None else {"vocabulary": LocalFile(Path(self.params.vocabulary))}
+
+    def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
+        """None but the embeddings."""
+        return 0
 
     def check(self) -> list[str]:
         """Whether there are files of vectors at all."""

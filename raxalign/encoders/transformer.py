@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, RemoteData, Source
+from raxalign.encoders._depth import cached_depth, config_depth, fetched_depth
 from raxalign.encoders._loading import NAMES, NO_NAME, check_folder, hub_revision, is_hub_name, looks_like_path
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 
@@ -49,6 +50,28 @@ class Transformer(EncoderKind):
         if looks_like_path(self.params.name) or self.params.revision:
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
+
+    def depth(self, known: Callable[[str], str | None]) -> int | None:
+        """What the folder's ``config.json`` says; of a hub name what was looked up, or what the hub's local cache has."""
+        if looks_like_path(self.params.name):
+            return config_depth(self._folder() / "config.json")
+        revision = self._revision(known)
+        found = known(self._depth_name(revision)) if revision else None
+        return int(found) if found and found.isdigit() else cached_depth(self.params.name, revision)
+
+    def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """The number of blocks in the hub's ``config.json``, under a name that holds the revision; empty for folders and where it is not told."""
+        revision = self._revision(known)
+        if looks_like_path(self.params.name) or revision is None:
+            return {}
+        found = fetched_depth(self.params.name, revision)
+        return {} if found is None else {self._depth_name(revision): str(found)}
+
+    def _revision(self, known: Callable[[str], str | None]) -> str | None:
+        return self.params.revision or known(f"hub:{self.params.name}")
+
+    def _depth_name(self, revision: str) -> str:
+        return f"depth:{self.params.name}@{revision}"
 
     def check(self) -> list[str]:
         """A name that can be no hub name. An exported encoder's transforms: they lie beside its weights, and a grid starts from weights alone."""

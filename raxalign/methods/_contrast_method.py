@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._freezing import Freeze, frozen, lowest_trained
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Method, MethodInputs, Needs
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import mix
 
@@ -84,7 +84,7 @@ class ContrastMethod(TrainedMethod):
         epochs: int = Field(1, ge=1)
         steps: int | None = Field(None, ge=0)
         warmup: float | None = Field(None, ge=0)
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling | None = None
         dropout: bool = True
         max_length: int | None = Field(None, ge=3)
@@ -103,6 +103,19 @@ class ContrastMethod(TrainedMethod):
         alone = not resolved["projector"]
         idle = {"projector_size": alone, "projector_bias": alone, "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
+
+    def acts(self, n_layers: int) -> Acts:
+        """The whole stream, or with `freeze` what is above the frozen parts."""
+        self._layers(n_layers)
+        return Acts(stream_from=lowest_trained(self.params.freeze, n_layers))
+
+    def _layers(self, n_layers: int) -> tuple[int, ...]:
+        """The contrasted layers. Raises `RaxalignError` where one of them is beyond the encoder, or frozen."""
+        layers, lowest = parse_layers(self.params.layers, n_layers), lowest_trained(self.params.freeze, n_layers)
+        if min(layers) < lowest:
+            held = f"layers {self.params.layers!r}: freeze leaves layer {min(layers)} as it is"
+            raise RaxalignError(f"{held}; " + (f"choose layers from {lowest} on" if lowest <= n_layers else "it holds every block"))
+        return layers
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train, with a projector that is left behind; notes count sentences, word pairs and those that are spelt the same."""
@@ -126,11 +139,7 @@ class ContrastMethod(TrainedMethod):
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
         from raxalign.methods._contrast import ContrastOptions
 
-        params, layers = self.params, parse_layers(self.params.layers, n_layers)
-        lowest = lowest_trained(params.freeze, n_layers)
-        if min(layers) < lowest:
-            held = f"{self.name}: freeze leaves layer {min(layers)} as it is"
-            raise RaxalignError(f"{held}; " + (f"choose layers from {lowest} on" if lowest <= n_layers else "it holds every block"))
+        params, layers = self.params, self._layers(n_layers)
         return ContrastOptions(
             strong=self.strong,
             layers=layers,

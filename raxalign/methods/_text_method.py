@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.methods._text_moments import Steps, TextMoments, text_moments
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import Affine, AlignedEncoder
@@ -24,7 +24,7 @@ class TextMethod(Method):
     class Params(Method.Params):
         """Statistics are over the words of the first `max_sentences` sentences of each language (None: of all)."""
 
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling = "last"
         max_sentences: int | None = Field(10_000, ge=1)
 
@@ -37,6 +37,10 @@ class TextMethod(Method):
     def effect(self) -> Effect:
         """Readouts, of the pivot too."""
         return Effect(pivot=True)
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def moments(self, encoder: Encoder, inputs: MethodInputs, lang: str, *, before: Sequence[Steps] | None = None, gram: bool = False) -> TextMoments:
         """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError` for text without words."""

@@ -6,7 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from raxalign.methods.base import Effect, Method, MethodInputs
+from raxalign.encoders.base import parse_layers
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -41,6 +42,13 @@ class TrainedMethod(Method):
     def effect(self) -> Effect:
         """New weights, for all languages."""
         return Effect(weights=True)
+
+    def acts(self, n_layers: int) -> Acts:
+        """The whole stream, at whatever `layers` the loss is."""
+        layers: str | None = getattr(self.params, "layers", None)
+        if layers is not None:
+            parse_layers(layers, n_layers)
+        return Acts(stream_from=0)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
         """The encoder, trained in place. Raises what `train` raises."""

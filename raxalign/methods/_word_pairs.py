@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, model_validator
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.base import Layers, Pooling
 from raxalign.methods._anchors import collect_anchors
 from raxalign.methods._pairs import linked_vectors, sentences_of
 from raxalign.methods.base import Method, MethodInputs, Needs
@@ -25,7 +25,7 @@ Direction = Literal["to-pivot", "to-other"]
 class WordPairParams(Method.Params):
     """The options of a map over word pairs; `direction` says which language moves."""
 
-    layers: str = "last"
+    layers: Layers = "last"
     pooling: Pooling = "last"
     direction: Direction = "to-pivot"
     supervision: Literal["parallel", "dictionary"] = "parallel"

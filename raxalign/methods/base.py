@@ -44,6 +44,16 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class Acts:
+    """Where in an encoder aligning changes what is read: `readouts` are the layers whose vectors are mapped when they are read, `stream_from` the
+    lowest layer that is itself another, as are then all above it (None: the stream stays as it is).
+    """
+
+    readouts: frozenset[int] = frozenset()
+    stream_from: int | None = None
+
+
+@dataclass(frozen=True)
 class MethodInputs:
     """What was asked for by `needs` and `sources`: folders of word pairs or bitext (`datasets.load_from_disk`) and of text a language, and
     `files`, name -> language -> path. `languages` leaves the pivot out.
@@ -60,7 +70,7 @@ class MethodInputs:
 class Method(ABC):
     """A way of aligning. Subclasses are final, one a file, and import torch only inside functions or lazily.
 
-    What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `sources`) is answered without torch.
+    What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `acts`, `sources`) is answered without torch.
     """
 
     VERSION: ClassVar[int]
@@ -95,6 +105,13 @@ class Method(ABC):
         if field is None or pooling not in get_args(field.annotation):
             return self
         return type(self)(self.params.model_copy(update={"pooling": pooling}))
+
+    def acts(self, n_layers: int) -> Acts:
+        """Where aligning changes an encoder of so many blocks: everything, unless a method says less.
+
+        An evaluation that reads nothing of this is not run. Raises `RaxalignError` where the params name layers that the encoder does not have.
+        """
+        return Acts(stream_from=0)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
-from raxalign.encoders.base import parse_layers
-from raxalign.errors import DataError, RaxalignError
+from raxalign.encoders.base import Layer, parse_layers
+from raxalign.errors import DataError
 from raxalign.methods._reading import SentencePooling
 from raxalign.methods._trained import TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
@@ -52,7 +52,7 @@ class Distillation(TrainedMethod):
         batch_size: int = Field(64, ge=1)
         epochs: int = Field(5, ge=1)
         warmup: float = Field(0.1, ge=0)
-        layers: str = "last"
+        layers: Layer = "last"
         pooling: SentencePooling = "mean"
         dropout: bool = True
         max_length: int = Field(128, ge=3)
@@ -86,11 +86,9 @@ class Distillation(TrainedMethod):
         from raxalign.methods._distill import Distill
 
         params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
-        layers = parse_layers(params.layers, encoder.n_layers)
-        if len(layers) > 1:
-            raise RaxalignError(f"distillation: layers: {params.layers} are several; a sentence has the vector of one")
+        (layer,) = parse_layers(params.layers, encoder.n_layers)
         corpus = read_sentence_rows(encoder, folders, params.max_length)
-        objective = Distill(encoder, corpus, self._teacher(encoder, folders, layers[0]), layers[0], params.pooling)
+        objective = Distill(encoder, corpus, self._teacher(encoder, folders, layer), layer, params.pooling)
         fitted = fit(objective, len(corpus), self._settings(), runtime, name="distillation")
         return {"sentences": len(corpus), "teacher_cached": objective.cached, **losses(fitted)}
 

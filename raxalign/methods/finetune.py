@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.methods._alignment import Alignment, AlignmentOptions, Norm, Reduction
 from raxalign.methods._linked_rows import read_linked_rows
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
@@ -59,7 +59,7 @@ class Finetune(TrainedMethod):
         batch_size: int | None = Field(None, ge=1)
         epochs: int = Field(1, ge=1)
         warmup: float = Field(0.1, ge=0)
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling = "last"
         direction: Literal["to-pivot", "to-other"] = "to-pivot"
         norm: Norm = "squared"

@@ -13,7 +13,7 @@ from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._pairs import Moments
 from raxalign.methods._word_pairs import WordPairParams, coverage, moving_readout, supervised_pairs
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     import torch
@@ -60,6 +60,10 @@ class Linear(Method):
     def effect(self) -> Effect:
         """Readouts; of the pivot, one for each language, where that is what moves."""
         return Effect(pivot=self.params.direction == "to-other")
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary, where it is read."""

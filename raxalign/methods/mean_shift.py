@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._word_pairs import Direction
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -71,6 +71,11 @@ class MeanShift(Method):
     def effect(self) -> Effect:
         """An inside transform; of the pivot, one for each language, where that is what moves."""
         return Effect(inside=True, pivot=self.params.direction == "to-other", inside_layers=self.params.layers)
+
+    def acts(self, n_layers: int) -> Acts:
+        """The stream from `layers` on; with `alpha` 0 nothing, but that a task's training leaves the blocks up to there alone (`effect`)."""
+        (layer,) = parse_layers(self.params.layers, n_layers)
+        return Acts(stream_from=layer if self.params.alpha else None)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a shift for each language. Raises `RaxalignError` for text without words."""

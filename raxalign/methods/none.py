@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -26,6 +26,10 @@ class NoAlignment(Method):
     def needs(self) -> Needs:
         """Nothing."""
         return Needs()
+
+    def acts(self, n_layers: int) -> Acts:  # noqa: ARG002
+        """Nowhere."""
+        return Acts()
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder without transforms."""

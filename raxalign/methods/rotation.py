@@ -14,7 +14,7 @@ from raxalign.methods._pairs import Moments
 from raxalign.methods._procrustes import effective_rank, nearest_rotation, procrustes
 from raxalign.methods._text_moments import stepped, text_moments
 from raxalign.methods._word_pairs import WordPairParams, coverage, moving_readout, supervised_pairs
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +84,10 @@ class Rotation(Method):
     def effect(self) -> Effect:
         """Readouts; of the pivot too where it is normalised, or where it is what moves."""
         return Effect(pivot=self.params.direction == "to-other" or self.params.normalize != "none")
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary, where it is read."""

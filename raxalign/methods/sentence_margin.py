@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.base import parse_layers
-from raxalign.errors import RaxalignError
+from raxalign.encoders.base import Layer, parse_layers
 from raxalign.methods._reading import SentencePooling
 from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
@@ -82,7 +81,7 @@ class SentenceMargin(TrainedMethod):
         epochs: int = Field(1, ge=1)
         steps: int | None = Field(None, ge=0)
         warmup: float | None = Field(None, ge=0)
-        layers: str = "last"
+        layers: Layer = "last"
         pooling: SentencePooling | None = None
         dropout: bool = True
         max_length: int | None = Field(None, ge=3)
@@ -116,10 +115,8 @@ class SentenceMargin(TrainedMethod):
         from raxalign.methods._margin import MarginOptions
 
         params = self.params
-        layers = parse_layers(params.layers, n_layers)
-        if len(layers) > 1:
-            raise RaxalignError(f"sentence_margin: layers: {params.layers} are several; a sentence has the vector of one")
-        return MarginOptions(layers[0], resolved["pooling"], params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
+        (layer,) = parse_layers(params.layers, n_layers)
+        return MarginOptions(layer, resolved["pooling"], params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
 
     def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
         return TrainSettings(

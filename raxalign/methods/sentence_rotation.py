@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, final
 
 import lazy_loader as lazy
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._pairs import Moments, sentences_of
 from raxalign.methods._procrustes import nearest_rotation
 from raxalign.methods._word_pairs import Direction, moving_readout
-from raxalign.methods.base import Effect, Method, MethodInputs, Needs
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ class SentenceRotation(Method):
         """`center` also maps the centroids of the sentences onto each other; `pooling` joins the pieces of each word, before the mean."""
 
         center: bool = False
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling = "last"
         direction: Direction = "to-pivot"
 
@@ -58,6 +58,10 @@ class SentenceRotation(Method):
     def effect(self) -> Effect:
         """Readouts; of the pivot, one for each language, where that is what moves."""
         return Effect(pivot=self.params.direction == "to-other")
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no sentence pairs."""

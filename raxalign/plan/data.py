@@ -150,6 +150,12 @@ class SharedStages:
         return self.add(stage)
 
 
+def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
+    """The number of an encoder's blocks, None where it is not known before it is looked up."""
+    found: int | None = catalog("encoders")[spec.kind](spec.params).depth(identity.locked)
+    return found
+
+
 def _identity(params: Any, digests: Mapping[str, str]) -> dict[str, Any]:
     """The params without the name of what is loaded: where digests stand for the data, the name is only where it lies."""
     return {name: value for name, value in params.identity().items() if not (digests and name in {"name", "revision"})}

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.config.params import BaseParams, path_fields
-from raxalign.errors import RaxalignError
-from raxalign.plan.data import SharedStages
+from raxalign.errors import GridError, RaxalignError
+from raxalign.plan.data import SharedStages, depth_of
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.tasks import TaskStages
+from raxalign.plan.touch import Meeting, Untouched
 from raxalign.plan.trial import Trial
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
     from raxalign.methods.base import Method
+
+BASE = "none"  # the method that leaves the encoder as it is
 
 
 @dataclass
@@ -34,6 +37,8 @@ class _Expansion:
     grid: Grid
     shared: SharedStages
     tasks: TaskStages
+    meeting: Meeting
+    depths: Mapping[str, int | None]
     trials: dict[str, Trial] = field(default_factory=dict)
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
@@ -45,18 +50,22 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
     """The plan of a grid. `identity` looks up digests (default: reads the files; remote data stays unresolved).
 
     Raises `DataError` naming every local file that is missing (with `allow_missing` they stand in `missing`, for a plan that is only looked
-    at), and `RaxalignError` for what only the whole grid shows to be wrong.
+    at), `GridError` for layers that an encoder does not have, and `RaxalignError` for what else only the whole grid shows to be wrong.
     """
     identity = identity or Identity()
     for start in grid.encoders:
         for fault in catalog("encoders")[start.kind](start.params).check():
             raise RaxalignError(f"{grid.path}: encoder: {fault}")
     shared = SharedStages(grid, identity)
-    expansion = _Expansion(grid, shared, TaskStages(grid, shared))
+    tasks = TaskStages(grid, shared)
+    depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}
+    expansion = _Expansion(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths)
     for encoder in grid.encoders:
         for spec in grid.methods:
             for point in spec.points:
                 _expand_method(expansion, encoder, spec, point)
+    if expansion.meeting.faults:
+        raise GridError(grid.path, list(expansion.meeting.faults))
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials:
@@ -72,6 +81,7 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
         unresolved=tuple(identity.unresolved),
         warnings=tuple(expansion.tasks.warnings),
         missing=tuple(map(str, identity.missing)),
+        unknown_depths=tuple(label for label, depth in depths.items() if depth is None),
     )
 
 
@@ -84,6 +94,7 @@ def _expand_method(expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec
     canonical = method.canonical()
     shown = _shown(point, canonical)
     combinations = list(_languages(grid))
+    untouched: dict[str, Untouched] | None = None
     for languages in combinations:
         for sentences in grid.sentences:
             for seed in grid.seeds:
@@ -93,7 +104,9 @@ def _expand_method(expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec
                 elif family not in method.accepts:
                     expansion.refused[spec.name, family] += 1
                 else:
-                    _add_trial(expansion, encoder, spec, method, canonical, shown, languages, sentences, seed)
+                    if untouched is None:
+                        untouched = expansion.meeting.untouched(spec.name, method, encoder.label, family, expansion.depths[encoder.label])
+                    _add_trial(expansion, encoder, spec, method, canonical, shown, untouched, languages, sentences, seed)
 
 
 def _languages(grid: Grid) -> Iterator[tuple[str, ...]]:
@@ -124,16 +137,19 @@ def _add_trial(
     method: Method,
     canonical: Mapping[str, Any],
     shown: Mapping[str, Any],
+    untouched: Mapping[str, Untouched],
     languages: tuple[str, ...],
     sentences: int,
     seed: int,
 ) -> None:
-    shared, tasks = expansion.shared, expansion.tasks
+    shared, tasks, family = expansion.shared, expansion.tasks, catalog("encoders")[encoder.kind].family
     start = shared.encoder(encoder)
     needs = method.needs()
     reads_training = needs.links or needs.bitext or (needs.text and expansion.grid.text.corpus is None)
-    aligned = shared.add(_aligned(expansion, spec, method, canonical, languages, sentences, seed, start))
-    evaluations = tasks.evaluations(method, start, aligned, catalog("encoders")[encoder.kind].family, languages, seed)
+    aligned = shared.add(_aligned(expansion, spec.kind, method, canonical, languages, sentences, seed, start))
+    instead = _of_the_encoder(expansion, aligned, start, family, languages, seed, untouched) if untouched else {}
+    touched = [name for name in tasks.by_name() if name not in instead]
+    evaluations = tasks.evaluations(method, start, aligned, family, languages, seed, touched)
     has_chance = method.has_chance() or tasks.has_chance()
     trial = Trial(
         method=spec.name,
@@ -145,13 +161,27 @@ def _add_trial(
         seed=seed if has_chance else None,
         aligned=aligned.key,
         evaluations=evaluations,
+        untouched={name: replace(untouched[name], instead=key) for name, key in instead.items()},
     )
     expansion.trials.setdefault(trial.key, trial)
 
 
+def _of_the_encoder(
+    expansion: _Expansion, aligned: Stage, start: Stage, family: str, languages: tuple[str, ...], seed: int, tasks: Mapping[str, Untouched]
+) -> dict[str, str]:
+    """Task -> key of the evaluation of the encoder as it is, for those of the tasks that are asked of these languages; none for that very encoder.
+
+    Its stages are the plan's only where another trial wants them.
+    """
+    kind = catalog("methods")[BASE]
+    base: Method = kind(kind.Params())
+    itself = expansion.shared.add(_aligned(expansion, BASE, base, base.canonical(), languages, 0, seed, start))
+    return {} if itself is aligned else expansion.tasks.evaluations(base, start, itself, family, languages, seed, tasks)
+
+
 def _aligned(
     expansion: _Expansion,
-    spec: MethodSpec,
+    kind: str,
     method: Method,
     canonical: Mapping[str, Any],
     languages: tuple[str, ...],
@@ -178,7 +208,7 @@ def _aligned(
     if method.has_chance():
         params["seed"] = seed
     locations["params"] = method.params.model_dump_json(by_alias=True)
-    return Stage("aligned", spec.kind, method.VERSION, params, inputs, digests, locations)
+    return Stage("aligned", kind, method.VERSION, params, inputs, digests, locations)
 
 
 def _is_excluded(

@@ -38,6 +38,10 @@ class Identity:
                 digests[name], locations[name] = self._remote(source.name, source.pin), source.name
         return digests, locations
 
+    def locked(self, name: str) -> str | None:
+        """What was looked up before under a name of the lock file (None: nothing)."""
+        return self._locked(name)
+
     def _file(self, path: Path) -> str:
         if path not in self._files:
             try:

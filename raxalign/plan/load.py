@@ -12,7 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import effective
-from raxalign.errors import RaxalignError, StorageError
+from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
@@ -56,20 +56,38 @@ def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:
-    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does nothing where all is resolved."""
-    if not opened.plan.unresolved:
+    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does nothing where all is resolved.
+
+    How many layers an encoder has is looked up too, where that is not known; where it cannot be, the plan goes on saying so.
+    """
+    if not opened.plan.unresolved and not opened.plan.unknown_depths:
         return opened
     grid, wanted = opened.grid, set(opened.plan.unresolved)
     lock = Lock.load(grid.path)
-    for found in _fetched(grid, downloads):
+    for found in _fetched(grid, downloads) if wanted else ():
         for name, revision in found.items():
             if name in wanted:
                 lock = lock.with_(name, revision)
                 lock.save()
+    _lock_depths(grid, lock)
     plan = _expand(grid, opened.root)
     if plan.unresolved:
         raise RaxalignError(f"{grid.path}: could not resolve {', '.join(plan.unresolved)}: pin it in the grid file (`revision` or `sha256`)")
     return Opened(grid, opened.run, plan)
+
+
+def _lock_depths(grid: Grid, lock: Lock) -> None:
+    """Write down how many layers the encoders have of which nothing on this machine tells it."""
+    for spec in grid.encoders:
+        kind = catalog("encoders")[spec.kind](spec.params)
+        if kind.depth(lock.get) is None:
+            try:
+                found = kind.fetch_depth(lock.get)
+            except TransientError:  # nothing that runs depends on it; `Plan.remarks` says that it is not known
+                continue
+            for name, depth in found.items():
+                lock = lock.with_(name, depth)
+                lock.save()
 
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
 from raxalign.plan.stage import Stage
+from raxalign.plan.touch import Untouched, told
 from raxalign.plan.trial import Trial
 
 
@@ -19,7 +21,8 @@ class Plan:
     `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs before what reads them, evaluations
     included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
     (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that
-    vary in the grid.
+    vary in the grid; `unknown_depths` are the encoders of which it is not known yet how many layers they have, so that some untouched evaluations
+    may still count as wanted.
     """
 
     name: str
@@ -32,11 +35,25 @@ class Plan:
     unresolved: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     missing: tuple[str, ...] = ()
+    unknown_depths: tuple[str, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
         """Trials by their keys."""
         return {trial.key: trial for trial in self.trials}
+
+    def cached(self, there: AbstractSet[str]) -> int:
+        """How many trials have something to run and all of it in a ledger of these keys."""
+        return sum(bool(trial.evaluations) and there >= set(trial.evaluations.values()) for trial in self.trials)
+
+    def remarks(self) -> list[str]:
+        """What the user should know before the grid runs: warnings, the evaluations that are not run, what is not known yet."""
+        unknown = ", ".join(self.unknown_depths)
+        found = [*self.warnings, *told(self.trials, self.axes)]
+        if unknown:
+            found.append(f"how many layers {unknown} has is not known here yet (`raxalign grid` looks it up): layers are not checked against it")
+        idle = sum(not trial.evaluations for trial in self.trials)
+        return [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found
 
     def closure(self, keys: list[str]) -> list[str]:
         """The keys of all stages that the given ones are made of, themselves included, inputs first."""
@@ -74,6 +91,7 @@ class Plan:
             unresolved=self.unresolved,
             warnings=self.warnings,
             missing=self.missing,
+            unknown_depths=self.unknown_depths,
         )
 
     def to_json(self) -> str:
@@ -89,6 +107,7 @@ class Plan:
             "unresolved": self.unresolved,
             "warnings": self.warnings,
             "missing": self.missing,
+            "unknown_depths": self.unknown_depths,
         }
         return json.dumps(data, ensure_ascii=False)
 
@@ -97,7 +116,7 @@ class Plan:
         """The plan that `to_json` wrote."""
         data: dict[str, Any] = json.loads(text)
         stages = [Stage(**entry) for entry in data["stages"]]
-        trials = [Trial(**{**entry, "languages": tuple(entry["languages"])}) for entry in data["trials"]]
+        trials = [_trial(entry) for entry in data["trials"]]
         return cls(
             name=data["name"],
             pivot=data["pivot"],
@@ -109,4 +128,10 @@ class Plan:
             unresolved=tuple(data["unresolved"]),
             warnings=tuple(data["warnings"]),
             missing=tuple(data["missing"]),
+            unknown_depths=tuple(data.get("unknown_depths", ())),
         )
+
+
+def _trial(entry: Mapping[str, Any]) -> Trial:
+    untouched = {task: Untouched(**why) for task, why in entry.get("untouched", {}).items()}
+    return Trial(**{**entry, "languages": tuple(entry["languages"]), "untouched": untouched})

@@ -45,6 +45,8 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     params["languages"] = " ".join(trial.languages)
     params |= {name: str(value) for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None}
     tags = {"raxalign.trial_key": trial.key, **{f"raxalign.{name}": value for name, value in commit().items()}}
+    if trial.untouched:
+        tags["raxalign.untouched"] = " ".join(trial.untouched)
     return Run("trial:" + trial.key, "trial", _name(params), params, tags)
 
 

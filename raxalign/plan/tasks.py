@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,16 +53,22 @@ class TaskStages:
                 f"make it at least {largest}",
             )
 
+    def by_name(self) -> Mapping[str, Task]:
+        """The tasks by the names that the grid gives them."""
+        return {spec.name: task for spec, task in self._tasks}
+
     def has_chance(self) -> bool:
         """Whether any task depends on the seed."""
         return any(task.has_chance() for _, task in self._tasks)
 
-    def evaluations(self, method: Method, start: Stage, aligned: Stage, family: str, languages: tuple[str, ...], seed: int) -> dict[str, str]:
-        """Task name -> key of its evaluation, for the tasks that take this family of encoders."""
+    def evaluations(
+        self, method: Method, start: Stage, aligned: Stage, family: str, languages: tuple[str, ...], seed: int, named: Container[str] | None = None
+    ) -> dict[str, str]:
+        """Task name -> key of its evaluation, for the tasks that take this family of encoders (`named`: of those names alone)."""
         keys = {}
         for spec, task in self._tasks:
             chosen = _narrowed(spec, languages)
-            if family in task.accepts and chosen:
+            if family in task.accepts and chosen and (named is None or spec.name in named):
                 keys[spec.name] = self._evaluation(spec, task, method, start, aligned, chosen, seed).key
         return keys
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from raxalign.plan.touch import Untouched
 from raxalign.store.key import Json, digest
 
 
@@ -14,7 +15,8 @@ class Trial:
     """One point: encoder x method and its params x languages x sentences x seed.
 
     `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the aligned encoder's stage and
-    `evaluations` those of the trial's entries in the ledger, task name -> key. Tasks are no part of the identity: a task added to a
+    `evaluations` those of the trial's entries in the ledger, task name -> key. `untouched` are the tasks that read nothing of what the method
+    changes, task name -> why: they are not run, and no results of the trial. Tasks are no part of the identity: a task added to a
     grid adds results to the trials that are there.
     """
 
@@ -27,6 +29,7 @@ class Trial:
     seed: int | None
     aligned: str
     evaluations: Mapping[str, str]
+    untouched: Mapping[str, Untouched] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:

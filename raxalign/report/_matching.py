@@ -11,6 +11,7 @@ from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.metrics import shift_point
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.report._results import Results
+from raxalign.report._untouched import why
 
 _FILES = "local files"
 
@@ -40,6 +41,13 @@ def match_row(results: Results, table: PublishedTable, row: str) -> Match | None
     nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
     best, how = _best_on_dev(results, nearest, rules)
     return Match(best, tuple(differences[id(best)]), how)
+
+
+def untouched(results: Results, rule: Rule) -> str | None:
+    """Why what a rule means is not run, where that is since a method leaves its task untouched; None for everything else."""
+    tasks = [task for task in results.tasks if _is_task(results, task, rule)]
+    cells = [cell for cell in results.cells if _fits(results, cell, rule)]
+    return next((reason for cell in cells for task in tasks if (reason := why(results.plan, cell, task)) is not None), None)
 
 
 def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:

@@ -13,6 +13,7 @@ from raxalign.analysis.metrics import spoken
 from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import Results
+from raxalign.report._untouched import UNTOUCHED, why
 from raxalign.report.document import Entry, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
@@ -53,12 +54,16 @@ def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Ent
 def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: bool) -> Table:
     task, metric, split = entry
     langs = results.by_table[entry]
-    cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
+    reasons = {id(cell): reason for cell in results.cells if (reason := why(results.plan, cell, task)) is not None}
+    cells = [cell for cell in results.cells if id(cell) in reasons or any((task, lang, metric, split) in cell.values for lang in langs)]
     unit = metric_unit(cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, metric, split)) in cell.values)
     notes = Notes()
     lines = []
     for cell in cells:
-        entries = (_entry(judge, cell, (task, lang, metric, split), unit, notes, few=few) for lang in langs)
+        if id(cell) in reasons:
+            entries = tuple(Entry(UNTOUCHED, notes=(notes.number(reasons[id(cell)]),), state="absent") for _ in langs)
+        else:
+            entries = tuple(_entry(judge, cell, (task, lang, metric, split), unit, notes, few=few) for lang in langs)
         lines.append(Line(named(cell, results.plan), tuple(entries), _under(results, cell, entry)))
     everywhere, lines = lifted(lines, [entry for line in lines for entry in line.entries if entry.state == "value"])
     caption = " ".join([*_caption(results, task, metric, split, unit, few), *(notes.texts[number - 1] for number in everywhere)])
@@ -91,7 +96,7 @@ def _under(results: Results, cell: Cell, entry: _Entry) -> str:
     facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
     seeds = max((value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry), default=0)
-    return ", ".join([*facts, f"{seeds} seeds" if seeds > 1 else "1 seed"])
+    return ", ".join([*facts, *([f"{seeds} seeds" if seeds > 1 else "1 seed"] if seeds else [])])
 
 
 def _few(results: Results, entry: _Entry) -> bool:

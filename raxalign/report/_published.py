@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
 from raxalign.report._marks import Judge, remarks
-from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep
+from raxalign.report._matching import Match, differing, encoder_differs, find, match_row, sweep, untouched
 from raxalign.report._numbers import Unit, published_unit, signed
 from raxalign.report._own import measured
 from raxalign.report._results import Results
+from raxalign.report._untouched import UNTOUCHED
 from raxalign.report.document import Analysis, Entry, Fill, Line, Notes, Section, Table, lifted, renumbered
 from raxalign.report.tables import FEW
 
@@ -231,7 +232,12 @@ class _Maker:
             measurable = column in self.table.means or self.table.rule(row, column) is not None
             measurable = measurable and self.table.rows[row].match is not None and self.table.match is not None
             measurable = measurable or self.table.analysis is not None
-            self.records.append((*record, *[None] * 9, "not run" if measurable else "published alone"))
+            rule = self.table.rule(row, column)
+            reason = untouched(self.results, rule) if measurable and rule is not None else None
+            how = UNTOUCHED if reason is not None else "not run" if measurable else "published alone"
+            self.records.append((*record, *[None] * 9, how))
+            if reason is not None:
+                return Entry(how, below=printed, notes=tuple(sorted({*marks, self.notes.number(reason)})), state="absent")
             if not measurable:
                 return Entry(printed or "–", notes=marks, state="published" if printed else "empty")
             why = self._fill.values.get(column) if self._fill is not None else None

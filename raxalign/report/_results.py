@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
+from raxalign.report._untouched import idle_cells
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -38,7 +39,8 @@ class Results:
                     tasks[name] = plan.stages[key].maker
         wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
         seeds = tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None}))
-        return cls(plan, cells(rows, plan.pivot), kinds, tasks, params, len(wanted), len({row["evaluation"] for row in rows}), seeds)
+        found = [*cells(rows, plan.pivot), *(idle_cells(plan) if rows else ())]
+        return cls(plan, found, kinds, tasks, params, len(wanted), len({row["evaluation"] for row in rows}), seeds)
 
     @cached_property
     def names(self) -> tuple[Name, ...]:

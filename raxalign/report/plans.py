@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from raxalign.plan.cost import estimate
@@ -28,6 +29,7 @@ def as_json(plan: Plan, root: str) -> str:
             "sentences": trial.sentences,
             "seed": trial.seed,
             "evaluations": trial.evaluations,
+            "untouched": {task: asdict(why) for task, why in trial.untouched.items()},
         }
         for trial in plan.trials
     ]
@@ -40,11 +42,12 @@ def as_json(plan: Plan, root: str) -> str:
         "points": plan.points,
         "trials": trials,
         "stages": stages,
-        "cached": sum(there.issuperset(trial.evaluations.values()) for trial in plan.trials),
+        "cached": plan.cached(there),
         "merged": plan.merged,
         "unresolved": plan.unresolved,
         "missing": plan.missing,
         "warnings": plan.warnings,
+        "unknown_depths": plan.unknown_depths,
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -53,7 +56,6 @@ def as_text(plan: Plan, root: str) -> str:
     """What a person wants to know before a grid runs."""
     store, there = ArtifactStore(root), Ledger(root).keys()
     methods = Counter(trial.method for trial in plan.trials)
-    cached = sum(there.issuperset(trial.evaluations.values()) for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
     for key, stage in plan.stages.items():
@@ -62,7 +64,7 @@ def as_text(plan: Plan, root: str) -> str:
             done[stage.kind] += store.has(stage.kind, key)
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     lines = [
-        f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({cached} cached)",
+        f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({plan.cached(there)} cached)",
         *(f"  {method}: {count} trials" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
         "stages: " + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
@@ -73,5 +75,5 @@ def as_text(plan: Plan, root: str) -> str:
     if plan.unresolved:
         lines.append("unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved))
     lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
-    lines += [f"note: {warning}" for warning in plan.warnings]
+    lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)

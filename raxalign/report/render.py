@@ -95,7 +95,7 @@ def tex_cell(entry: Entry) -> str:
     """The upper line of a cell."""
     text = tex(entry.text)
     if entry.state == "absent":
-        return rf"\textit{{\scriptsize {text}}}"
+        return rf"\textit{{\scriptsize {text}}}" + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")
     text = rf"\textbf{{{text}}}" if entry.mark == "better" else text
     text += tex(MARKS[entry.mark]) if entry.mark else ""
     text += rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""

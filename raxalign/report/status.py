@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly` counts trials with some of their results."""
+    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly` counts trials with some of their results, `idle`
+    those beside `trials` that have nothing to run.
+    """
 
     trials: int
     done: int
@@ -20,6 +22,7 @@ class Status:
     failed: tuple[tuple[str, str], ...]
     evaluations: int
     evaluations_done: int
+    idle: int = 0
 
     @property
     def missing(self) -> int:
@@ -29,9 +32,10 @@ class Status:
     def text(self, name: str) -> str:
         """The state of a grid in a line, and a line a failed trial."""
         begun = f" ({self.partly} begun)" if self.partly else ""
+        idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [
             f"{name}: {self.done} of {self.trials} trials done, {len(self.failed)} failed, {self.missing} to run{begun}; "
-            f"{self.evaluations_done} of {self.evaluations} evaluations"
+            f"{self.evaluations_done} of {self.evaluations} evaluations{idle}"
         ]
         return "\n".join([*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)])
 
@@ -42,7 +46,8 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
     done = partly = 0
     failed = []
-    for trial in plan.trials:
+    asked = [trial for trial in plan.trials if trial.evaluations]
+    for trial in asked:
         have = [key in there for key in trial.evaluations.values()]
         if all(have):
             done += 1
@@ -52,4 +57,5 @@ def status(plan: Plan, ledger: Ledger) -> Status:
         if failure:
             words = " ".join([trial.method, "+".join(trial.languages), *(f"{n}" for n in (trial.sentences, trial.seed) if n is not None)])
             failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
-    return Status(len(plan.trials), done, partly, tuple(failed), len(wanted), len(wanted & there))
+    idle = len(plan.trials) - len(asked)
+    return Status(len(asked), done, partly, tuple(failed), len(wanted), len(wanted & there), idle)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import Cell, Value, cells
 from raxalign.analysis.metrics import is_main
 from raxalign.plan.comparisons import cell_name
+from raxalign.report._untouched import UNTOUCHED, idle_cells, why
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -68,6 +69,7 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
     """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and standard deviation over runs."""
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
+    lines += idle_cells(plan)
     several = len({cell.encoder for cell in lines}) > 1
     found = []
     for task, metric, split in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
@@ -80,12 +82,16 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
             found.append(Block(f"{task}: {metric} ({split})", (), (), f"{note}; too few to tell anything (`--all` shows the table)"))
             continue
         shown = []
+        reasons: dict[str, None] = {}
         for cell in lines:
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
-            if any(values):
+            reason = why(plan, cell, task)
+            if any(values) or reason is not None:
                 method = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
-                shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *map(show, values)))
-        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), note))
+                texts = map(show, values) if reason is None else [UNTOUCHED] * len(values)
+                shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *texts))
+                reasons |= {reason: None} if reason is not None else {}
+        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), "\n".join([*([note] if note else []), *reasons])))
     return found
 
 

@@ -37,7 +37,8 @@ LEGEND = (
     "encoder: at 0.05, after Holm's correction over all comparisons of one of the grid's own tables. No mark: that cannot be told. One run of "
     "something that depends on its seed has no interval. All numbers are in comparisons.csv.",
     "Retrieval and token translation are measured on held-out sentences of the grid's own corpus, named above. "
-    "“not run”: no trial of the grid measures the cell. Grey figures alone are published ones that the grid's methods do not measure. "
+    "“not run”: no trial of the grid measures the cell. “untouched”: the method changes nothing of what the task reads, so that the cell would "
+    "be that of the encoder itself. Grey figures alone are published ones that the grid's methods do not measure. "
     "Superscript letters say in what a measured cell is not as published.",
 )
 

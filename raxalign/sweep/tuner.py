@@ -45,7 +45,7 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     """Run what the ledger lacks. Raises `ResourceError` before anything starts where the cluster can never give what a trial asks for."""
     ledger, store = Ledger(job.root), ArtifactStore(job.root)
     pending = pending_trials(plan, ledger)
-    cached = len(plan.trials) - len(pending)
+    cached = plan.cached(ledger.keys())
     store.sweep_temporaries()
     grouped = [trial for trial in pending if job.workers > 1 and _trains(plan, trial)]
     job = replace(job, scratch=scratch_folder(job.root, address))

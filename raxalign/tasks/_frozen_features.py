@@ -12,7 +12,6 @@ import torch
 
 from raxalign.encoders._pieces import Row, token_batches
 from raxalign.encoders._transformer import TransformerEncoder, evaluating
-from raxalign.encoders.base import parse_layers
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -35,17 +34,6 @@ class Features:
         for row, (begin, length) in enumerate(zip(begins, lengths, strict=True)):
             vectors_BTH[row, :length] = self.flat_PH[begin : begin + length]
         return torch.from_numpy(vectors_BTH), torch.from_numpy(lengths)
-
-
-def feature_layers(layers: str, n_layers: int) -> tuple[int, ...]:
-    """The layers that are added up: ``last-four`` (fewer where there are fewer blocks), or as `parse_layers` has them.
-
-    >>> feature_layers("last-four", 12), feature_layers("last-four", 2), feature_layers("9-10", 12)
-    ((9, 10, 11, 12), (1, 2), (9, 10))
-    """
-    if layers == "last-four":
-        return tuple(range(max(1, n_layers - 3), n_layers + 1))
-    return parse_layers(layers, n_layers)
 
 
 @torch.no_grad()

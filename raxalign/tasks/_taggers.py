@@ -16,8 +16,9 @@ from raxalign.encoders._pieces import Row, token_batches
 from raxalign.encoders._transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks._crf import ConditionedCrf, StaticCrf
+from raxalign.tasks._feature_layers import feature_layers
 from raxalign.tasks._fine_tuned import FineTuned
-from raxalign.tasks._frozen_features import Features, extract, feature_layers
+from raxalign.tasks._frozen_features import Features, extract
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder

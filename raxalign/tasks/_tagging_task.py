@@ -14,8 +14,9 @@ from pydantic import Field, field_validator
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
 from raxalign.corpora._hub import dataset_revision
+from raxalign.tasks._feature_layers import LAST_FOUR, FeatureLayers, feature_layers
 from raxalign.tasks._selection import Selection, kept
-from raxalign.tasks.base import Outcome, Task, TaskInputs
+from raxalign.tasks.base import Outcome, Reads, Task, TaskInputs
 
 if TYPE_CHECKING:
     from raxalign.corpora._reading import FileRead
@@ -64,7 +65,7 @@ class TaggingParams(Task.Params):
     profile: Literal["paper", "sane"] = "sane"
     tagger: Tagger | None = None
     crf: Literal["static", "conditioned"] | None = None
-    layers: str = "last-four"
+    layers: FeatureLayers = LAST_FOUR
     hidden: int = Field(384, ge=1)
     lstm_layers: int = Field(2, ge=1)
     input_dropout: float = Field(0.5, ge=0, lt=1)
@@ -151,6 +152,12 @@ class TaggingTask(Task):
         idle |= {"encoding"} if resolved["encoding"] == "utf-8" or isinstance(self.params.data, str) else set()
         idle |= {"evaluate_every"} if resolved["selection"] == "last" else set()
         return {name: value for name, value in resolved.items() if name not in idle}
+
+    def reads(self, n_layers: int) -> Reads:
+        """The last layer, which `linear` trains with all below; of a frozen encoder `layers`."""
+        if self.resolved()["tagger"] == "linear":
+            return Reads(frozenset({n_layers}), tunes=True)
+        return Reads(frozenset(feature_layers(self.params.layers, n_layers)))
 
     def training(self) -> Mapping[str, object]:
         """All options but what is done with the weights afterwards: the choice of weights is made while they are there."""

@@ -13,7 +13,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
 from raxalign.corpora._hub import dataset_revision
 from raxalign.tasks._selection import Selection, kept
-from raxalign.tasks.base import Task
+from raxalign.tasks.base import Reads, Task
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -57,6 +57,10 @@ class TransferTask(Task):
     @abstractmethod
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """What is read of the hub for one language, source name -> data set."""
+
+    def reads(self, n_layers: int) -> Reads:
+        """The last layer, which the training changes with all below."""
+        return Reads(frozenset({n_layers}), tunes=True)
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their translations are trained on."""

@@ -36,6 +36,17 @@ class TaskNeeds:
 
 
 @dataclass(frozen=True)
+class Reads:
+    """What of an encoder decides a result: `layers` are those whose vectors are read (so that readouts apply), `stream` the highest layer of the
+    stream that is read past all readouts (None: it is not); `tunes` says that the task's training changes the encoder.
+    """
+
+    layers: frozenset[int] = frozenset()
+    stream: int | None = None
+    tunes: bool = False
+
+
+@dataclass(frozen=True)
 class TaskInputs:
     """What was asked for: for each language the folder of held-out word pairs (``data/``, the test side, and ``dev/`` inside, each a dataset),
     or of sentence pairs (`bitext`, laid out likewise, without links), and the folder of seen word types (``types.arrow``, columns src and tgt);
@@ -98,6 +109,14 @@ class Task(ABC):
     def canonical(self) -> dict[str, Any]:
         """The params (YAML names, defaults filled in) without idle ones and without paths."""
         return self.params.identity()
+
+    def reads(self, n_layers: int) -> Reads:
+        """What of an encoder of so many blocks is read: everything, unless a task says less.
+
+        Where a method changes nothing of this, its evaluation is that of the encoder itself, and is not run. Raises `RaxalignError` where the
+        params name layers that the encoder does not have.
+        """
+        return Reads(frozenset(range(n_layers + 1)), n_layers, tunes=True)
 
     def training(self) -> Mapping[str, object] | None:
         """The part of `canonical` that the task's own training depends on, or None where it has none."""

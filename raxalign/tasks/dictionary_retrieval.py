@@ -14,10 +14,10 @@ from pydantic import Field
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora._dictionary import read_dictionary
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.tasks._ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks._word_means import lone_vectors, mean_vectors
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,7 @@ class DictionaryRetrieval(Task):
         dictionary: DataPath
         contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
         max_contexts: int = Field(20, ge=1)
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling = "mean"
         measure: Literal["cosine", "csls"] = "cosine"
         k: int = Field(10, ge=1)
@@ -69,6 +69,10 @@ class DictionaryRetrieval(Task):
     def needs(self) -> TaskNeeds:
         """Monolingual text, unless words are encoded alone."""
         return TaskNeeds(text=self.params.contexts != "isolated")
+
+    def reads(self, n_layers: int) -> Reads:
+        """`layers`."""
+        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
 
     def canonical(self) -> dict[str, object]:
         """Without `k` and `max_contexts` where nothing looks at them."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from raxalign.encoders.base import Pooling, parse_layers
+from raxalign.encoders.base import Pooling, layer_ends, parse_layers
 from raxalign.tasks._linked_words import Bools, LinkedWords, Words, read_linked_words
 from raxalign.tasks._projected_words import POINTS, projected_words
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,11 +58,25 @@ class Representation(Task):
         types: int = Field(20, ge=0)
         draw: int = Field(0, ge=0)
 
+        @field_validator("layers")
+        @classmethod
+        def _names_layers(cls, layers: str) -> str:
+            if layers != "all":
+                layer_ends(layers)
+            return layers
+
     params: Params
 
     def needs(self) -> TaskNeeds:
         """Held-out word pairs."""
         return TaskNeeds(heldout=True)
+
+    def reads(self, n_layers: int) -> Reads:
+        """`layers`."""
+        return Reads(frozenset(self._layers(n_layers)))
+
+    def _layers(self, n_layers: int) -> tuple[int, ...]:
+        return parse_layers(f"0-{n_layers}" if self.params.layers == "all" else self.params.layers, n_layers)
 
     def canonical(self) -> dict[str, object]:
         """Without the numbers of points where none are placed."""
@@ -71,7 +85,7 @@ class Representation(Task):
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """The test side of every language."""
-        layers = parse_layers(f"0-{aligned.n_layers}" if self.params.layers == "all" else self.params.layers, aligned.n_layers)
+        layers = self._layers(aligned.n_layers)
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, object] = {}

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.similarity import Measure
 from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
 from raxalign.tasks._retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +56,7 @@ class Retrieval(Task):
         counts being asked for among all occurrences. `unseen_in` fixes the number of training sentences by which pairs count as seen.
         """
 
-        layers: str = "last"
+        layers: Layers = "last"
         pooling: Pooling = "last"
         augmentation: Literal["none", "sentence"] = "none"
         measure: Measure = "csls"
@@ -77,6 +77,10 @@ class Retrieval(Task):
     def needs(self) -> TaskNeeds:
         """Held-out word pairs and the word types seen in training."""
         return TaskNeeds(heldout=True, seen=True, unseen_in=self.params.unseen_in)
+
+    def reads(self, n_layers: int) -> Reads:
+        """`layers`."""
+        return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
 
     def canonical(self) -> dict[str, object]:
         """Without `unseen_in`, which is in the identity of the pairs, and without `k` where no neighbourhood is looked at."""

@@ -12,11 +12,12 @@ import pyarrow as pa
 from pydantic import Field
 
 from raxalign.corpora._dataset import read_table
+from raxalign.encoders.base import Layers, parse_layers
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks._accuracy import accuracy, mean_accuracy
 from raxalign.tasks._fingerprints import unit
 from raxalign.tasks._linked_words import Bools, Ints
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     from raxalign.encoders._aligned import AlignedEncoder
@@ -57,7 +58,7 @@ class SentenceRetrieval(Task):
         """
 
         profile: Literal["none", "xtreme"] = "none"
-        layers: str | None = None
+        layers: Layers | None = None
         pooling: Literal["cls", "mean"] | None = None
         specials: Literal["include", "exclude"] | None = None
         measure: Literal["cosine", "csls"] | None = None
@@ -75,6 +76,10 @@ class SentenceRetrieval(Task):
         given = self.params.identity()
         profile = _PROFILES[given.pop("profile")]
         return {name: profile[name] if value is None else value for name, value in given.items()}
+
+    def reads(self, n_layers: int) -> Reads:
+        """`layers`."""
+        return Reads(frozenset(parse_layers(self.resolved()["layers"], n_layers)))
 
     def canonical(self) -> dict[str, object]:
         """The resolved params without `k` where no neighbourhood is looked at, and `specials` where only the first piece is read."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, final
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.base import Layers, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.tasks.base import Outcome, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 
 if TYPE_CHECKING:
     import torch
@@ -55,7 +55,7 @@ class TokenTranslation(Task):
         translated, of the test side the first `max_sentences` (None: all).
         """
 
-        layers: str = "last"
+        layers: Layers = "last"
         alpha: tuple[float, ...] = Field((1.0, 2.0, 3.0), min_length=1)
         rows: Literal["blocks", "sentences"] = "blocks"
         block_size: int = Field(510, ge=1)
@@ -90,6 +90,11 @@ class TokenTranslation(Task):
     def needs(self) -> TaskNeeds:
         """The held-out sentences, and text for the means."""
         return TaskNeeds(bitext=True, text=True)
+
+    def reads(self, n_layers: int) -> Reads:
+        """The stream up to the masked-LM head, which reads no readout."""
+        parse_layers(self.params.layers, n_layers)
+        return Reads(stream=n_layers)
 
     def canonical(self) -> dict[str, object]:
         """Without the size of blocks where sentences are the rows."""

@@ -129,6 +129,33 @@ def test_a_fault_in_a_product_is_told_once(faults: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ("banana", "layers 'banana': write `last`, one number, or a range such as 9-12"),
+        ("-1", "layers '-1': write `last`, one number, or a range such as 9-12"),
+        ("12-9", "layers '12-9': a range begins with its smaller number"),
+    ],
+)
+def test_layers_of_another_form_are_faults_of_the_file(layers: str, said: str, faults: Any) -> None:
+    text = change("layers: [9, 9-12]", f"layers: [9, {layers}]")
+    text = change("  retrieval: {}", f"  retrieval: {{layers: {layers}}}\n  space: {{kind: representation, layers: {layers}}}", text)
+    assert faults(text) == [
+        f"line 11: methods.rotation.layers[1]: {said}",
+        f"line 13: tasks.retrieval.layers: {said}",
+        f"line 14: tasks.space.layers: {said}",
+    ]
+
+
+def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults: Any) -> None:
+    text = change("  retrieval: {}", "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}")
+    text = change("  none: {}", "  sentence_margin: {layers: 1-3}\n  distillation: {layers: 2-2}", text)
+    assert faults(text) == [
+        "line 10: methods.sentence_margin.layers: layers '1-3' names several layers; choose one",
+        "line 14: tasks.ner.layers: layers 'last-five': write `last-four`, `last`, one number, or a range such as 9-12",
+    ]
+
+
+@pytest.mark.parametrize(
     ("old", "new", "said"),
     [
         ("name: small", "name: a/b", "line 1: name: 'a/b' is no name"),

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.errors import RaxalignError
 from raxalign.methods._contrast_rows import read_sentence_rows
 from raxalign.methods._margin import Margin, MarginOptions, margin_loss
 from raxalign.methods.sentence_margin import SentenceMargin
@@ -95,5 +95,5 @@ def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps
 
 
 def test_a_sentence_has_the_vector_of_one_layer() -> None:
-    with pytest.raises(RaxalignError, match="layers: 1-2 are several"):
-        method(layers="1-2")._options(method().resolved(), 2)
+    with pytest.raises(ValidationError, match="layers '1-2' names several layers; choose one"):
+        method(layers="1-2")

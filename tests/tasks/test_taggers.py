@@ -9,7 +9,8 @@ import torch
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks._frozen_features import extract, feature_layers
+from raxalign.tasks._feature_layers import feature_layers
+from raxalign.tasks._frozen_features import extract
 from raxalign.tasks._taggers import BilstmCrf, Placed, make_tagger
 from raxalign.tasks._tagging_training import _Tagging
 from raxalign.tasks.slots import Slots
