@@ -231,7 +231,8 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
     lang, pivot, sizes = str(params["lang"]), str(params["pivot"]), (split["test"], split["dev"])
     if params["part"] == "heldout":
         return write_heldout(corpus, lang, pivot, inputs, sizes, options, folder)
-    return write_training(corpus, lang, pivot, inputs, sizes, int(str(params["sentences"])), options, folder)
+    elsewhere = list(workshop.inputs(stage, "heldout").values())
+    return write_training(corpus, lang, pivot, inputs, sizes, int(str(params["sentences"])), options, folder, elsewhere)
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:

@@ -23,6 +23,7 @@ from raxalign.corpora._words import Segmentation, describe, tokenize
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
+ELSEWHERE = "overlapping_elsewhere"  # the count of training pairs whose pivot side is held out for another language
 _BATCH = 1000
 _WORDS = pa.list_(pa.string())
 _POSITIONS = pa.list_(pa.int32())
@@ -71,13 +72,15 @@ def write_training(
     sentences: int,
     options: BitextOptions,
     folder: Path,
+    elsewhere: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first; returns notes with counts.
 
-    With ``overlap: drop`` a pair goes that shares a normalised side with a held-out line, or that was there before (nearer to dev). Raises
-    `DataError` where there are fewer than `sentences` (``shortage: refuse``) or none at all.
+    With ``overlap: drop`` a pair goes that shares a normalised side with a held-out line, whose pivot side is one of the held-out sentences in
+    `elsewhere` (the folders that `write_heldout` filled for the other languages of one model), or that was there before (nearer to dev).
+    Raises `DataError` where there are fewer than `sentences` (``shortage: refuse``) or none at all.
     """
-    bitext = _Bitext(corpus, lang, pivot, inputs, options)
+    bitext = _Bitext(corpus, lang, pivot, inputs, options, _pivot_sides(elsewhere))
     tail = bitext.tail(sum(split) + sentences + sentences // 4 + 1000)
     counts = bitext.write_training(tail, split, sentences, folder)
     if counts["kept"] < sentences and not tail.whole:
@@ -119,8 +122,10 @@ def write_text(bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Pat
 class _Bitext:
     """What the functions above share: one corpus, one language pair, one way of cleaning."""
 
-    def __init__(self, corpus: Corpus, lang: str, pivot: str, inputs: CorpusInputs, options: BitextOptions) -> None:
-        self.corpus, self.lang, self.pivot, self.inputs, self.options = corpus, lang, pivot, inputs, options
+    def __init__(
+        self, corpus: Corpus, lang: str, pivot: str, inputs: CorpusInputs, options: BitextOptions, elsewhere: frozenset[str] = frozenset()
+    ) -> None:
+        self.corpus, self.lang, self.pivot, self.inputs, self.options, self.elsewhere = corpus, lang, pivot, inputs, options, elsewhere
         self.name = type(corpus).__module__.rpartition(".")[2]
         self._source, self._target = tokenize(lang, options.segmentation), tokenize(pivot, options.segmentation)
         self._has_links = False
@@ -142,10 +147,11 @@ class _Bitext:
     def write_training(self, tail: Tail, split: tuple[int, int], sentences: int, folder: Path) -> Counter[str]:
         """Write what there is in a tail, up to `sentences`; `counts["read"]` is how many lines that took."""
         heldout = self.heldout(tail, split)
-        counts: Counter[str] = Counter(read=0, blank=0, overlapping=0, repeated=0, overlong=0, kept=0)
+        apart = [ELSEWHERE] if self.elsewhere else []
+        counts: Counter[str] = Counter(dict.fromkeys(["read", "blank", "overlapping", *apart, "repeated", "overlong", "kept"], 0))
         pairs: Iterable[SentencePair] = self._count(islice(tail.backwards(), len(heldout), None), counts)
         if self.options.overlap == "drop":
-            pairs = _without_overlap(pairs, heldout, counts)
+            pairs = _without_overlap(pairs, heldout, self.elsewhere, counts)
         self.write(folder / "data", "training", islice(self.clean(pairs, counts), sentences), counts)
         return counts
 
@@ -202,8 +208,19 @@ class _Bitext:
         return DataError(place, f"{self.lang}-{self.pivot}: {problem}", remedy=remedy)
 
 
-def _without_overlap(pairs: Iterable[SentencePair], heldout: Sequence[SentencePair], counts: Counter[str]) -> Iterator[SentencePair]:
-    """Pairs of which neither side is in the held-out text, each once; sides are compared as `normalize` leaves them."""
+def _pivot_sides(folders: Sequence[Path]) -> frozenset[str]:
+    """The normalised pivot sides of held-out sets that `write_heldout` wrote: `normalize` leaves the same of words as of their sentence."""
+    tables = [read_table(folder / name).column("tgt") for folder in folders for name in ("data", "dev")]
+    return frozenset(normalize(" ".join(words)) for column in tables for words in column.to_pylist())
+
+
+def _without_overlap(
+    pairs: Iterable[SentencePair], heldout: Sequence[SentencePair], elsewhere: frozenset[str], counts: Counter[str]
+) -> Iterator[SentencePair]:
+    """Pairs of which neither side is in the held-out text, nor the pivot side in that of other languages, each once.
+
+    Sides are compared as `normalize` leaves them.
+    """
     sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
     sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
     seen: set[bytes] = set()
@@ -215,6 +232,8 @@ def _without_overlap(pairs: Iterable[SentencePair], heldout: Sequence[SentencePa
         key = fingerprint(source, target)
         if source in sources or target in targets:
             counts["overlapping"] += 1
+        elif target in elsewhere:
+            counts[ELSEWHERE] += 1
         elif key in seen:
             counts["repeated"] += 1
         else:

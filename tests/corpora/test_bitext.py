@@ -81,6 +81,26 @@ def test_no_training_pair_shares_a_side_with_dev_or_test(moses, tmp_path):
     assert notes["counts"]["training"]["overlapping"] == 2
 
 
+def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language(moses, tmp_path):
+    french = moses(["un", "deux", "", "trois", "..."], ["One!", "Two .", "blank", "three", "..."], "french")
+    hold_out(french, tmp_path / "fr", split=(3, 1))
+    made = moses(["eins", "zwei", "two", "drei", "vier", "fünf"], ["one", "Two", "zwei", "three", "?!", "five"])
+    corpus, inputs = made
+    notes = write_training(corpus, "de", "en", inputs, (1, 0), 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
+    assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]  # "one" is training text in French too
+    assert notes["counts"]["training"] == {
+        "read": 5,
+        "blank": 0,
+        "overlapping": 0,
+        "overlapping_elsewhere": 2,
+        "repeated": 0,
+        "overlong": 0,
+        "kept": 3,
+    }
+    kept = write_training(corpus, "de", "en", inputs, (1, 0), 5, replace(OPTIONS, overlap="keep"), tmp_path / "kept", [tmp_path / "fr"])
+    assert kept["counts"]["training"]["kept"] == 5
+
+
 def test_repeated_pairs_are_dropped_and_the_nearest_to_dev_stays(moses, tmp_path):
     source = ["Hallo", "Hallo", "hallo !", "Ja", "Test"]
     target = ["Hello", "Hi", "hello", "Yes", "test"]
