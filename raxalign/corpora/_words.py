@@ -59,6 +59,21 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
     return split_characters
 
 
+def divide_at_blanks(text: str) -> tuple[str, ...]:
+    """The words of text that was tokenised elsewhere: what stands between ASCII blanks and tabs, as link files count it.
+
+    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word that has nothing else keeps its place
+    as U+FFFD, so that the words after it keep their numbers.
+
+    >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
+    ("don't", 'stopit', '\ufffd', '!')
+    """
+    if text.isascii() and text.isprintable():
+        return tuple(text.split())
+    pieces = (piece for part in text.split(" ") for piece in part.split("\t") if piece)
+    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in pieces)
+
+
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:
     """What `tokenize` uses for a language, for manifests: ``Moses (sacremoses 0.1.1)``."""
     known = language(lang)

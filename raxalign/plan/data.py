@@ -56,7 +56,8 @@ class SharedStages:
         return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
 
     def _split(self) -> dict[str, Any]:
-        return {"split": {"test": self.grid.split.test, "dev": self.grid.split.dev}}
+        split = self.grid.split
+        return {"split": "files" if split.files else {"test": split.test, "dev": split.dev}}
 
     def _once(self, name: tuple[Any, ...], make: Any) -> Stage:
         if name not in self._memo:
