@@ -31,8 +31,8 @@ class Split(BaseParams):
 class CorpusSettings(BaseParams):
     """What the `corpus` section holds beside the options of its source.
 
-    `split: files` takes dev and test whole from files of their own, and training from the end of its file. Sides of more than `max_words` words are dropped: 128 words are about what an encoder of 128 to 512 pieces reads. `segmentation` is for
-    languages without spaces.
+    `split: files` takes dev and test whole from files of their own, and training from the end of its file. Sides of more than `max_words`
+    words are dropped: 128 words are about what an encoder of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
     """
 
     split: Split | Literal["files"] = Split()
@@ -194,9 +194,7 @@ def _overridden(node: Node, base: Mapping[str, Node], paths: Paths, *, files: bo
     return _corpus(node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files)
 
 
-def _corpus(
-    node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[str, ...] | None = None, *, files: bool = False
-) -> CorpusSpec | None:
+def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[str, ...] | None = None, *, files: bool = False) -> CorpusSpec | None:
     """A corpus from its `source` and options; `files` says whether training, dev and test are to be files of their own."""
     source = entries.get("source")
     if source is None:

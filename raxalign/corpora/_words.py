@@ -24,6 +24,7 @@ Tokenize = Callable[[str], list[str]]
 _FORMAT = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+_DIVIDED = re.compile("[^ \t\r\n]+")
 _UNSPACED = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Burmese
@@ -60,7 +61,7 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:
-    """The words of text that was tokenised elsewhere: what stands between ASCII blanks and tabs, as link files count it.
+    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and line ends, as link files count it.
 
     Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word that has nothing else keeps its place
     as U+FFFD, so that the words after it keep their numbers.
@@ -70,8 +71,7 @@ def divide_at_blanks(text: str) -> tuple[str, ...]:
     """
     if text.isascii() and text.isprintable():
         return tuple(text.split())
-    pieces = (piece for part in text.split(" ") for piece in part.split("\t") if piece)
-    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in pieces)
+    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in _DIVIDED.findall(text))
 
 
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:

@@ -97,5 +97,6 @@ class Tsv(FileCorpus):
                 raise DataError(path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1)
             return first.index(name)
         if column >= len(first):
-            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1)
+            remedy = f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this" if len(first) == 1 else ""
+            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1, remedy=remedy)
         return column

@@ -5,7 +5,7 @@ An artifact folder of held-out sentences holds the datasets `data` (test) and `d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 

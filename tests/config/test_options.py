@@ -81,5 +81,5 @@ def test_what_takes_no_text_is_refused_with_how_it_is_written(tmp_path: Path, op
 
 
 def test_a_quoted_text_that_does_not_end_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RaxalignError, match="split: '\\[train' is no YAML value .*in quotes: split='\"...\"'"):
+    with pytest.raises(RaxalignError, match=r"split: '\[train' is no YAML value .*put text that begins so in quotes"):
         read_options("corpora", "hub", ["dataset=owner/name", "split=[train"], tmp_path)

@@ -16,7 +16,6 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
 from raxalign.pairing.words import Words
 
-
 _NOT_OWN = (
     "{place}: these links count words, but the words of this text were made here by a tokeniser, so that links would land on other words. "
     "If blanks divide the words of the corpus, set `pretokenized: true` for it; if the links count the tokeniser's words, set `words: any` for "
