@@ -128,7 +128,8 @@ def check_language(node: Node, faults: Faults) -> str | None:
     by_name = {known.name.lower(): known.code for known in LANGUAGES.values()}
     near = by_name.get(code.lower()) or nearest(code, LANGUAGES)
     hint = f"did you mean {near}? " if near else ""
-    faults.add(node, f"unknown language {node.shown()}", f"{hint}codes are ISO 639-1, for example de, tr, zh")
+    files = f"; files named {code} are read with `codes: {{{near}: {code}}}` under `corpus`" if near and len(code) == 3 else ""
+    faults.add(node, f"unknown language {node.shown()}", f"{hint}codes are ISO 639-1, for example de, tr, zh{files}")
     return None
 
 

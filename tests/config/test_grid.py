@@ -331,3 +331,9 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
 )
 def test_parts_and_split_go_together(faults: Any, lines: str, told: str) -> None:
     assert any(told in line for line in faults(change("  path: data/{lang}-{pivot}", lines)))
+
+
+def test_codes_of_three_letters_lead_to_the_option_for_files_named_so(faults: Any) -> None:
+    (told,) = faults(change("[de, no]", "[de, nld]"))
+    assert "did you mean nl? " in told
+    assert "files named nld are read with `codes: {nl: nld}` under `corpus`" in told
