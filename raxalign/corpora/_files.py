@@ -18,24 +18,22 @@ from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 WHOLE = ""  # the name of the only part of a corpus that has one
 
 
-class FileParams(Corpus.Params):
-    """The options of all corpora of local text files."""
-
-    path: DataPath | Parts
-    pretokenized: bool = Field(False, description="blanks divide the words of both sides, in every language; no tokeniser is used")
-    codes: dict[str, str] = Field(default_factory=dict, description="what the files call a language, where that is another code")
-
-    def identity(self) -> dict[str, Any]:
-        """All options but the path, and but these two where they say nothing: keys are then those of before there were such options."""
-        unset = {"pretokenized": False, "codes": {}}
-        return {name: value for name, value in super().identity().items() if name not in unset or value != unset[name]}
-
-
 class FileCorpus(Corpus):
     """A corpus of local text files; a subclass says which they are and reads one part."""
 
-    Params = FileParams
-    params: FileParams
+    class Params(Corpus.Params):
+        """The options of all corpora of local text files."""
+
+        path: DataPath | Parts
+        pretokenized: bool = Field(False, description="blanks divide the words of both sides, in every language; no tokeniser is used")
+        codes: dict[str, str] = Field(default_factory=dict, description="what the files call a language, where that is another code")
+
+        def identity(self) -> dict[str, Any]:
+            """All options but the path, and but these two where they say nothing: keys are then those of before there were such options."""
+            unset = {"pretokenized": False, "codes": {}}
+            return {name: value for name, value in super().identity().items() if name not in unset or value != unset[name]}
+
+    params: Params
 
     @abstractmethod
     def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from raxalign.config.parts import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
-from raxalign.corpora._files import FileCorpus, FileParams, source_name
+from raxalign.corpora._files import FileCorpus, source_name
 from raxalign.corpora._lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.errors import DataError
@@ -20,7 +20,7 @@ class Moses(FileCorpus):
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the files"
 
-    class Params(FileParams):
+    class Params(FileCorpus.Params):
         """`path` is the prefix that both files share; their extensions are the language codes. It may hold ``{lang}`` and ``{pivot}``.
 
         Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, a prefix each, with `split: files`. A file

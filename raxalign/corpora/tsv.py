@@ -10,7 +10,7 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from raxalign.config.sources import LocalFile, Source
-from raxalign.corpora._files import FileCorpus, FileParams, source_name
+from raxalign.corpora._files import FileCorpus, source_name
 from raxalign.corpora._lines import count_lines, opened, plain_or_packed, read_lines
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.errors import DataError
@@ -22,7 +22,7 @@ class Tsv(FileCorpus):
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the file"
 
-    class Params(FileParams):
+    class Params(FileCorpus.Params):
         """Columns are 0-based numbers or, with `header`, names; names and `path` may hold ``{lang}`` and ``{pivot}``.
 
         A `delimiter` may have several characters: fast_align's `src ||| tgt` is read with `delimiter: "|||"`. Blanks around columns are then
