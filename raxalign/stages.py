@@ -244,10 +244,12 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
     split: Any = params["split"]
     names = ("overlap", "shortage", "max_words", "segmentation")
     options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]
-    lang, pivot, sizes = str(params["lang"]), str(params["pivot"]), (split["test"], split["dev"])
+    lang, pivot = str(params["lang"]), str(params["pivot"])
+    sizes = corpus.part_sizes(lang, pivot, inputs) if split == "files" else (split["test"], split["dev"])
     if params["part"] == "heldout":
         return write_heldout(corpus, lang, pivot, inputs, sizes, options, folder)
-    return write_training(corpus, lang, pivot, inputs, sizes, int(str(params["sentences"])), options, folder)
+    elsewhere = list(workshop.inputs(stage, "heldout").values())
+    return write_training(corpus, lang, pivot, inputs, sizes, int(str(params["sentences"])), options, folder, elsewhere)
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:

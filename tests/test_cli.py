@@ -150,6 +150,17 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
     assert "unknown name 'metod'" in done.err
 
 
+def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run: Callable[..., Done], tmp_path: Path) -> None:
+    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100, 900]", methods=("rotation: {}",))
+    told = "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60 of them for dev and test"
+    for command in (["plan", grid], ["plan", grid, "--format", "json"], ["grid", grid, "--dry-run"]):
+        done = run(*command)
+        assert (done.code, f"warning: {told}" in done.err) == (0, True)
+    refused = run("grid", grid)
+    assert (refused.code, f"error: {told}" in refused.err) == (2, True)
+    assert not (tmp_path / "storage" / "artifacts").exists()
+
+
 def test_looking_starts_neither_ray_nor_torch(grid: Path, tmp_path: Path) -> None:
     lines = [f"for command in [['plan'], ['status'], ['results'], ['report', '--out', {str(tmp_path / 'out')!r}]]:"]
     lines += [f"    sys.argv = ['raxalign', command[0], {str(grid)!r}, *command[1:], '--storage', {str(tmp_path / 'storage')!r}]"]

@@ -28,7 +28,9 @@ def grid(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
+    from raxalign.errors import RaxalignError
     from raxalign.plan.load import open_grid, resolve, select
+    from raxalign.plan.shortage import shortages
     from raxalign.store.ledger import Ledger
     from raxalign.sweep.grid import finish_tracking, local_folder, run
 
@@ -47,6 +49,8 @@ def grid(
             tell(f"warning: {message}")
         tell(f"{plan.name}: all {plan.cached(there)} trials are done; see `raxalign results {file}`")
         return
+    if short := shortages(plan):
+        raise RaxalignError("\n".join(short))
     summary, messages = run(opened, plan)
     for message in messages:
         tell(f"warning: {message}")
@@ -72,6 +76,7 @@ def plan(
         from raxalign.report.plans import as_json
 
         print_out(as_json(opened.plan, opened.root))
+        _tell_shortages(opened.plan)
     else:
         _print_plan(opened.root, opened.plan)
 
@@ -80,6 +85,14 @@ def _print_plan(root: str, plan_: Plan) -> None:
     from raxalign.report.plans import as_text
 
     print_out(as_text(plan_, root))
+    _tell_shortages(plan_)
+
+
+def _tell_shortages(plan_: Plan) -> None:
+    from raxalign.plan.shortage import shortages
+
+    for shortage in shortages(plan_):
+        tell(f"warning: {shortage}")
 
 
 def status(file: GridFile, storage: Storage = None) -> None:

@@ -14,9 +14,10 @@ from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._specs import CorpusSpec, EncoderSpec, PairsSpec, SplitSpec, Symmetrization, TextSpec
-from raxalign.config._validate import key_names, validate
+from raxalign.config._validate import key_names, models_in, validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
+from raxalign.config.parts import Parts
 from raxalign.languages import LANGUAGES
 
 
@@ -30,11 +31,11 @@ class Split(BaseParams):
 class CorpusSettings(BaseParams):
     """What the `corpus` section holds beside the options of its source.
 
-    Sides of more than `max_words` words are dropped: 128 words are about what an encoder of 128 to 512 pieces reads. `segmentation` is for
-    languages without spaces.
+    `split: files` takes dev and test whole from files of their own, and training from the end of its file. Sides of more than `max_words`
+    words are dropped: 128 words are about what an encoder of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
     """
 
-    split: Split = Split()
+    split: Split | Literal["files"] = Split()
     overlap: Literal["drop", "keep"] = "drop"
     shortage: Literal["refuse", "use-all"] = "refuse"
     max_words: int = Field(128, ge=1)
@@ -43,7 +44,8 @@ class CorpusSettings(BaseParams):
 
 def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
     """The settings under their names in `Grid`."""
-    return {**_values(settings), "split": SplitSpec(settings.split.test, settings.split.dev)}
+    split = SplitSpec(0, 0, files=True) if settings.split == "files" else SplitSpec(settings.split.test, settings.split.dev)
+    return {**_values(settings), "split": split}
 
 
 class PairsSettings(BaseParams):
@@ -126,7 +128,8 @@ def check_language(node: Node, faults: Faults) -> str | None:
     by_name = {known.name.lower(): known.code for known in LANGUAGES.values()}
     near = by_name.get(code.lower()) or nearest(code, LANGUAGES)
     hint = f"did you mean {near}? " if near else ""
-    faults.add(node, f"unknown language {node.shown()}", f"{hint}codes are ISO 639-1, for example de, tr, zh")
+    files = f"; files named {code} are read with `codes: {{{near}: {code}}}` under `corpus`" if near and len(code) == 3 else ""
+    faults.add(node, f"unknown language {node.shown()}", f"{hint}codes are ISO 639-1, for example de, tr, zh{files}")
     return None
 
 
@@ -173,14 +176,15 @@ def read_corpora(node: Node, languages: tuple[str, ...], paths: Paths) -> tuple[
     for lang, entry in by_language.items():
         if languages and lang not in languages:
             faults.add(entry, f"{lang!r} is none of the grid's languages", suggestion(lang, languages, listed="they are"))
-    found = {lang: _overridden(entry, base, paths) for lang, entry in by_language.items()}
+    files = settings.split == "files"
+    found = {lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()}
     if not languages or set(languages) - set(by_language):
-        whole = _corpus(node, base, paths)
+        whole = _corpus(node, base, paths, files=files)
         found |= {lang: whole for lang in languages if lang not in by_language}
     return {lang: spec for lang, spec in found.items() if spec is not None}, settings
 
 
-def _overridden(node: Node, base: Mapping[str, Node], paths: Paths) -> CorpusSpec | None:
+def _overridden(node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool) -> CorpusSpec | None:
     """The corpus of a language with entries of its own; another `source` takes none of the shared options."""
     own = dict(node.entries(paths.faults))
     shared = key_names(CorpusSettings)
@@ -188,11 +192,11 @@ def _overridden(node: Node, base: Mapping[str, Node], paths: Paths) -> CorpusSpe
         paths.faults.add(own.pop(name), "is the same for all languages", "move it up, under `corpus`")
     source, other = own.get("source"), base.get("source")
     inherits = source is None or (other is not None and source.value == other.value)
-    return _corpus(node, {**(base if inherits else {}), **own}, paths, also=("source",))
+    return _corpus(node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files)
 
 
-def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[str, ...] | None = None) -> CorpusSpec | None:
-    """A corpus from its `source` and options."""
+def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[str, ...] | None = None, *, files: bool = False) -> CorpusSpec | None:
+    """A corpus from its `source` and options; `files` says whether training, dev and test are to be files of their own."""
     source = entries.get("source")
     if source is None:
         paths.faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
@@ -203,7 +207,21 @@ def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[s
     values = paths.entries(params, {name: entry for name, entry in entries.items() if name != "source"})
     every = ("source", "by_language", *key_names(CorpusSettings)) if also is None else also
     built = validate(params, node, paths.faults, values=values, also=every)
+    if built is not None:
+        _check_parts(built, entries.get("path", node), str(source.value), paths.faults, files=files)
     return CorpusSpec(str(source.value), built) if built is not None else None
+
+
+def _check_parts(params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool) -> None:
+    """Faults of parts without ``split: files``, and of ``split: files`` without parts."""
+    has_parts = isinstance(getattr(params, "path", None), Parts)
+    if has_parts and not files:
+        faults.add(node, "training, dev and test are files of their own", "that goes with `split: files` under `corpus`; `text` takes one path")
+    elif files and not has_parts:
+        fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
+        able = [name for name, own in fields.items() if "path" in own and Parts in models_in(own["path"].annotation)]
+        remedy = "write {train: ..., dev: ..., test: ...}" if source in able else f"{source} has no such files; {' and '.join(able)} may have"
+        faults.add(node, "`split: files` requires a path for each of training, dev and test", remedy)
 
 
 def read_text(node: Node | None, paths: Paths) -> TextSpec:

@@ -33,10 +33,11 @@ class CorpusSpec:
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """How many lines at the end of the corpus are test, and how many before those dev."""
+    """How many lines at the end of the corpus are test, and how many before those dev; with `files` both are all of a file of their own."""
 
     test: int = 1024
     dev: int = 1024
+    files: bool = False
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ def _translate(model: type[BaseModel], node: Node, details: list[Any]) -> Iterat
             forks.setdefault(id(place.fork), []).append((place, detail))
     for group in forks.values():
         deeper = [(place, detail) for place, detail in group if place.target is not place.fork or place.missing]
-        if deeper and isinstance(group[0][0].target.value, dict | list):
+        fork = group[0][0].fork
+        if deeper and fork is not None and isinstance(fork.value, dict | list):
             for place, detail in deeper:
                 yield _fault(model, place, detail)
         else:

@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_origin
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults
 from raxalign.config._paths import Paths
-from raxalign.config._validate import key_names, validate
+from raxalign.config._validate import alternatives, key_names, models_in, validate
 from raxalign.config._yaml import Node, _Builder
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import RaxalignError
+
+_OPENING = ("[", '"', "'")  # a list or a quoted text that is begun and not ended is a slip, not a text
 
 
 def read_options(folder: str, kind: str, options: Sequence[str], where: Path) -> Any:
     """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are relative to the folder `where`.
 
-    Raises `UnknownKind` for an unknown plug-in, and `RaxalignError` with every fault of the options.
+    An option that takes text takes it as it stands where it is not a YAML value: ``delimiter=,``, ``config={lang}-{pivot}``. Raises
+    `UnknownKind` for an unknown plug-in, and `RaxalignError` with every fault of the options.
     """
     model: type[BaseParams] = catalog(folder)[kind].Params
     faults = Faults()
@@ -38,6 +42,7 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
 
 
 def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) -> Mapping[str, Node]:
+    fields = {alias: model.model_fields[field] for alias, field in key_names(model).items()}
     paths = {alias for alias, field in key_names(model).items() if field in path_fields(model)}
     entries: dict[str, Node] = {}
     for option in options:
@@ -48,16 +53,36 @@ def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) ->
             faults.add(Node(None, 0, option), "is no option", "write NAME=VALUE")
         elif name in entries:
             faults.add(node, "given twice", "keep one")
-        else:  # a path is a text as it stands: {lang} at its beginning is no YAML mapping
-            value = node if name in paths else _value(name, text, faults)
+        else:
+            kinds = alternatives(fields[name].annotation) if name in fields else []
+            # a path is a text as it stands: {lang} at its beginning is no YAML mapping
+            value = node if name in paths else _value(name, text, faults, plain=str in kinds and not _structured(kinds))
             entries |= {name: value} if value is not None else {}
     return entries
 
 
-def _value(name: str, text: str, faults: Faults) -> Node | None:
+def _structured(kinds: Sequence[Any]) -> bool:
+    """Whether a mapping or a list is among what an option takes."""
+    return any(get_origin(kind) not in {None, Literal} or next(models_in(kind), None) is not None for kind in kinds)
+
+
+def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
+    """The value of an option. Where it takes `plain` text, a text that is no YAML value, or no single one, is meant as it stands."""
+    as_it_stands = Node(text, 0, name, text)
     try:
         composed = YAML(typ="rt", pure=True).compose(text)
     except YAMLError as error:
-        faults.add(Node(None, 0, name), f"{text!r} is no YAML value", str(error).strip().split("\n", 1)[0])
+        if plain and not text.lstrip().startswith(_OPENING):
+            return as_it_stands
+        told = getattr(error, "problem", None) or str(error).strip().split("\n", 1)[0]
+        remedy = f"put text that begins so in quotes: {name}='\"...\"'" if plain else "lists are [a, b], mappings {name: value}, as in a grid file"
+        faults.add(Node(None, 0, name), f"{text!r} is no YAML value ({told})", remedy)
         return None
+    if plain and text.strip() and (composed is None or isinstance(composed, MappingNode) or _is_cut(composed, text)):
+        return as_it_stands
     return Node(None, 0, name, text) if composed is None else replace(_Builder(faults).build(composed, 0, name, 0), text=text)
+
+
+def _is_cut(composed: Any, text: str) -> bool:
+    """Whether YAML took the end of an unquoted text for a comment."""
+    return isinstance(composed, ScalarNode) and composed.style is None and str(composed.value) != text.strip()

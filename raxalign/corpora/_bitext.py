@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -19,10 +20,12 @@ import pyarrow as pa
 from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora._overlap import fingerprint, normalize
 from raxalign.corpora._tail import Tail, read_tail
-from raxalign.corpora._words import Segmentation, describe, tokenize
+from raxalign.corpora._words import Segmentation, Tokenize, describe, tokenize
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
+ELSEWHERE = "overlapping_elsewhere"  # the count of training pairs whose pivot side is held out for another language
+WORDS, OWN_WORDS = "words", "own"  # metadata of a dataset whose words are those of the corpus: no tokeniser made any
 _BATCH = 1000
 _WORDS = pa.list_(pa.string())
 _POSITIONS = pa.list_(pa.int32())
@@ -30,6 +33,14 @@ _COLUMNS = {"id": pa.int64(), "src": _WORDS, "tgt": _WORDS}
 _GOLD = {"src_links": _POSITIONS, "tgt_links": _POSITIONS}
 
 Row = dict[str, Any]
+
+
+class TooShort(DataError):
+    """A corpus that has less text than asked for; `problem` is the message without a remedy, for callers that have other names for it."""
+
+    def __init__(self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = "") -> None:
+        super().__init__(file, problem, line=line, remedy=remedy)
+        self.problem = problem
 
 
 @dataclass(frozen=True)
@@ -52,14 +63,14 @@ def write_heldout(
     bitext = _Bitext(corpus, lang, pivot, inputs, options)
     test, dev = split
     heldout = bitext.heldout(bitext.tail(test + dev), split)
-    notes = bitext.notes()
+    all_counts = {}
     for part, name, pairs in (("test", "data", heldout[dev:]), ("dev", "dev", heldout[:dev])):
         counts: Counter[str] = Counter(lines=len(pairs), blank=0, overlong=0, kept=0)
         bitext.write(folder / name, part, bitext.clean(pairs, counts), counts)
         if pairs and not counts["kept"]:
             raise bitext.error(f"no sentence pair of the {part} side is left ({_told(counts)})")
-        notes["counts"][part] = dict(counts)
-    return notes
+        all_counts[part] = dict(counts)
+    return {**bitext.notes(), "counts": all_counts}
 
 
 def write_training(
@@ -71,26 +82,26 @@ def write_training(
     sentences: int,
     options: BitextOptions,
     folder: Path,
+    elsewhere: Sequence[Path] = (),
 ) -> dict[str, Any]:
     """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first; returns notes with counts.
 
-    With ``overlap: drop`` a pair goes that shares a normalised side with a held-out line, or that was there before (nearer to dev). Raises
-    `DataError` where there are fewer than `sentences` (``shortage: refuse``) or none at all.
+    With ``overlap: drop`` a pair goes that shares a normalised side with a held-out line, whose pivot side is one of the held-out sentences in
+    `elsewhere` (the folders that `write_heldout` filled for the other languages of one model), or that was there before (nearer to dev).
+    Raises `DataError` where there are fewer than `sentences` (``shortage: refuse``) or none at all.
     """
-    bitext = _Bitext(corpus, lang, pivot, inputs, options)
+    bitext = _Bitext(corpus, lang, pivot, inputs, options, _pivot_sides(elsewhere))
     tail = bitext.tail(sum(split) + sentences + sentences // 4 + 1000)
     counts = bitext.write_training(tail, split, sentences, folder)
     if counts["kept"] < sentences and not tail.whole:
         tail = bitext.tail(None)
         counts = bitext.write_training(tail, split, sentences, folder)
     if not counts["kept"]:
-        raise bitext.error(f"nothing is left to train on ({tail.total} lines in all; before dev {_told(counts)})")
+        raise bitext.error(f"nothing is left to train on ({tail.total} lines in all; before dev {_told(counts)})", kind=TooShort)
     if counts["kept"] < sentences and options.shortage == "refuse":
         problem = f"{sentences} training pairs were asked for, there are {counts['kept']} ({tail.total} lines in all; before dev {_told(counts)})"
-        raise bitext.error(problem, f"Ask for at most {counts['kept']} sentences, or set `shortage: use-all`")
-    notes = bitext.notes()
-    notes["counts"] = {"training": dict(counts), "corpus_lines": tail.total}
-    return notes
+        raise bitext.error(problem, f"Ask for at most {counts['kept']} sentences, or set `shortage: use-all`", TooShort)
+    return {**bitext.notes(), "counts": {"training": dict(counts), "corpus_lines": tail.total}}
 
 
 def write_text(bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Path) -> dict[str, Any]:
@@ -119,11 +130,20 @@ def write_text(bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Pat
 class _Bitext:
     """What the functions above share: one corpus, one language pair, one way of cleaning."""
 
-    def __init__(self, corpus: Corpus, lang: str, pivot: str, inputs: CorpusInputs, options: BitextOptions) -> None:
-        self.corpus, self.lang, self.pivot, self.inputs, self.options = corpus, lang, pivot, inputs, options
+    def __init__(
+        self, corpus: Corpus, lang: str, pivot: str, inputs: CorpusInputs, options: BitextOptions, elsewhere: frozenset[str] = frozenset()
+    ) -> None:
+        self.corpus, self.lang, self.pivot, self.inputs, self.options, self.elsewhere = corpus, lang, pivot, inputs, options, elsewhere
         self.name = type(corpus).__module__.rpartition(".")[2]
-        self._source, self._target = tokenize(lang, options.segmentation), tokenize(pivot, options.segmentation)
-        self._has_links = False
+        self._has_links, self._has_tokenized = False, False
+
+    @cached_property
+    def _source(self) -> Tokenize:
+        return tokenize(self.lang, self.options.segmentation)
+
+    @cached_property
+    def _target(self) -> Tokenize:
+        return tokenize(self.pivot, self.options.segmentation)
 
     def tail(self, size: int | None) -> Tail:
         """The last `size` pairs of the corpus; all of them for None."""
@@ -136,16 +156,17 @@ class _Bitext:
         size = sum(split)
         if tail.total < size:
             problem = f"the corpus has {tail.total} lines, and {split[0]} for test and {split[1]} for dev were asked for"
-            raise self.error(problem, "Make `split` smaller")
+            raise self.error(problem, "Make `split` smaller", TooShort)
         return list(islice(tail.backwards(), size))[::-1]
 
     def write_training(self, tail: Tail, split: tuple[int, int], sentences: int, folder: Path) -> Counter[str]:
         """Write what there is in a tail, up to `sentences`; `counts["read"]` is how many lines that took."""
         heldout = self.heldout(tail, split)
-        counts: Counter[str] = Counter(read=0, blank=0, overlapping=0, repeated=0, overlong=0, kept=0)
+        apart = [ELSEWHERE] if self.elsewhere else []
+        counts: Counter[str] = Counter(dict.fromkeys(["read", "blank", "overlapping", *apart, "repeated", "overlong", "kept"], 0))
         pairs: Iterable[SentencePair] = self._count(islice(tail.backwards(), len(heldout), None), counts)
         if self.options.overlap == "drop":
-            pairs = _without_overlap(pairs, heldout, counts)
+            pairs = _without_overlap(pairs, heldout, self.elsewhere, counts)
         self.write(folder / "data", "training", islice(self.clean(pairs, counts), sentences), counts)
         return counts
 
@@ -158,6 +179,7 @@ class _Bitext:
     def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[Row]:
         """Tokenised rows; blank and over-long pairs are counted."""
         for pair in pairs:
+            self._has_tokenized = self._has_tokenized or pair.source_words is None or pair.target_words is None
             src = self._source(pair.source) if pair.source_words is None else self._given(pair, pair.source_words)
             tgt = self._target(pair.target) if pair.target_words is None else self._given(pair, pair.target_words)
             if not src or not tgt:
@@ -188,22 +210,35 @@ class _Bitext:
         with DatasetWriter(folder, schema, metadata) as writer:
             _write_rows(writer, rows)
             writer.metadata["counts"] = dict(counts)
+            if not self._has_tokenized:
+                writer.metadata[WORDS] = OWN_WORDS
 
     def notes(self) -> dict[str, Any]:
-        """What a manifest tells besides counts."""
+        """What a manifest records besides counts, when the text is written."""
         words = {code: describe(code, self.options.segmentation) for code in (self.lang, self.pivot)}
-        if self._has_links:
+        if not self._has_tokenized:
             words = dict.fromkeys(words, "the words of the corpus")
-        return {"corpus": self.name, "licence": self.corpus.licence, "words": words, "counts": {}}
+        return {"corpus": self.name, "licence": self.corpus.licence, "words": words}
 
-    def error(self, problem: str, remedy: str = "") -> DataError:
+    def error(self, problem: str, remedy: str = "", kind: type[DataError] = DataError) -> DataError:
         """An error that names the corpus by its first place."""
         place = next(iter(self.inputs.locations.values()), self.name)
-        return DataError(place, f"{self.lang}-{self.pivot}: {problem}", remedy=remedy)
+        return kind(place, f"{self.lang}-{self.pivot}: {problem}", remedy=remedy)
 
 
-def _without_overlap(pairs: Iterable[SentencePair], heldout: Sequence[SentencePair], counts: Counter[str]) -> Iterator[SentencePair]:
-    """Pairs of which neither side is in the held-out text, each once; sides are compared as `normalize` leaves them."""
+def _pivot_sides(folders: Sequence[Path]) -> frozenset[str]:
+    """The normalised pivot sides of held-out sets that `write_heldout` wrote: `normalize` leaves the same of words as of their sentence."""
+    tables = [read_table(folder / name).column("tgt") for folder in folders for name in ("data", "dev")]
+    return frozenset(normalize(" ".join(words)) for column in tables for words in column.to_pylist())
+
+
+def _without_overlap(
+    pairs: Iterable[SentencePair], heldout: Sequence[SentencePair], elsewhere: frozenset[str], counts: Counter[str]
+) -> Iterator[SentencePair]:
+    """Pairs of which neither side is in the held-out text, nor the pivot side in that of other languages, each once.
+
+    Sides are compared as `normalize` leaves them.
+    """
     sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
     sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
     seen: set[bytes] = set()
@@ -215,6 +250,8 @@ def _without_overlap(pairs: Iterable[SentencePair], heldout: Sequence[SentencePa
         key = fingerprint(source, target)
         if source in sources or target in targets:
             counts["overlapping"] += 1
+        elif target in elsewhere:
+            counts[ELSEWHERE] += 1
         elif key in seen:
             counts["repeated"] += 1
         else:

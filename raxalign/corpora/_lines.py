@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from raxalign.corpora.base import SentencePair
 from raxalign.errors import DataError
@@ -13,6 +16,43 @@ from raxalign.errors import DataError
 _BLOCK = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def plain_or_packed(path: Path) -> Path:
+    """The file that a path names: itself, or the same with ``.gz`` added where only that is there."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if not path.exists() and packed.is_file() else path
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file as a stream of bytes, unpacked where its name ends in ``.gz``.
+
+    Raises `DataError` for a file that is not there, and for a packed one that is damaged, at whichever byte.
+    """
+    if not path.is_file():
+        raise DataError(path, "there is no such file")
+    if path.suffix != ".gz":
+        with path.open("rb") as plain:
+            yield plain
+        return
+    try:
+        with gzip.open(path) as packed:
+            yield cast("IO[bytes]", packed)
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(path, f"the gzip file is damaged ({error})", remedy="Fetch or pack it again") from error
+
+
+def count_lines(path: Path, enough: int) -> int | None:
+    """The number of lines of a file, counted up to `enough` (about a megabyte of lines further); None where it cannot be read."""
+    n_lines, last = 0, b"\n"
+    try:
+        with opened(path) as stream:
+            while n_lines < enough and (block := stream.read(_BLOCK)):
+                n_lines, last = n_lines + block.count(b"\n"), block[-1:]
+    except (OSError, DataError):
+        return None
+    return n_lines + (last != b"\n")
 
 
 def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", remedy: str = "Convert the file to UTF-8") -> Iterator[str]:
@@ -37,7 +77,7 @@ def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", 
 
 
 def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]) -> Iterator[SentencePair]:
-    """Pairs line k of one file with line k of the other; each is a stream with the name that errors tell.
+    """Pairs line k of one file with line k of the other; each is a stream with the name that errors report.
 
     Raises `DataError` for different line counts (both are told) and where both files are empty.
     """

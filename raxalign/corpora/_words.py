@@ -24,6 +24,7 @@ Tokenize = Callable[[str], list[str]]
 _FORMAT = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
+_DIVIDED = re.compile("[^ \t\r\n]+")
 _UNSPACED = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Burmese
@@ -57,6 +58,20 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
     if segmentation == "words" and known.segmenter is not None:
         return _segmenter(known.segmenter)
     return split_characters
+
+
+def divide_at_blanks(text: str) -> tuple[str, ...]:
+    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and line ends, as link files count it.
+
+    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word that has nothing else keeps its place
+    as U+FFFD, so that the words after it keep their numbers.
+
+    >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
+    ("don't", 'stopit', '\ufffd', '!')
+    """
+    if text.isascii() and text.isprintable():
+        return tuple(text.split())
+    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in _DIVIDED.findall(text))
 
 
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,20 @@ class Corpus(ABC):
         Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes and an empty corpus. Blank sides are
         yielded (the bitext counts and drops them), so that ids and line numbers agree.
         """
+
+    def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
+        """Count the sentence pairs of (test, dev) where these are files of their own; `read` then yields training, dev and test in this order.
+
+        Raises `DataError` as `read` does, and where the corpus has no such files.
+        """
+        raise DataError(type(self).__module__.rpartition(".")[2], "this corpus has no files of its own for dev and test")
+
+    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
+        """Count the sentence pairs up to `enough` (of the training file where dev and test have their own), or return None.
+
+        It is None where counting takes a download, or where a file cannot be read. Lines are counted, not checked.
+        """
+        return None
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
         """Download what is remote, and tell its identity: the SHA-256 or revision of each `RemoteData`, by its `name`.

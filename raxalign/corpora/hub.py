@@ -11,6 +11,7 @@ from pydantic import model_validator
 
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision, first_line, load_rows
+from raxalign.corpora._words import divide_at_blanks
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
@@ -28,6 +29,7 @@ class Hub(Corpus):
         """`dataset` is a name on the hub (its files are pinned by `revision`), or `path` is a local file or folder of files, read by name.
 
         `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a field leads into it (``translation.de``).
+        With `pretokenized: true` blanks divide the words of both sides, in every language; without it the text is tokenised.
         """
 
         dataset: str | None = None
@@ -37,6 +39,7 @@ class Hub(Corpus):
         revision: str = "main"
         source_field: str = "translation.{lang}"
         target_field: str = "translation.{pivot}"
+        pretokenized: bool = False
 
         @model_validator(mode="after")
         def _one_place(self) -> Hub.Params:
@@ -45,8 +48,9 @@ class Hub(Corpus):
             return self
 
         def identity(self) -> dict[str, Any]:
-            """All options but the revision, for which the resolved one stands."""
-            return {name: value for name, value in super().identity().items() if name != "revision"}
+            """All options but the revision, for which the resolved one stands, and `pretokenized` where it is not set."""
+            left_out = {"revision"} if self.pretokenized else {"revision", "pretokenized"}
+            return {name: value for name, value in super().identity().items() if name not in left_out}
 
     params: Params
 
@@ -73,7 +77,8 @@ class Hub(Corpus):
         n = -1
         for n, row in enumerate(rows):
             source, target = (_text(row, field, place, n) for field in fields)
-            yield SentencePair(n, source, target)
+            words = (divide_at_blanks(source), divide_at_blanks(target)) if self.params.pretokenized else ()
+            yield SentencePair(n, source, target, *words)
         if n < 0:
             raise DataError(place, "the corpus is empty")
 

@@ -6,41 +6,56 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from raxalign.config.sources import DataPrefix, LocalFile, Source, expand_path
-from raxalign.corpora._lines import read_parallel
-from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.config.parts import Parts
+from raxalign.config.sources import DataPrefix, LocalFile, Source
+from raxalign.corpora._files import FileCorpus, source_name
+from raxalign.corpora._lines import count_lines, opened, plain_or_packed, read_parallel
+from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
 
-class Moses(Corpus):
+class Moses(FileCorpus):
     """Line k of `<path>.<lang>` is translated by line k of `<path>.<pivot>`."""
 
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the files"
 
-    class Params(Corpus.Params):
-        """`path` is the prefix that both files share; their extensions are the language codes. It may hold ``{lang}`` and ``{pivot}``."""
+    class Params(FileCorpus.Params):
+        """`path` is the prefix that both files share; their extensions are the language codes. It may hold ``{lang}`` and ``{pivot}``.
 
-        path: DataPrefix
+        Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, a prefix each, with `split: files`. A file
+        may be packed (`<path>.<lang>.gz`). `codes` are the files' own codes for languages (``{nl: nld}``), in extensions and for ``{lang}``
+        and ``{pivot}``. With `pretokenized: true` the words of both sides are what blanks divide, in every language, as files with gold links
+        have them; without it the text is tokenised.
+        """
+
+        path: DataPrefix | Parts
 
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The two files, as `source` (the other language) and `target` (the pivot)."""
-        prefix = expand_path(self.params.path, lang=lang, pivot=pivot)
-        return {"source": LocalFile(_side(prefix, lang)), "target": LocalFile(_side(prefix, pivot))}
+        """The two files of each part, as `source` (the other language) and `target` (the pivot)."""
+        return {
+            source_name(part, name): LocalFile(plain_or_packed(self._file(part, code, lang, pivot)))
+            for part in self.parts()
+            for name, code in (("source", lang), ("target", pivot))
+        }
 
-    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs, streamed."""
-        source, target = Path(inputs.locations["source"]), Path(inputs.locations["target"])
+    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs of one part, streamed."""
+        source, target = (Path(inputs.locations[source_name(part, name)]) for name in ("source", "target"))
         for path, code in ((source, lang), (target, pivot)):
             if not path.is_file():
-                remedy = f"`path` is the prefix that both files share, here {path.with_suffix('')} for {source.name} and {target.name}"
+                remedy = f"`path` is the prefix that both files share, here {self.place(part, lang, pivot)} for {source.name} and {target.name}"
                 raise DataError(path, f"there is no such file ({code} side)", remedy=remedy)
-        with source.open("rb") as source_file, target.open("rb") as target_file:
+        with opened(source) as source_file, opened(target) as target_file:
             yield from read_parallel((source_file, source), (target_file, target))
 
+    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
+        """Count the lines of the pivot's file up to `enough`, of the training part where there are parts."""
+        return count_lines(plain_or_packed(self._file(self.parts()[0], pivot, lang, pivot)), enough)
 
-def _side(prefix: Path, code: str) -> Path:
-    """The prefix with an extension added (`with_suffix` would take a dot in the prefix for one)."""
-    return prefix.with_name(f"{prefix.name}.{code}")
+    def _file(self, part: str, code: str, lang: str, pivot: str) -> Path:
+        """The prefix with an extension added (`with_suffix` would take a dot in the prefix for one)."""
+        prefix = self.place(part, lang, pivot)
+        return prefix.with_name(f"{prefix.name}.{self.code(code)}")

@@ -36,6 +36,10 @@ class Phrasebook(Corpus):
         """Nothing from outside."""
         return {}
 
+    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:  # noqa: ARG002 - the contract's signature
+        """As many as `size` says."""
+        return self._options.size
+
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002 - the contract's signature
         """All pairs, with their words and gold links.
 

@@ -1,4 +1,4 @@
-"""One file of tab-separated columns."""
+"""One file of columns that a delimiter divides."""
 
 from __future__ import annotations
 
@@ -9,26 +9,33 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora._lines import read_lines
-from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.config.sources import LocalFile, Source
+from raxalign.corpora._files import FileCorpus, source_name
+from raxalign.corpora._lines import count_lines, opened, plain_or_packed, read_lines
+from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.errors import DataError
 
 
-class Tsv(Corpus):
-    """A row a sentence pair. There is no quoting: a quotation mark is part of the text."""
+class Tsv(FileCorpus):
+    """One sentence pair per row. There is no quoting: a quotation mark is part of the text."""
 
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the file"
 
-    class Params(Corpus.Params):
-        """Columns are 0-based numbers or, with `header`, names; names and `path` may hold ``{lang}`` and ``{pivot}``."""
+    class Params(FileCorpus.Params):
+        """Columns are 0-based numbers or, with `header`, names; names and `path` may hold ``{lang}`` and ``{pivot}``.
 
-        path: DataPath
+        A `delimiter` may have several characters: fast_align's `src ||| tgt` is read with `delimiter: "|||"`. Blanks around columns are then
+        dropped. Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be
+        packed (`.gz`). `codes` are the file's own codes for languages (``{nl: nld}``), for ``{lang}`` and ``{pivot}``. With
+        `pretokenized: true` the words of both sides are what blanks divide, in every language, as files with gold links have them; without it
+        the text is tokenised.
+        """
+
         source_column: int | str = Field(0, description="the other language")
         target_column: int | str = Field(1, description="the pivot")
         header: bool = False
-        delimiter: str = Field("\t", min_length=1, max_length=1)
+        delimiter: str = Field("\t", min_length=1)
 
         @model_validator(mode="before")
         @classmethod
@@ -50,17 +57,15 @@ class Tsv(Corpus):
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The one file."""
-        return {"file": LocalFile(expand_path(self.params.path, lang=lang, pivot=pivot))}
+        """The one file of each part."""
+        return {source_name(part, "file"): LocalFile(plain_or_packed(self.place(part, lang, pivot))) for part in self.parts()}
 
-    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs, streamed; a row with another number of columns than the first is an error with its line."""
-        path = Path(inputs.locations["file"])
-        if not path.is_file():
-            raise DataError(path, "there is no such file")
+    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs of one file, streamed; a row with another number of columns than the first is an error with its line."""
+        path = Path(inputs.locations[source_name(part, "file")])
         header = int(self.params.header)
-        with path.open("rb") as file:
-            rows = (line.split(self.params.delimiter) for line in read_lines(file, path))
+        with opened(path) as file:
+            rows = (self._columns(line) for line in read_lines(file, path))
             first = next(rows, None)
             if first is None:
                 raise DataError(path, "the corpus is empty")
@@ -74,12 +79,24 @@ class Tsv(Corpus):
             if line == header:
                 raise DataError(path, "the corpus is empty: there is only a header")
 
+    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
+        """Count the rows up to `enough`, of the training part where there are parts."""
+        header = int(self.params.header)
+        n_lines = count_lines(plain_or_packed(self.place(self.parts()[0], lang, pivot)), enough + header)
+        return None if n_lines is None else max(n_lines - header, 0)
+
+    def _columns(self, line: str) -> list[str]:
+        delimiter = self.params.delimiter
+        columns = line.split(delimiter)
+        return columns if len(delimiter) == 1 else [column.strip() for column in columns]
+
     def _position(self, column: int | str, first: list[str], path: Path, lang: str, pivot: str) -> int:
         if isinstance(column, str):
-            name = column.replace("{lang}", lang).replace("{pivot}", pivot)
+            name = column.replace("{lang}", self.code(lang)).replace("{pivot}", self.code(pivot))
             if name not in first:
                 raise DataError(path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1)
             return first.index(name)
         if column >= len(first):
-            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1)
+            remedy = f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this" if len(first) == 1 else ""
+            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1, remedy=remedy)
         return column

@@ -5,13 +5,14 @@ An artifact folder of held-out sentences holds the datasets `data` (test) and `d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from raxalign.corpora._bitext import OWN_WORDS, WORDS
 from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import one_to_one as keep_one_to_one
@@ -71,7 +72,7 @@ def build_training(
     """
     recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
     table = read_table(bitext)
-    links = _align([table], recipe)
+    links = _align({bitext: table}, recipe)
     counts = _write(table, links, folder / TEST, {**_of_bitext(bitext), **_facts(recipe, lang, pivot, metadata), "part": "training"})
     return {**recipe.facts(), **counts, "links_digest": links.digest()}
 
@@ -100,7 +101,7 @@ def build_heldout(
     recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
     sources = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
     tables = {part: read_table(source) for part, source in sources.items()}
-    links = _align(list(tables.values()), recipe)
+    links = _align({sources[part]: table for part, table in tables.items()}, recipe)
     facts, notes, start = _facts(recipe, lang, pivot, metadata), {**recipe.facts(), "links_digest": links.digest()}, 0
     for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
         table, own = tables[part], links.part(start, start + tables[part].num_rows)
@@ -129,19 +130,22 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 def export_pharaoh(folder: Path, path: Path) -> int:
     """Writes the links of a word-pair dataset as a Pharaoh file (0-based), a row a line; returns the number of lines.
 
-    Read back with ``aligner: links``, the file fits a corpus of exactly these sentences.
+    Read back with ``aligner: links``, the file fits a corpus of exactly these sentences in this order, with these words: written to files
+    with blanks between them, that is a corpus with ``pretokenized: true``.
     """
     links = links_of(read_pairs(folder))
     write_links(path, links)
     return len(links)
 
 
-def _align(tables: Sequence[pa.Table], recipe: Recipe) -> Links:
-    """Symmetrised and filtered links of the tables' sentence pairs, one table after the other."""
+def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe) -> Links:
+    """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after the other."""
+    tables = list(bitexts.values())
+    own_words = all(_has_own_words(folder, table) for folder, table in bitexts.items())
     src = Words.join([_words(table, "src") for table in tables])
     tgt = Words.join([_words(table, "tgt") for table in tables])
     ids = np.concatenate([table.column("id").to_numpy() for table in tables])
-    inputs = AlignerInputs(ids, _gold(tables), recipe.locations, recipe.work, recipe.threads)  # type: ignore[arg-type]  # an array is a sequence here
+    inputs = AlignerInputs(ids, _gold(tables), recipe.locations, recipe.work, recipe.threads, own_words)  # type: ignore[arg-type]  # an array is a sequence here
     links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
     return keep_one_to_one(links) if recipe.one_to_one else links
 
@@ -153,9 +157,16 @@ def _words(table: pa.Table, column: str) -> Words:
 def _gold(tables: Iterable[pa.Table]) -> Links | None:
     """The corpus's own links, where every table has them."""
     tables = list(tables)
-    if not all({"src_links", "tgt_links"} <= set(table.schema.names) for table in tables):
-        return None
-    return Links.join([links_of(table) for table in tables])
+    return Links.join([links_of(table) for table in tables]) if all(map(_has_gold, tables)) else None
+
+
+def _has_gold(table: pa.Table) -> bool:
+    return {"src_links", "tgt_links"} <= set(table.schema.names)
+
+
+def _has_own_words(bitext: Path, table: pa.Table) -> bool:
+    """Whether no tokeniser made any word; where a bitext does not record it, gold links say so."""
+    return bool(read_metadata(bitext).get(WORDS, OWN_WORDS if _has_gold(table) else "") == OWN_WORDS)
 
 
 def _facts(recipe: Recipe, lang: str, pivot: str, metadata: Mapping[str, Json] | None) -> dict[str, Json]:

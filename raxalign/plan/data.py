@@ -41,7 +41,13 @@ class SharedStages:
         """The last `sentences` clean pairs before dev."""
         cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
         part: dict[str, Any] = {"part": "training", "sentences": sentences, **cleaning, **self._split()}
-        return self._once(("training", lang, sentences), lambda: self._bitext(lang, part))
+        return self._once(("training", lang, sentences), lambda: self._bitext(lang, part, inputs=self._heldout_elsewhere(lang)))
+
+    def _heldout_elsewhere(self, lang: str) -> dict[str, str]:
+        """The held-out sides of the other languages of one model: it must not train on their pivot sides in the text of this language."""
+        if not self.grid.together or self.grid.overlap == "keep":
+            return {}
+        return {f"heldout/{other}": self.heldout_bitext(other).key for other in self.grid.languages if other != lang}
 
     def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
         """All of another corpus, for the text in it: nothing is held out."""
@@ -50,14 +56,15 @@ class SharedStages:
         return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
 
     def _split(self) -> dict[str, Any]:
-        return {"split": {"test": self.grid.split.test, "dev": self.grid.split.dev}}
+        split = self.grid.split
+        return {"split": "files" if split.files else {"test": split.test, "dev": split.dev}}
 
     def _once(self, name: tuple[Any, ...], make: Any) -> Stage:
         if name not in self._memo:
             self._memo[name] = self.add(make())
         return self._memo[name]
 
-    def _bitext(self, lang: str, part: Mapping[str, Any], spec: CorpusSpec | None = None) -> Stage:
+    def _bitext(self, lang: str, part: Mapping[str, Any], spec: CorpusSpec | None = None, inputs: Mapping[str, str] | None = None) -> Stage:
         grid, spec = self.grid, spec or self.grid.corpus_for(lang)
         corpus = catalog("corpora")[spec.kind](spec.params)
         digests, locations = self.identity.of(corpus.sources(lang, grid.pivot))
@@ -67,6 +74,7 @@ class SharedStages:
             maker=spec.kind,
             version=BITEXT_VERSION + corpus.VERSION - 1,
             params={"corpus": spec.params.identity(), **pair, **part},
+            inputs=inputs or {},
             digests=digests,
             locations=_full_locations(spec.params, locations),
         )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpec
 from raxalign.config.options import read_options
-from raxalign.errors import RaxalignError
+from raxalign.corpora._bitext import TooShort
+from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.pairing.build import export_pharaoh
 from raxalign.plan.data import SharedStages
@@ -60,12 +61,22 @@ def make_pairs(
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
     workshop = open_workshop(plan, root, Runtime(threads=threads))
     workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
-    folder = workshop.ensure(stage.key)
+    try:
+        folder = workshop.ensure(stage.key)
+    except TooShort as error:
+        raise DataError(error.file, error.problem, remedy=_more_text(request)) from error
     with appearing(out) as partial:
         shutil.copytree(folder / "data", partial, dirs_exist_ok=True)
     if export_links is not None:
         export_pharaoh(out, export_links)
     return dict(workshop.store.manifest("pairs", stage.key).notes)
+
+
+def _more_text(request: PairsRequest) -> str:
+    """What to do about a corpus that is too short, by the names of the command's options."""
+    remedies = [f"lower --heldout (now {request.heldout})"] if request.heldout else []
+    remedies += [f"lower --sentences (now {request.sentences}), or leave it out to take all"] if request.sentences else []
+    return ("; ".join(remedies) or "name a corpus with more text").capitalize()
 
 
 def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:

@@ -337,3 +337,40 @@ def _facts(grid: Grid) -> dict[str, Any]:
     facts["methods"] = {spec.name: (spec.kind, frozenset(spec.points)) for spec in grid.methods}
     facts["tasks"] = {spec.name: spec for spec in grid.tasks}
     return facts
+
+
+PARTS = "  path: {train: 'data/{lang}-{pivot}.train', dev: data/dev, test: data/test}"
+
+
+def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> None:
+    grid = read(change("  path: data/{lang}-{pivot}", f"{PARTS}\n  split: files"))
+    assert (grid.split.files, grid.split.test, grid.split.dev) == (True, 0, 0)
+    assert grid.corpora["de"].params.path.paths() == {
+        "train": str(tmp_path / "data/{lang}-{pivot}.train"),
+        "dev": str(tmp_path / "data/dev"),
+        "test": str(tmp_path / "data/test"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (PARTS, "line 7: corpus.path: training, dev and test are files of their own (that goes with `split: files` under `corpus`"),
+        ("  path: x\n  split: files", "line 7: corpus.path: `split: files` requires a path for each of training, dev and test (write {train: "),
+        ("  path: x\n  split: fils", "line 8: corpus.split: 'fils' is not permitted (did you mean files?"),
+        ("  path: {trian: x, test: y}\n  split: files", "line 7: corpus.path.trian: unknown key (did you mean train?)"),
+        ("  path: {train: x}\n  split: files", "line 7: corpus.path.test: is missing"),
+        ("  path: {train: '{lnag}', test: y}\n  split: files", "line 7: corpus.path.train: unknown placeholder in '{lnag}'"),
+        (f"{PARTS}\n  split: files\n  by_language: {{no: {{path: x}}}}", "line 9: corpus.by_language.no.path: `split: files` requires a path"),
+        (f"{PARTS}\n  split: files\n  by_language: {{no: {{source: opus, corpus: Europarl}}}}", "opus has no such files; moses and tsv may have"),
+        (f"{PARTS}\n  split: files\ntext: {{source: moses, path: {{train: x, test: y}}}}", "line 9: text.path: training, dev and test are files"),
+    ],
+)
+def test_parts_and_split_go_together(faults: Any, lines: str, told: str) -> None:
+    assert any(told in line for line in faults(change("  path: data/{lang}-{pivot}", lines)))
+
+
+def test_codes_of_three_letters_lead_to_the_option_for_files_named_so(faults: Any) -> None:
+    (told,) = faults(change("[de, no]", "[de, nld]"))
+    assert "did you mean nl? " in told
+    assert "files named nld are read with `codes: {nl: nld}` under `corpus`" in told

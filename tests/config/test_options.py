@@ -45,3 +45,41 @@ def test_what_is_required_is_asked_for(tmp_path: Path) -> None:
         read_options("corpora", "moses", [], tmp_path)
     with pytest.raises(UnknownKind, match="did you mean moses"):
         read_options("corpora", "mosses", [], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "option", "field", "value"),
+    [
+        ("tsv", "delimiter=,", "delimiter", ","),
+        ("tsv", "delimiter=|||", "delimiter", "|||"),
+        ("tsv", "delimiter=\t", "delimiter", "\t"),
+        ("tsv", "delimiter=#", "delimiter", "#"),
+        ("tsv", "delimiter=' # '", "delimiter", "#"),
+        ("hub", "config={lang}-{pivot}", "config", "{lang}-{pivot}"),
+        ("hub", "config=null", "config", None),
+        ("hub", "source_field={lang}", "source_field", "{lang}"),
+        ("hub", "source_field=a: b # c", "source_field", "a: b # c"),
+        ("opus", "version={Europarl: v7}", "version", {"Europarl": "v7"}),
+    ],
+)
+def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path: Path, kind: str, option: str, field: str, value: object) -> None:
+    needed = {"tsv": "path=x", "hub": "dataset=owner/name", "opus": "corpus=Europarl"}[kind]
+    assert getattr(read_options("corpora", kind, [needed, option], tmp_path), field) == value
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("codes={nl nld", "codes: '{nl nld' is no YAML value .*mappings {name: value}"),
+        ("codes=nl", "codes: 'nl' is not a mapping"),
+        ("pretokenized=,", "pretokenized: ',' is no YAML value"),
+    ],
+)
+def test_what_takes_no_text_is_refused_with_how_it_is_written(tmp_path: Path, option: str, told: str) -> None:
+    with pytest.raises(RaxalignError, match=told):
+        read_options("corpora", "moses", ["path=x", option], tmp_path)
+
+
+def test_a_quoted_text_that_does_not_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RaxalignError, match=r"split: '\[train' is no YAML value .*put text that begins so in quotes"):
+        read_options("corpora", "hub", ["dataset=owner/name", "split=[train"], tmp_path)

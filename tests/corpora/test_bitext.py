@@ -9,6 +9,7 @@ from raxalign.corpora._bitext import BitextOptions, write_heldout, write_text, w
 from raxalign.corpora._dataset import read_metadata, read_table
 from raxalign.corpora._overlap import normalize
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.moses import Moses
 from raxalign.errors import DataError
 
 OPTIONS = BitextOptions(max_words=20)
@@ -79,6 +80,26 @@ def test_no_training_pair_shares_a_side_with_dev_or_test(moses, tmp_path):
     table, notes = train(moses(source, target), tmp_path, 3, split=(1, 2))
     assert ids(table) == [4, 3, 0]
     assert notes["counts"]["training"]["overlapping"] == 2
+
+
+def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language(moses, tmp_path):
+    french = moses(["un", "deux", "", "trois", "..."], ["One!", "Two .", "blank", "three", "..."], "french")
+    hold_out(french, tmp_path / "fr", split=(3, 1))
+    made = moses(["eins", "zwei", "two", "drei", "vier", "fünf"], ["one", "Two", "zwei", "three", "?!", "five"])
+    corpus, inputs = made
+    notes = write_training(corpus, "de", "en", inputs, (1, 0), 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
+    assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]  # "one" is training text in French too
+    assert notes["counts"]["training"] == {
+        "read": 5,
+        "blank": 0,
+        "overlapping": 0,
+        "overlapping_elsewhere": 2,
+        "repeated": 0,
+        "overlong": 0,
+        "kept": 3,
+    }
+    kept = write_training(corpus, "de", "en", inputs, (1, 0), 5, replace(OPTIONS, overlap="keep"), tmp_path / "kept", [tmp_path / "fr"])
+    assert kept["counts"]["training"]["kept"] == 5
 
 
 def test_repeated_pairs_are_dropped_and_the_nearest_to_dev_stays(moses, tmp_path):
@@ -177,6 +198,24 @@ def test_words_and_gold_links_of_the_corpus_are_kept(tmp_path):
     assert table.to_pylist()[0] == {"id": 2, "src": ["ja", "2."], "tgt": ["yes", "2."], "src_links": [0, 1], "tgt_links": [0, 1]}
     assert notes["words"]["de"] == "the words of the corpus"
     assert hold_out(made, tmp_path)[0].column("tgt_links").to_pylist() == [[0, 1], [0, 1]]
+
+
+def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
+    for code, text in (("zh", "我们 是 学生 。"), ("en", "we aren't students .")):
+        (tmp_path / f"corpus.{code}").write_text(f"{text}\n" * 3, encoding="utf-8")
+    for name, params in (("given", {"pretokenized": True}), ("made", {})):
+        corpus = Moses(Moses.Params(path=str(tmp_path / "corpus"), **params))
+        inputs = CorpusInputs({key: str(source.path) for key, source in corpus.sources("zh", "en").items()}, tmp_path)
+        notes = write_heldout(corpus, "zh", "en", inputs, (1, 1), OPTIONS, tmp_path / name)
+        (row,) = read_table(tmp_path / name / "dev").to_pylist()
+        own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
+        if params:
+            assert row == {"id": 1, "src": ["我们", "是", "学生", "。"], "tgt": ["we", "aren't", "students", "."]}
+            assert own == {"data": "own", "dev": "own"}
+            assert notes["words"] == {"zh": "the words of the corpus", "en": "the words of the corpus"}
+        else:
+            assert (len(row["src"]), row["tgt"]) == (6, ["we", "aren", "'t", "students", "."])
+            assert own == {"data": None, "dev": None}
 
 
 @pytest.mark.parametrize("link", [(0, 1), (1, 0), (-1, 0)])

@@ -36,6 +36,14 @@ def test_json_lines_are_read(tmp_path, name):
     assert read(tmp_path, tmp_path) == EXPECTED
 
 
+def test_rows_may_be_tokenised_already(tmp_path):
+    (tmp_path / "train.jsonl").write_text(json.dumps({"translation": {"de": "Herr Dr. X", "en": "Mr X ."}}), encoding="utf-8")
+    (pair,) = read(tmp_path, tmp_path, pretokenized=True)
+    assert (pair.source_words, pair.target_words) == (("Herr", "Dr.", "X"), ("Mr", "X", "."))
+    assert "pretokenized" not in Hub.Params(path="a").identity()
+    assert Hub.Params(path="a", pretokenized=True).identity()["pretokenized"] is True
+
+
 @pytest.mark.parametrize(("name", "separator"), [("train.csv", ","), ("train.tsv", "\t")])
 def test_csv_files_are_read(tmp_path, name, separator):
     (tmp_path / name).write_text(f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n')

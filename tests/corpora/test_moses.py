@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from raxalign.config.sources import LocalFile
 from raxalign.corpora._lines import _BLOCK
-from raxalign.corpora.base import SentencePair
+from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
 from raxalign.errors import DataError
 
@@ -106,3 +108,96 @@ def test_a_missing_file_is_named_and_the_prefix_explained(moses, tmp_path):
 def test_reading_is_a_stream(moses):
     corpus, inputs = moses(b"a\n" * 2_000_000 + b"\xff\n", b"b\n" * 2_000_001)
     assert next(iter(corpus.read("de", "en", inputs))) == SentencePair(0, "a", "b")
+
+
+def files(folder, **texts):
+    for name, lines in texts.items():
+        (folder / name.replace("_", ".")).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def opened(lang="de", **params):
+    corpus = Moses(Moses.Params(**params))
+    locations = {name: str(source.path) for name, source in corpus.sources(lang, "en").items()}
+    return corpus, CorpusInputs(locations, None)
+
+
+def test_parts_are_read_in_order_with_ids_that_run_on(tmp_path):
+    files(tmp_path, train_de=["a", "b"], train_en=["A", "B"], val_de=["c"], val_en=["C"], test_de=["d", "e"], test_en=["D", "E"])
+    corpus, inputs = opened(path={part: str(tmp_path / name) for part, name in (("test", "test"), ("train", "train"), ("dev", "val"))})
+    assert list(inputs.locations) == [f"{part}/{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
+    assert [(pair.id, pair.source, pair.target) for pair in corpus.read("de", "en", inputs)] == [
+        (0, "a", "A"),
+        (1, "b", "B"),
+        (2, "c", "C"),
+        (3, "d", "D"),
+        (4, "e", "E"),
+    ]
+    assert corpus.part_sizes("de", "en", inputs) == (2, 1)
+    assert corpus.n_pairs("de", "en", 10) == 2
+
+
+def test_without_a_dev_file_there_is_no_dev(tmp_path):
+    files(tmp_path, train_de=["a"], train_en=["A"], test_de=["d"], test_en=["D"])
+    corpus, inputs = opened(path={"train": str(tmp_path / "train"), "test": str(tmp_path / "test")})
+    assert corpus.part_sizes("de", "en", inputs) == (1, 0)
+
+
+def test_a_part_that_is_not_there_is_named(tmp_path):
+    files(tmp_path, train_de=["a"], train_en=["A"], test_de=["d"], test_en=["D"])
+    corpus, inputs = opened(path={"train": str(tmp_path / "train"), "dev": str(tmp_path / "dev"), "test": str(tmp_path / "test")})
+    with pytest.raises(DataError, match=r"dev\.de: there is no such file"):
+        corpus.part_sizes("de", "en", inputs)
+
+
+def test_a_corpus_that_is_one_has_no_parts(moses):
+    corpus, inputs = moses(["a"], ["b"])
+    with pytest.raises(DataError, match="moses: this corpus has no files of its own"):
+        corpus.part_sizes("de", "en", inputs)
+
+
+def test_files_may_call_languages_by_other_codes(tmp_path):
+    files(tmp_path, **{"nld-eng_nld": ["ja"], "nld-eng_eng": ["yes"]})
+    corpus, inputs = opened("nl", path=f"{tmp_path}/{{lang}}-{{pivot}}", codes={"nl": "nld", "en": "eng"})
+    assert list(corpus.read("nl", "en", inputs)) == [SentencePair(0, "ja", "yes")]
+
+
+def test_packed_files_are_read_where_there_are_no_others(tmp_path):
+    files(tmp_path, corpus_en=["yes", "no"])
+    (tmp_path / "corpus.de.gz").write_bytes(gzip.compress(b"ja\nnein\n"))
+    corpus, inputs = opened(path=str(tmp_path / "corpus"))
+    assert inputs.locations["source"] == str(tmp_path / "corpus.de.gz")
+    assert [pair.source for pair in corpus.read("de", "en", inputs)] == ["ja", "nein"]
+    files(tmp_path, corpus_de=["doch", "nie"])
+    assert opened(path=str(tmp_path / "corpus"))[1].locations["source"] == str(tmp_path / "corpus.de")
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda packed: packed[:-12], lambda packed: b"plain text", lambda packed: packed[:20] + b"\xff" * 9 + packed[29:]]
+)
+def test_damaged_packed_files_are_named(tmp_path, damage):
+    files(tmp_path, corpus_en=["yes"] * 500)
+    (tmp_path / "corpus.de.gz").write_bytes(damage(gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode())))
+    with pytest.raises(DataError, match=r"corpus\.de\.gz: the gzip file is damaged"):
+        pairs(opened(path=str(tmp_path / "corpus")))
+
+
+def test_pretokenized_words_are_what_blanks_divide(tmp_path):
+    files(tmp_path, corpus_de=["Herr  Dr. Maier\tsagt: „ja“ ", "10\u00a0000 \u3000 x", ""], corpus_en=["don't @-@ do", "a b c", "x"])
+    corpus, inputs = opened(path=str(tmp_path / "corpus"), pretokenized=True)
+    found = list(corpus.read("de", "en", inputs))
+    assert [pair.source_words for pair in found] == [("Herr", "Dr.", "Maier", "sagt:", "„ja“"), ("10000", "\ufffd", "x"), ()]
+    assert found[0].target_words == ("don't", "@-@", "do")
+
+
+def test_options_that_say_nothing_leave_the_identity_as_it_was():
+    assert Moses.Params(path="a", pretokenized=True, codes={"nl": "nld"}).identity() == {"pretokenized": True, "codes": {"nl": "nld"}}
+    assert Moses.Params(path={"train": "a", "test": "b"}).identity() == {}
+
+
+def test_lines_are_counted_up_to_what_is_enough(moses, tmp_path):
+    corpus, _ = moses(["a"] * 7, ["b"] * 7)
+    assert corpus.n_pairs("de", "en", 100) == 7
+    (tmp_path / "corpus.en").write_bytes(b"b\nb")
+    assert corpus.n_pairs("de", "en", 100) == 2
+    (tmp_path / "corpus.en").unlink()
+    assert corpus.n_pairs("de", "en", 100) is None

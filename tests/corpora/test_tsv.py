@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 from pydantic import ValidationError
 
@@ -37,6 +39,49 @@ def test_quotation_marks_are_text(tmp_path):
 def test_another_delimiter(tmp_path):
     assert read(tmp_path, "a|b\n", delimiter="|") == [SentencePair(0, "a", "b")]
     assert read(tmp_path, "a\tb\n", delimiter="\t") == [SentencePair(0, "a", "b")]
+
+
+def test_a_delimiter_of_several_characters_has_blanks_around_it(tmp_path):
+    assert read(tmp_path, "guten Tag ||| good day\na || b |||\n", delimiter="|||") == [
+        SentencePair(0, "guten Tag", "good day"),
+        SentencePair(1, "a || b", ""),
+    ]
+    with pytest.raises(DataError, match=r":2: 3 columns, the first line has 2"):
+        read(tmp_path, "a ||| b\na ||| b ||| c\n", delimiter="|||")
+    with pytest.raises(DataError, match=r"a line has 1 .*divided by ','; `delimiter`"):
+        read(tmp_path, "a ||| b\n", delimiter=",")
+
+
+def test_pretokenized_columns_are_words_in_languages_without_spaces_too(tmp_path):
+    (pair,) = read(tmp_path, "我们 是 学生\twe are students .\n", pretokenized=True)
+    assert pair.source_words == ("我们", "是", "学生")
+    assert pair.target_words == ("we", "are", "students", ".")
+
+
+def test_columns_and_paths_take_other_codes(tmp_path):
+    (tmp_path / "nld.tsv").write_text("eng\tnld\nyes\tja\n", encoding="utf-8")
+    params = {"header": True, "source_column": "{lang}", "target_column": "{pivot}", "codes": {"nl": "nld", "en": "eng"}}
+    corpus = Tsv(Tsv.Params(path=f"{tmp_path}/{{lang}}.tsv", **params))
+    places = {name: str(source.path) for name, source in corpus.sources("nl", "en").items()}
+    assert list(corpus.read("nl", "en", CorpusInputs(places, tmp_path))) == [SentencePair(0, "ja", "yes")]
+
+
+def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
+    for part in ("train", "dev", "test"):
+        (tmp_path / f"{part}.tsv.gz").write_bytes(gzip.compress(f"de\ten\n{part} 1\tA\n{part} 2\tB\n".encode()))
+    corpus = Tsv(Tsv.Params(path={part: str(tmp_path / f"{part}.tsv") for part in ("train", "dev", "test")}, header=True))
+    places = {name: str(source.path) for name, source in corpus.sources("de", "en").items()}
+    inputs = CorpusInputs(places, tmp_path)
+    assert [(pair.id, pair.source) for pair in corpus.read("de", "en", inputs)] == [
+        (0, "train 1"),
+        (1, "train 2"),
+        (2, "dev 1"),
+        (3, "dev 2"),
+        (4, "test 1"),
+        (5, "test 2"),
+    ]
+    assert corpus.part_sizes("de", "en", inputs) == (2, 2)
+    assert corpus.n_pairs("de", "en", 9) == 2
 
 
 @pytest.mark.parametrize(("header", "line"), [(False, 2), (True, 2)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raxalign.corpora._words import clean, describe, split_characters, tokenize
+from raxalign.corpora._words import clean, describe, divide_at_blanks, split_characters, tokenize
 from raxalign.errors import DependencyError, RaxalignError
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
@@ -125,3 +125,18 @@ def test_what_was_used_is_told():
 def test_an_unknown_language_is_refused():
     with pytest.raises(RaxalignError, match="unknown language"):
         tokenize("german")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("  don't\tstop it ! ", ("don't", "stop", "it", "!")),
+        ("我们 是 学生", ("我们", "是", "学生")),
+        ("10\u00a0000 e\u0301t\u00e9\u00ad", ("10000", "\u00e9t\u00e9")),
+        ("a \u200b \u3000 b", ("a", "\ufffd", "\ufffd", "b")),
+        ("a\nb\r\nc", ("a", "b", "c")),
+        (" \t ", ()),
+    ],
+)
+def test_given_words_keep_their_numbers(text, words):
+    assert divide_at_blanks(text) == words

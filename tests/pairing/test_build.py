@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from raxalign.corpora._dataset import DatasetWriter, read_metadata
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
@@ -18,13 +18,13 @@ PAIRS = [(["Das", "Haus"], ["the", "house"]), (["ein", "Buch"], ["a", "book"]), 
 GOLD = [[(0, 0), (1, 1)], [(0, 0), (0, 1)], [(1, 1)], []]
 
 
-def write_bitext(folder, pairs, first_id=0, gold=None):
+def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
     schema = pa.schema([("id", pa.int64()), ("src", WORDS_TYPE), ("tgt", WORDS_TYPE)])
     columns = {"id": list(range(first_id, first_id + len(pairs))), "src": [s for s, _ in pairs], "tgt": [t for _, t in pairs]}
     if gold is not None:
         schema = schema.append(pa.field("src_links", LINKS_TYPE)).append(pa.field("tgt_links", LINKS_TYPE))
         columns |= {"src_links": [[s for s, _ in row] for row in gold], "tgt_links": [[t for _, t in row] for row in gold]}
-    with DatasetWriter(folder, schema, {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}}) as writer:
+    with DatasetWriter(folder, schema, {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}, **metadata}) as writer:
         for start in range(0, len(pairs), 3):
             writer.write({name: column[start : start + 3] for name, column in columns.items()})
     return folder
@@ -157,6 +157,22 @@ def test_exported_links_are_read_back_as_given_links(tmp_path, options):
     assert export_pharaoh(tmp_path / "pairs" / "data", tmp_path / "links") == 4
     assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
     assert read_links(tmp_path / "links").digest() == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
+
+
+def test_given_links_require_the_words_of_the_corpus(tmp_path, options):
+    (tmp_path / "links").write_text("0-0\n1-1\n\n0-1\n", encoding="ascii")
+    aligner, options = GivenLinks(GivenLinks.Params(path="links")), {**options, "locations": {"links": str(tmp_path / "links")}}
+    own = write_bitext(tmp_path / "own", PAIRS, words="own")
+    build_training(own, aligner, tmp_path / "pairs", **options)
+    assert rows(tmp_path / "pairs" / "data") == [(0, {(0, 0)}), (1, {(1, 1)}), (2, set()), (3, {(0, 1)})]
+    made = write_bitext(tmp_path / "made", PAIRS)
+    with pytest.raises(RaxalignError, match="made here by a tokeniser"):
+        build_training(made, aligner, tmp_path / "refused", **options)
+    (tmp_path / "run").mkdir()
+    for name in ("data", "dev"):
+        write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
+    with pytest.raises(RaxalignError, match="made here by a tokeniser"):
+        build_heldout(tmp_path / "run", made, aligner, tmp_path / "refused", **options)
 
 
 def pairs_table(src_links, tgt_links):

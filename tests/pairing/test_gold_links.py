@@ -11,12 +11,15 @@ import numpy as np
 import pytest
 
 from raxalign.catalog import catalog
+from raxalign.corpora._bitext import BitextOptions, write_training
 from raxalign.corpora.base import CorpusInputs
-from raxalign.errors import DataError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
+from raxalign.pairing.build import build_training
 from raxalign.pairing.error_rate import score_links
 from raxalign.pairing.pharaoh import read_blocks
+from raxalign.pairing.schema import read_pairs
 from raxalign.pairing.symmetrize import symmetrize_links
 
 TOKEN = re.compile(r"\w+['’]?|[^\w\s]")
@@ -73,6 +76,36 @@ def test_gold_links_that_count_from_one_are_refused_as_counting_from_zero(data, 
     inputs = AlignerInputs(range(447), None, {"links": str(path)}, Path(), 1)
     with pytest.raises(DataError, match=r"enfr\.gold:1: link 2-2 is out of range.*`first: 1`"):
         GivenLinks(GivenLinks.Params(path=str(path))).align(english[:447], french[:447], inputs)
+
+
+def linked_words(data, folder, **params):
+    """The words that the Hansards' gold links join in word pairs made of fast_align's own format, by sentence pair; and the gold's."""
+    place, tsv = data / "gold-links", catalog("corpora")["tsv"]
+    corpus = tsv(tsv.Params(path=str(place / "enfr.src-tgt"), delimiter="|||", source_column=1, target_column=0, **params))
+    write_training(corpus, "fr", "en", CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder), (0, 0), 400, BitextOptions(), folder)
+    aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
+    recipe = {"symmetrization": "intersection", "one_to_one": False, "locations": {"links": str(place / "enfr.gold")}, "threads": 1, "work": folder}
+    build_training(folder / "data", aligner, folder / "pairs", lang="fr", pivot="en", **recipe)
+    table = read_pairs(folder / "pairs" / "data")
+    found = {row["id"]: {(row["tgt"][t], row["src"][s]) for s, t in links_of_row(row)} for row in table.to_pylist()}
+    texts = [[side.split() for side in line.split("|||")] for line in (place / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()]
+    gold = [re.findall(r"(\d+)[-p](\d+)", line) for line in (place / "enfr.gold").read_text(encoding="ascii").splitlines()]
+    return found, {i: {(texts[i][0][int(a) - 1], texts[i][1][int(b) - 1]) for a, b in gold[i]} for i in found}
+
+
+def links_of_row(row):
+    return zip(row["src_links"], row["tgt_links"], strict=True)
+
+
+def test_gold_links_join_the_words_of_the_gold(data, tmp_path):
+    found, gold = linked_words(data, tmp_path, pretokenized=True)
+    assert len(found) == 400
+    assert found == gold
+
+
+def test_gold_links_on_text_that_is_tokenised_again_are_refused(data, tmp_path):
+    with pytest.raises(RaxalignError, match=r"enfr\.gold: these links count words.*`pretokenized: true`"):
+        linked_words(data, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["fast_align", "eflomal"])

@@ -87,6 +87,31 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
     assert at == {"data.train": "train: 'train.{lang}.tsv'", "selection:": "xnli:", "data.dev": "data: {train: a, dev: b}"}
 
 
+def training_inputs(plan):
+    """The held-out sets that each training text is kept apart from, besides its own."""
+    stages = [stage for stage in plan.stages.values() if stage.kind == "bitext" and stage.params["part"] == "training"]
+    return {stage.params["lang"]: {name: plan.stages[key].params["lang"] for name, key in stage.inputs.items()} for stage in stages}
+
+
+def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_path):
+    parts = {"sentences": "100", "methods": ("rotation: {}",)}
+    assert training_inputs(plan_of(tmp_path, languages="{together: [de, fr, es]}", **parts)) == {
+        "de": {"heldout/fr": "fr", "heldout/es": "es"},
+        "fr": {"heldout/de": "de", "heldout/es": "es"},
+        "es": {"heldout/de": "de", "heldout/fr": "fr"},
+    }
+
+
+def test_models_of_one_language_and_overlap_that_is_kept_have_no_inputs(tmp_path):
+    parts = {"sentences": "100", "methods": ("rotation: {}",)}
+    each = plan_of(tmp_path, languages="{each: [de, fr]}", **parts)
+    assert training_inputs(each) == {"de": {}, "fr": {}}
+    together = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
+    together.write_text(together.read_text(encoding="utf-8").replace("  size:", "  overlap: keep\n  size:"), encoding="utf-8")
+    assert training_inputs(expand(load(together))) == {"de": {}, "fr": {}}
+    assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
+
+
 def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     """One commit has many configurations: which of them is read is in the keys, whatever the commit is called."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
 import pytest
 import torch
 
@@ -129,6 +130,44 @@ def test_wrong_requests_are_told(site: Path, tmp_path: Path, changes: dict[str, 
     with pytest.raises(RaxalignError, match=told):
         make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "remedy"),
+    [
+        ({"heldout": 500}, r"Lower --heldout \(now 500\); lower --sentences \(now 80\), or leave it out to take all$"),
+        ({"heldout": 500, "sentences": None}, r"Lower --heldout \(now 500\)$"),
+        ({"heldout": 0, "sentences": 300}, r"Lower --sentences \(now 300\), or leave it out to take all$"),
+    ],
+)
+def test_too_little_text_is_met_by_options_of_the_command(site: Path, tmp_path: Path, changes: dict[str, object], remedy: str) -> None:
+    with pytest.raises(DataError, match=remedy):
+        make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
+
+
+def test_exported_links_are_read_back_with_the_words_of_the_dataset(site: Path, tmp_path: Path) -> None:
+    first = read_pairs(site / "pairs")
+    for code, side in (("de", "src"), ("en", "tgt")):
+        lines = "".join(" ".join(words) + "\n" for words in first.column(side).to_pylist())
+        (tmp_path / f"words.{code}").write_text(lines, encoding="utf-8")
+    again = replace(
+        REQUEST,
+        source="moses",
+        options=(f"path={tmp_path}/words",),
+        sentences=None,
+        heldout=0,
+        aligner="links",
+        aligner_options=(f"path={site}/links.txt",),
+    )
+    with pytest.raises(RaxalignError, match=r"links\.txt: these links count words"):
+        make_pairs(again, tmp_path / "refused", root=str(site / "storage"))
+    given = replace(again, options=(*again.options, "pretokenized=true"))
+    make_pairs(given, tmp_path / "again", root=str(site / "storage"))
+
+    def linked(table: pa.Table) -> list[dict[str, object]]:
+        return sorted(({name: row[name] for name in row if name != "id"} for row in table.to_pylist()), key=str)
+
+    assert linked(read_pairs(tmp_path / "again")) == linked(first)
 
 
 def test_pairs_are_named_by_language() -> None:

@@ -103,7 +103,7 @@ def _offsets(counts: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.in
 @dataclass(frozen=True)
 class AlignerInputs:
     """What a word aligner may use besides the words: ids of the sentence pairs in the corpus, gold links where the corpus has them,
-    paths for its `sources`, a scratch folder, and how many threads.
+    paths for its `sources`, a scratch folder, how many threads, and whether the words are the corpus's own (False: a tokeniser made them).
     """
 
     ids: Sequence[int]
@@ -111,6 +111,7 @@ class AlignerInputs:
     locations: Mapping[str, str]
     work: Path
     threads: int
+    own_words: bool = True
 
 
 class WordAligner(ABC):

@@ -18,11 +18,18 @@ from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
 from raxalign.pairing.words import Words
 
+_NOT_OWN = (
+    "{place}: these links count words, but the words of this text were made here by a tokeniser, so that links would land on other words. "
+    "If blanks divide the words of the corpus, set `pretokenized: true` for it; if the links count the tokeniser's words, set `words: any` for "
+    "the word aligner"
+)
+
 
 class GivenLinks(WordAligner):
     """Takes links from a Pharaoh file with one line for each line of the corpus, or, without a path, the corpus's gold links.
 
-    Forward and reverse links are both what is given, so that no symmetrisation changes them.
+    Forward and reverse links are both what is given, so that no symmetrisation changes them. Links count the words of a text, so the text
+    has to come in words: `pretokenized: true` for files whose words blanks divide. Text that a tokeniser divided is refused.
     """
 
     VERSION: ClassVar[int] = 1
@@ -31,13 +38,15 @@ class GivenLinks(WordAligner):
         """Where the links are and how they are written.
 
         `first` is the number of a sentence's first word; `possible` says whether links written `ipj` count; `swap` is for files with the
-        pivot's position before the other language's.
+        pivot's position before the other language's. `words: any` also takes text that was tokenised here, for links that count exactly
+        these tokens; nothing but the range of the positions is then checked.
         """
 
         path: DataPath | None = None
         first: Literal[0, 1] = 0
         possible: Literal["drop", "keep"] = "keep"
         swap: bool = False
+        words: Literal["own", "any"] = "own"
 
     params: Params
 
@@ -52,10 +61,17 @@ class GivenLinks(WordAligner):
                 yield read_through(source.path, partial(_lines, source.path))
 
     def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
-        """The given links, twice. Raises `DataError` with the file and line of a link that lies outside its sentences."""
+        """The given links, twice.
+
+        Raises `DataError` with the file and line of a link that lies outside its sentences, and `RaxalignError` for text whose words a
+        tokeniser made.
+        """
+        if self.params.path is None and inputs.gold is None:
+            raise RaxalignError("aligner `links` without a `path` takes the corpus's own links, and this corpus has none; give a Pharaoh file")
+        if self.params.words == "own" and not inputs.own_words:
+            raise RaxalignError(_NOT_OWN.format(place=inputs.locations.get("links", "the corpus's own links")))
         if self.params.path is None:
-            if inputs.gold is None:
-                raise RaxalignError("aligner `links` without a `path` takes the corpus's own links, and this corpus has none; give a Pharaoh file")
+            assert inputs.gold is not None
             return inputs.gold, inputs.gold
         sizes = _Sizes(np.asarray(inputs.ids, np.int64), Words.of(src).lengths, Words.of(tgt).lengths)
         links = self._read(Path(inputs.locations["links"]), sizes)

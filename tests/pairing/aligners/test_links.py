@@ -93,6 +93,16 @@ def test_the_corpus_own_links_are_taken_without_a_path(tmp_path):
         aligner.align(SRC, TGT, AlignerInputs([0, 1, 2], None, {}, tmp_path, 1))
 
 
+def test_text_that_a_tokeniser_divided_is_refused(tmp_path):
+    (tmp_path / "links").write_text("0-0\n0-0\n0-0\n", encoding="ascii")
+    inputs = AlignerInputs([0, 1, 2], Links.of([{(0, 0)}] * 3), {"links": str(tmp_path / "links")}, tmp_path, 1, own_words=False)
+    for params in ({"path": "links"}, {}):
+        with pytest.raises(RaxalignError, match=r"links: these links count words.*`pretokenized: true`.*`words: any`"):
+            GivenLinks(GivenLinks.Params(**params)).align(SRC, TGT, inputs)
+        links, _ = GivenLinks(GivenLinks.Params(words="any", **params)).align(SRC, TGT, inputs)
+        assert [links.pair(i) for i in range(3)] == [{(0, 0)}] * 3
+
+
 def test_the_file_is_a_source_and_no_part_of_the_params_identity():
     aligner = GivenLinks(GivenLinks.Params(path="/data/{lang}-{pivot}.links"))
     assert aligner.sources("de", "en") == {"links": LocalFile(path=Path("/data/de-en.links"))}
