@@ -10,23 +10,24 @@ from raxalign.errors import TrainingDiverged
 
 FACTOR = 20.0
 """A loss above this many times the first one has exploded."""
-FLOOR = 1.0
-"""A first loss below this counts as this much: a regulariser begins at 0, and a contrast with few negatives near 0."""
 
 
-def explodes(losses: Sequence[float], total: int, start: int = 0) -> bool:
+def explodes(losses: Sequence[float], total: int, start: int = 0, unit: float = 1.0) -> bool:
     """Whether a training of `total` steps has diverged although its loss is a number: its last losses, 5 % of all steps and 3 at least, are
     all above `FACTOR` times the first one.
 
     A cross-entropy is never there by chance: an even guess among 10^8 classes costs 18. Step `start` (0-based) is the first whose loss has all
-    the parts that the later ones have.
+    the parts that the later ones have. A first loss below `unit` counts as that much: a contrast with few negatives begins near 0, and a
+    regulariser at 0, so that the unit of a regularised loss is the regulariser's weight where that is more than 1.
     """
     reference = losses[start] if start < len(losses) else losses[0]
-    bound, window = FACTOR * max(reference, FLOOR), max(3, total // 20)
+    bound, window = FACTOR * max(reference, unit), max(3, total // 20)
     return losses[-1] > bound and len(losses) > window and min(losses[-window:]) > bound
 
 
-def check_step(name: str, losses: Sequence[float], total: int, rate: float, learning_rate: float, *, start: int = 0, fault: str = "") -> None:
+def check_step(
+    name: str, losses: Sequence[float], total: int, rate: float, learning_rate: float, *, start: int = 0, unit: float = 1.0, fault: str = ""
+) -> None:
     """Raise `TrainingDiverged` where the last of `losses` is not finite, where the losses explode, or where there is another `fault`.
 
     Args:
@@ -36,10 +37,11 @@ def check_step(name: str, losses: Sequence[float], total: int, rate: float, lear
         rate: The learning rate of the last step.
         learning_rate: The option of that name, which the schedule turns into `rate`.
         start: The first step (0-based) whose loss is comparable with the later ones.
+        unit: What a smaller first loss counts as (see `explodes`).
         fault: What else is not finite, in words; empty where nothing is.
     """
     last = losses[-1]
-    if math.isfinite(last) and not fault and not explodes(losses, total, start):
+    if math.isfinite(last) and not fault and not explodes(losses, total, start, unit):
         return
     before = f" ({losses[0]:.4g} at the start)" if len(losses) > 1 else ""
     also = f", {fault}" if fault else ""

@@ -12,9 +12,9 @@ from raxalign.losses import check_step, explodes, not_lowered
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
 
-def steps_until_refused(losses: list[float], total: int, start: int = 0) -> int | None:
+def steps_until_refused(losses: list[float], total: int, start: int = 0, unit: float = 1.0) -> int | None:
     """The first step (1-based) at which a training with these losses ends, None where it goes on to the end."""
-    return next((k for k in range(1, len(losses) + 1) if explodes(losses[:k], total, start)), None)
+    return next((k for k in range(1, len(losses) + 1) if explodes(losses[:k], total, start, unit)), None)
 
 
 def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence() -> None:
@@ -41,6 +41,12 @@ def test_losses_are_compared_with_the_first_that_has_all_their_parts() -> None:
     losses = [0.0] * 10 + [50.0] * 90
     assert steps_until_refused(losses, 100) is not None
     assert steps_until_refused(losses, 100, start=10) is None
+
+
+def test_a_heavy_regulariser_begins_at_nothing_and_is_no_explosion() -> None:
+    losses = [4.4, *[70_000.0] * 99]  # a weight of 10^6, and a drift of 0.07
+    assert steps_until_refused(losses, 100) == 6
+    assert steps_until_refused(losses, 100, unit=1e6) is None
 
 
 def test_the_message_has_step_losses_rate_and_the_options_name() -> None:

@@ -109,6 +109,7 @@ class Alignment(Objective):
     def __init__(self, encoder: TransformerEncoder, frozen: TransformerEncoder, corpora: list[LinkedRows], options: AlignmentOptions) -> None:
         self.module = encoder.model
         self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
+        self.loss_unit = max(1.0, options.reg_weight)
         self.pad = int(encoder.tokenizer.pad_token_id or 0)
         self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
         self.reads_kept = options.reg_weight > 0 or options.align_target == "live"

@@ -102,6 +102,7 @@ class Contrast(WholeBatch):
         self.shape = (2, len(options.layers), options.projector_size or encoder.hidden_size)
         self.trained = [p for p in encoder.model.base_model.parameters() if p.requires_grad] if options.reg_weight else []
         self.origins = [p.detach().clone() for p in self.trained]
+        self.loss_unit = max(1.0, options.reg_weight)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The number of links."""

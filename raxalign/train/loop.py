@@ -159,8 +159,8 @@ class _Loop:
 
     def check(self, rate: float, fault: str) -> None:
         """Raise `TrainingDiverged` where the losses show it, or something else is not finite (`fault`)."""
-        start = self.objective.comparable_from
-        check_step(self.name, self.progress.losses, self.total, rate, self.settings.learning_rate, start=start, fault=fault)
+        start, unit = self.objective.comparable_from, self.objective.loss_unit
+        check_step(self.name, self.progress.losses, self.total, rate, self.settings.learning_rate, start=start, unit=unit, fault=fault)
 
     def gradients(self) -> tuple[Step, torch.Tensor]:
         """This worker's share of the loss, its gradients in the parameters; with smaller micro-batches where memory runs out."""

@@ -58,11 +58,13 @@ class Objective(ABC):
 
     `module` holds everything that training changes as parameters and buffers (a queue, an average of weights): it is what checkpoints keep.
     What never changes, as a frozen twin, is kept outside of it. Losses before step `comparable_from` (0-based) lack parts that later ones have,
-    as a contrast with a queue that is not yet full.
+    as a contrast with a queue that is not yet full. `loss_unit` is the weight of a regulariser, which begins at 0, where that is more than 1:
+    a loss is not taken for exploding below a multiple of it.
     """
 
     module: nn.Module
     comparable_from: int = 0
+    loss_unit: float = 1.0
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """Before the micro-batches: for what needs the whole global batch. It may be called again when memory ran out, so it communicates
