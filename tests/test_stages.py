@@ -61,7 +61,7 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(t
     scores = {(trial.key, record["task"]): record["scores"] for trial in plan.trials for record in run_trial(workshop, trial.key)}
     (base,) = [trial.key for trial in plan.trials if trial.method == "none"]
     missed = {(key, task) for key, tasks in told.items() for task in tasks}
-    assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1, "readouts below, readouts at the top, a shift of nothing, a frozen half"
+    assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1 + 1, "readouts below, readouts at the top, a shift of nothing, one at the top, a frozen half"
     assert [pair for pair in missed if scores[pair] != scores[base, pair[1]]] == []
     moved = [key for key in told if key != base and "space" not in told[key]]
     assert len(moved) == 8 + 1 + 1
