@@ -48,7 +48,16 @@ def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
     base |= {"task_params": {"setting": "zero-shot", "data": "hub"}}
     facts = [(one, task, key) for one in trials for task, key in one.evaluations.items()]
     return [
-        {**base, "trial": one.key, "method": one.method, "params": one.params, "encoder": one.encoder, "sentences": one.sentences, "task": task, "evaluation": key}
+        {
+            **base,
+            "trial": one.key,
+            "method": one.method,
+            "params": one.params,
+            "encoder": one.encoder,
+            "sentences": one.sentences,
+            "task": task,
+            "evaluation": key,
+        }
         for one, task, key in facts
     ], plan
 
