@@ -12,15 +12,16 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from raxalign.analysis.cells import cells
-from raxalign.errors import RaxalignError
+from raxalign.analysis.cells import Cell, cells
+from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan import runs
-from raxalign.plan.comparisons import comparisons
+from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial
@@ -138,7 +139,7 @@ class Recorder:
         """The rest, the cells, and the end of the parent run; returns how many trials have results."""
         brought, failed = self.catch_up()
         found = cells(rows(self._plan, self._ledger), self._plan.pivot)
-        compared = comparisons(found, self._plan, self._ledger)
+        compared = self._compared(found)
         for cell in found:
             run_id = self._run(runs.cell_run(self._plan, cell))
             known = self._client.get_run(run_id)
@@ -150,6 +151,14 @@ class Recorder:
         if not held_by_another(self._client.get_run(self.parent)):
             self._client.set_terminated(self.parent, "FAILED" if failed else "FINISHED")
         return brought
+
+    def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
+        """What tests say of the cells; nothing where predictions are damaged, which a warning names: means are brought all the same."""
+        try:
+            return comparisons(found, self._plan, self._ledger)
+        except DamagedArtifact as error:
+            warnings.warn(str(error), stacklevel=2)
+            return []
 
     def _bring_results(self, trial: Trial, run: Any, records: Mapping[str, Mapping[str, Any]]) -> None:
         mark = digest(sorted(records))

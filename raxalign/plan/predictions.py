@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
-from raxalign.errors import DamagedArtifact
 from raxalign.plan.chance import Chance
 
 if TYPE_CHECKING:
@@ -77,12 +75,8 @@ class Predictions:
         return found
 
     def _table(self, key: str) -> pa.Table | None:
-        """The predictions of an evaluation; damaged ones are set aside with a warning that names them."""
-        try:
-            return self.ledger.predictions(key) if self.ledger is not None else None
-        except DamagedArtifact as error:
-            warnings.warn(str(error), stacklevel=2)
-            return None
+        """The predictions of an evaluation. Raises `DamagedArtifact` where they are damaged: they are set aside, and count as not done."""
+        return self.ledger.predictions(key) if self.ledger is not None else None
 
     def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:
         from raxalign.analysis.runs import Runs

@@ -12,7 +12,7 @@ import pytest
 from raxalign.analysis.cells import cells
 from raxalign.analysis.significance import ONE_RUN, holm
 from raxalign.catalog import catalog
-from raxalign.errors import RaxalignError
+from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.chance import Chance
 from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared, cell_name, comparisons
 from raxalign.plan.load import Opened, open_grid
@@ -200,16 +200,18 @@ def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> No
     assert (mean.untested, mean.value.n) == ("", 2)
 
 
-def test_damaged_predictions_are_named_and_their_values_not_tested(tmp_path: Path) -> None:
+def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path: Path) -> None:
     opened, ledger = made_up(tmp_path, **GRID)
     key = next(trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none")
     found = rows(opened.plan, ledger)
     Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
-    with pytest.warns(UserWarning, match="predictions.arrow"):
-        compared_ = comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
-    assert one(compared_, opened, "none", "retrieval", "de-en").untested == NO_PREDICTIONS
-    assert one(compared_, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
-    assert one(compared_, opened, "finetune", "retrieval", "de-en").interval is not None
+    with pytest.raises(DamagedArtifact, match=r"predictions\.arrow"):
+        comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
+    compared_ = comparisons(cells(rows(opened.plan, ledger), opened.plan.pivot), opened.plan, ledger)
+    assert not any(entry.cell.method == "none" and entry.name[0] == "retrieval" for entry in compared_)
+    left = one(compared_, opened, "finetune", "retrieval", "de-en")
+    assert left.interval is not None
+    assert left.comparison is None
 
 
 def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made: tuple[Opened, Ledger], found: list[Compared]) -> None:

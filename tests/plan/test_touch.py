@@ -256,7 +256,7 @@ def test_excluded_points_may_name_any_layer(tmp_path: Path) -> None:
 
 
 def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_path: Path) -> None:
-    with pytest.raises(GridError, match=r"strong_contrastive\.layers: layers '1': freeze: lower leaves layer 1 as it is; choose from 2 on"):
+    with pytest.raises(GridError, match=r"strong_contrastive\.layers: layers '1': freeze leaves layer 1 as it is; choose layers from 2 on"):
         plan_of(tmp_path, "strong_contrastive: {layers: 1, freeze: lower}", tasks=("retrieval: {}",))
 
 

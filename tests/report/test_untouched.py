@@ -63,7 +63,7 @@ def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
 
 
 def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
-    section = own_section(Results.of(*found(*TRIALS)), Judge(None))
+    section = own_section(Results.of(*found(*TRIALS)), Judge())
     low, xnli = section.tables
     assert [(line.label, line.sub, [entry.text for entry in line.entries]) for line in low.lines] == [
         ("none", "1 seed", ["50.0"]),
@@ -76,7 +76,7 @@ def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
 
 
 def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
-    sections, records = published_sections(Results.of(*found(*TRIALS)), Judge(None), ["cao2020"])
+    sections, records = published_sections(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     line = next(line for line in table.lines if (line.label, line.group) == ("word-rotation", "zero-shot"))
     entry = line.entries[table.columns.index("de")]
@@ -88,7 +88,7 @@ def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
 
 
 def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) -> None:
-    document, _ = compose(*found(*TRIALS), tmp_path)
+    document, _, _ = compose(*found(*TRIALS), tmp_path)
     for text in (as_html(document), as_markdown(document), as_latex(document)):
         assert text.count("untouched") >= 3
         assert "this would be the encoder itself again" in text
