@@ -200,18 +200,6 @@ def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> No
     assert (mean.untested, mean.value.n) == ("", 2)
 
 
-def test_damaged_predictions_are_named_and_their_values_not_tested(tmp_path: Path) -> None:
-    opened, ledger = made_up(tmp_path, **GRID)
-    key = next(trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none")
-    found = rows(opened.plan, ledger)
-    Path(opened.root, "ledger", key, "predictions.arrow").write_bytes(b"no table")
-    with pytest.warns(UserWarning, match="predictions.arrow"):
-        compared_ = comparisons(cells(found, opened.plan.pivot), opened.plan, ledger)
-    assert one(compared_, opened, "none", "retrieval", "de-en").untested == NO_PREDICTIONS
-    assert one(compared_, opened, "finetune", "retrieval", "de-en").untested == NO_PREDICTIONS
-    assert one(compared_, opened, "finetune", "retrieval", "de-en").interval is not None
-
-
 def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made: tuple[Opened, Ledger], found: list[Compared]) -> None:
     entry = one(found, made[0], "finetune", "retrieval", "de-en")
     metrics = cell_metrics(entry.cell, found)
