@@ -11,8 +11,6 @@ from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
 from raxalign.plan.chance import Chance
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from raxalign.analysis.runs import Runs, Sample
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
@@ -35,7 +33,8 @@ class Predictions:
     def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
         """The runs of those values whose predictions are there and can be taken apart; each evaluation is read once.
 
-        A value that is formed in another way than its predictions say is left out.
+        A value that is formed in another way than its predictions say is left out. Raises DamagedArtifact for predictions that are (and are set
+        aside, so that the grid makes them again).
         """
         names = list(names)
         if self.ledger is None:
@@ -69,14 +68,10 @@ class Predictions:
                     wanted[key].add(name[1:])
         found: dict[tuple[str, _Asked], Sample | None] = {}
         for key, asked in wanted.items():
-            table = self._table(key)
+            table = self.ledger.predictions(key) if self.ledger is not None else None
             if table is not None:
                 found |= {(key, what): sample for what, sample in samples(table, sorted(asked)).items()}
         return found
-
-    def _table(self, key: str) -> pa.Table | None:
-        """The predictions of an evaluation. Raises `DamagedArtifact` where they are damaged: they are set aside, and count as not done."""
-        return self.ledger.predictions(key) if self.ledger is not None else None
 
     def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:
         from raxalign.analysis.runs import Runs

@@ -220,7 +220,12 @@ def test_a_tracked_cell_has_intervals_and_tests_beside_its_means(made: tuple[Ope
     name, comparison = "retrieval/de-en/contextual_accuracy", entry.comparison
     assert comparison is not None
     assert entry.interval is not None
-    wanted = {"": entry.value.mean, "_low": entry.interval.low, "_high": entry.interval.high, "_difference": comparison.difference}
+    wanted: dict[str, float | None] = {
+        "": entry.value.mean,
+        "_low": entry.interval.low,
+        "_high": entry.interval.high,
+        "_difference": comparison.difference,
+    }
     wanted |= {"_difference_low": comparison.low, "_difference_high": comparison.high, "_p_adjusted": entry.p_adjusted}
     assert {suffix: metrics[f"{name}{suffix}"] for suffix in wanted} == wanted
     assert f"{name}_pairs" not in metrics
