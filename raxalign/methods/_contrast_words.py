@@ -96,8 +96,8 @@ class WordContrast(Contrast):
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The number of words that were read, of both sides."""
         src, tgt = self.sides
-        both: np.ndarray = src.counts(rows) + tgt.counts(rows)
-        return both
+        counts: np.ndarray = src.counts(rows) + tgt.counts(rows)
+        return counts
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of all words, (words, L, D)."""

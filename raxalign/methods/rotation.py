@@ -42,9 +42,11 @@ class Rotation(Method):
 
     A direction in which the pairs hardly vary together is turned by chance. The notes record the number of pairs, that of dimensions, and in
     how many directions the pairs vary together at each layer (the effective rank of their cross-covariance: the exponential of the entropy of
-    its singular values). A task's training leaves few such directions: in a small encoder trained on slots 12 of 256. With `toward_identity`
-    what the pairs do not determine stays nearly as it is: W = argmin ||X W - Y||² + λ ||W - I||², λ = `toward_identity` times the mean
-    singular value of X^T Y.
+    its singular values). A task's training leaves fewer: in a small encoder trained on slots 12 of 256 where there were 32. With
+    `toward_identity` what the pairs do not determine stays nearly as it is: W = argmin ||X W - Y||² + λ ||W - I||², λ = `toward_identity`
+    times the mean singular value of X^T Y. Under a tagger of parts of speech (`readout: refit`, one seed) .1 raised Turkish from 44.6 to 47.7
+    (without a rotation 44.2) and left German, Spanish and Chinese within .1 of 60.7, 64.7 and 44.0. The F1 of Turkish names rose from 40.0 to
+    43.3 with .3 and to 44.0 with 1 (without a rotation 45.5; 99 % of the pairs are words that the tagger does not call names).
 
     Reference: Wang et al. (2019) as in Cao et al. (2020, §3.2); RotateAlign and NormRotate in Kulshreshtha et al. (2020).
     """
@@ -57,8 +59,8 @@ class Rotation(Method):
         """`center` also maps the centroids onto each other; `direction` says which language moves. Centroids (those of `center`, and the
         centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all occurrences of words in
         each language's text (`corpus`; vecmap takes every word of the vocabulary once). With those of the pairs the pivot has one centre for
-        each language. `toward_identity` (0: nothing) holds the rotation near the identity; .1 was enough where a task's training had left few
-        directions.
+        each language. `toward_identity` (0: nothing) holds the rotation near the identity where the pairs do not determine it; .1 is little, 1
+        much.
         """
 
         center: bool = False
