@@ -40,6 +40,13 @@ class Symmetrization(StrEnum):
     atools_grow_diag_final_and = "atools-grow-diag-final-and"
 
 
+class GoldFormat(StrEnum):
+    """How links made by hand are written."""
+
+    pharaoh = "pharaoh"
+    naacl = "naacl"
+
+
 class PlanFormat(StrEnum):
     """How a plan is printed."""
 
