@@ -20,6 +20,15 @@ def is_main(metric: str) -> bool:
     return not metric.endswith((*COUNTS, *DIRECTIONS)) and not _LAYER.fullmatch(metric)
 
 
+def less_is_better(metric: str) -> bool:
+    """Whether the smallest value of a metric is the best one.
+
+    >>> less_is_better("alignment_error_rate"), less_is_better("f1")
+    (True, False)
+    """
+    return metric.endswith("_error_rate")
+
+
 def spoken(metric: str) -> str:
     """A metric as a reader writes it.
 

@@ -49,7 +49,7 @@ class Rotation(Method):
         """`center` also maps the centroids onto each other; `direction` says which language moves. Centroids (those of `center`, and the
         centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all occurrences of words in
         each language's text (`corpus`; vecmap takes every word of the vocabulary once). With those of the pairs the pivot has one centre for
-        each language.
+        each language. `swap` is for a dictionary with the pivot's word first, as MUSE publishes them from English.
         """
 
         center: bool = False

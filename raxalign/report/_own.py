@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
-from raxalign.analysis.metrics import spoken
+from raxalign.analysis.metrics import less_is_better, spoken
 from raxalign.report._marks import Judge, Place
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import MEANS, Results
@@ -57,12 +57,12 @@ def _table(results: Results, judge: Judge, entry: _Entry, *, few: bool, folded: 
     langs = results.by_table[entry]
     cells = [cell for cell in results.cells if any((task, lang, metric, split) in cell.values for lang in langs)]
     unit = metric_unit(cell.values[name].mean for cell in cells for lang in langs if (name := (task, lang, metric, split)) in cell.values)
-    places, notes = [], Notes()
+    places, notes, sign = [], Notes(), -1 if less_is_better(metric) else 1
     for i, cell in enumerate(cells):
         for k, lang in enumerate(langs):
             name = (task, lang, metric, split)
             if name in cell.values:
-                places.append(Place(i, k, cell, None if lang in MEANS else name, cell.values[name].mean, (task, metric, split)))
+                places.append(Place(i, k, cell, None if lang in MEANS else name, sign * cell.values[name].mean, (task, metric, split)))
     marks = {} if few or not results.competes(task) else judge.marks(places)
     lines = []
     for i, cell in enumerate(cells):

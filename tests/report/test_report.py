@@ -196,6 +196,16 @@ def test_the_best_of_a_column_and_what_is_not_worse_are_marked(made: Any) -> Non
     assert any(entry.mark == "tie" for line in table.lines for entry in line.entries)
 
 
+def test_the_smallest_error_rate_of_a_column_is_the_best(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, ledger = made
+    monkeypatch.setattr("raxalign.report._own.less_is_better", lambda metric: metric == "accuracy")
+    found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(ledger))
+    table = next(table for table in found.tables if table.anchor == "grid-xnli-accuracy-test")
+    for column in range(len(table.columns)):
+        values = {float(line.entries[column].text): line.entries[column].mark for line in table.lines}
+        assert (values[min(values)], values[max(values)]) == ("best", "")
+
+
 def test_without_predictions_nothing_is_called_equal(made: Any) -> None:
     opened, ledger = made
     found = own_section(Results.of(rows(opened.plan, ledger), opened.plan), Judge(None))
