@@ -9,7 +9,6 @@ from pathlib import Path
 from raxalign.corpora._lines import read_lines
 from raxalign.errors import DataError
 
-
 _TELLING = 5
 _CLEARLY = 5
 
@@ -17,7 +16,8 @@ _CLEARLY = 5
 def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     """The entries (word of the other language, word of the pivot) in file order, repeated ones included; blank lines are skipped.
 
-    Words are divided by white space; `swap` is for a file with the pivot's word first. Raises `DataError` with the line where there are not two, and for a file without an entry.
+    Words are divided by white space; `swap` is for a file with the pivot's word first. Raises `DataError` with the line where there are not
+    two, and for a file without an entry.
     """
     entries = []
     try:

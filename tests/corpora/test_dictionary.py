@@ -59,7 +59,7 @@ def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(r
     )
     with pytest.raises(DataError, match=rf"{message} have\. The pivot's word comes first: set `swap: true`"):
         found(entries)
-    with pytest.raises(DataError, match="as a word of en and one of de;.*leave out `swap`"):
+    with pytest.raises(DataError, match=r"as a word of en and one of de;.*leave out `swap`"):
         found(entries, swap=True)
 
 

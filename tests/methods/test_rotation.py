@@ -165,7 +165,7 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_pat
     options = {"supervision": "dictionary", "dictionary": "{lang}-{pivot}.txt"}
     straight = Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
     turned = Rotation(Rotation.Params.model_validate({**options, "swap": True}))
-    with pytest.raises(DataError, match="0 of 10 entries.* the other way round 9 have.*leave out `swap`"):
+    with pytest.raises(DataError, match=r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"):
         turned.align(encoder, inputs, Runtime())
     swapped_dictionary(inputs)
     with pytest.raises(DataError, match=r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9 have.*set `swap: true`"):

@@ -40,7 +40,7 @@ def run(tmp_path: Path, *, text: str = TEXT, gold: str = GOLD, splits=("test",),
 
 def evaluate(aligned: AlignedEncoder, folder: Path, splits=("test",), languages=("de",), **params) -> Outcome:
     data = {split: {"text": "text", "links": "links"} for split in splits}
-    files = {f"{split}_{kind}": {lang: folder / kind for lang in languages} for split in splits for kind in ("text", "links")}
+    files = {f"{split}_{kind}": dict.fromkeys(languages, folder / kind) for split in splits for kind in ("text", "links")}
     task = WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
     return task.evaluate(aligned, tuple(languages), TaskInputs("en", files=files), Runtime(), None)
 
