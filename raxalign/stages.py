@@ -288,7 +288,8 @@ def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 
     run = workshop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = [path / "data" for path in workshop.inputs(stage, "pairs").values()]
-    dictionaries = [read_dictionary(Path(place)) for place in _without_params(stage.locations).values()]
+    places = _without_params(stage.locations).items()
+    dictionaries = [read_dictionary(Path(place), swap=name.startswith("swapped/")) for name, place in places]
     return build_seen([run], pairs, dictionaries, folder)
 
 

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from raxalign.config import published
 from raxalign.languages import LANGUAGES
+from raxalign.pairing.symmetrize import HEURISTICS
 
 PIVOT = "en"
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,9}", fullmatch=True)
@@ -45,7 +46,7 @@ CORPORA = st.fixed_dictionaries(
 PAIRS = st.fixed_dictionaries(
     {"aligner": st.sampled_from(["eflomal", "fast_align"])},
     optional={
-        "symmetrization": st.sampled_from(["intersection", "union", "grow-diag", "grow-diag-final-and", "forward", "reverse"]),
+        "symmetrization": st.sampled_from(HEURISTICS),
         "one_to_one": st.booleans(),
         "align_on": st.sampled_from(["own", "largest"]),
     },

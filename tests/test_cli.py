@@ -26,7 +26,7 @@ from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
-COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
+COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
 
 
 @dataclass(frozen=True)
@@ -304,6 +304,15 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
 
 def test_the_heuristics_are_those_of_grid_files() -> None:
     assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
+
+
+def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:
+    (tmp_path / "links").write_text("0-0 1-1\n0-0 5-5\n", encoding="utf-8")
+    (tmp_path / "gold").write_text("1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n", encoding="utf-8")
+    done = run("aer", "links", "gold", "--format", "naacl")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert (done.code, lines[:5]) == (0, [["precision", "0.7500"], ["recall", "0.6667"], ["f1", "0.7059"], ["aer", "0.2857"], ["sentences", "2"]])
+    assert "Read it as `naacl`" in run("aer", "links", "gold").err
 
 
 def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Path) -> None:

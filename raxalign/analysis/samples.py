@@ -5,6 +5,8 @@ A predictions table has a row an example, with columns `lang` and `split`. What 
 * word pairs (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval, non-contextual ones by
   `correct_first`; a part is a direction;
 * counts a sentence (`n_right`, `n_gold`, `n_predicted`, `n_tokens`, `n_tokens_right`): F1, precision, recall and accuracy as ratios of sums;
+* counts of links a sentence (`n_right_sure`, `n_wrong` beside `n_right`, of possible links, `n_gold`, `n_predicted`): precision, recall and
+  alignment error rate; F1 where all gold links are sure;
 * `rank` and `direction`: mean reciprocal rank and precision at k; a unit is a query of a direction, linked to its `gold` translation, which is
   a query of the other one: both ask for the same entry of the dictionary, and what links hold together is one unit to the tests;
 * `correct` and `direction`: `accuracy`, the mean of both directions;
@@ -43,6 +45,12 @@ _RATIOS = {  # metric -> columns that are summed above and below the line
     "recall": (("n_right",), ("n_gold",)),
     "accuracy": (("n_tokens_right",), ("n_tokens",)),
 }
+_LINK_RATIOS = {
+    "f1": (("n_right", "n_right_sure"), ("n_gold", "n_predicted")),
+    "precision": (("n_right",), ("n_predicted",)),
+    "recall": (("n_right_sure",), ("n_gold",)),
+    "alignment_error_rate": (("n_wrong",), ("n_gold", "n_predicted")),
+}
 _WORD_METRICS = ("contextual_accuracy", "noncontextual_accuracy")
 
 Array = npt.NDArray[Any]
@@ -75,8 +83,9 @@ def _sample(part: pa.Table, metric: str) -> Sample | None:
 
     if set(part.column_names) >= _PAIRS and metric.startswith(_WORD_METRICS):
         return _word_pairs(part, metric)
-    if metric in _RATIOS and {column for side in _RATIOS[metric] for column in side} <= set(part.column_names):
-        above, below = (np.stack([_column(part, column) for column in side]).sum(0).astype(np.float64) for side in _RATIOS[metric])
+    ratios = _LINK_RATIOS if "n_right_sure" in part.column_names else _RATIOS
+    if metric in ratios and {column for side in ratios[metric] for column in side} <= set(part.column_names):
+        above, below = (np.stack([_column(part, column) for column in side]).sum(0).astype(np.float64) for side in ratios[metric])
         return _summed(_units(part), _models(part), above, below)
     if "direction" in part.column_names:
         return _directed(part, metric)

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._terminal import Device, Format, GridFile, Options, Out, Pivot, Storage, Symmetrization, Threads, print_out, print_rows, tell
+from raxalign.cli._terminal import (
+    Device,
+    Format,
+    GoldFormat,
+    GridFile,
+    Options,
+    Out,
+    Pivot,
+    Storage,
+    Symmetrization,
+    Threads,
+    print_out,
+    print_rows,
+    tell,
+)
 
 
 def pairs(
@@ -36,6 +50,22 @@ def pairs(
     notes = make_pairs(request, out, root=storage_of(storage), export_links=export_links, threads=threads or 1, tell=tell)
     tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")
     print_out(str(out))
+
+
+def aer(
+    links: Annotated[Path, typer.Argument(metavar="LINKS", help="Links as i-j, one line per sentence pair, or a folder of `raxalign pairs`.")],
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Links made by hand.")],
+    format: Annotated[GoldFormat, typer.Option(help="How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.")] = GoldFormat.pharaoh,  # noqa: A002
+    one_based: Annotated[bool, typer.Option("--one-based", help="GOLD counts words from 1 (NAACL format always does).")] = False,
+    links_one_based: Annotated[bool, typer.Option("--links-one-based", help="LINKS counts words from 1.")] = False,
+    swap: Annotated[bool, typer.Option("--swap", help="GOLD has the sides the other way round.")] = False,
+) -> None:
+    """Score word links beside links made by hand: precision (possible links), recall (sure links), F1 and the alignment error rate."""
+    from raxalign.single.aer import ErrorRateRequest, error_rate
+
+    request = ErrorRateRequest(links, gold, format.value, int(one_based), int(links_one_based), swap)  # type: ignore[arg-type]  # its values are those
+    for name, value in error_rate(request, tell=tell).items():
+        print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 
 
 def align(

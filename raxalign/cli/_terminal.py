@@ -36,6 +36,16 @@ class Symmetrization(StrEnum):
     grow_diag_final_and = "grow-diag-final-and"
     forward = "forward"
     reverse = "reverse"
+    atools_grow_diag = "atools-grow-diag"
+    atools_grow_diag_final = "atools-grow-diag-final"
+    atools_grow_diag_final_and = "atools-grow-diag-final-and"
+
+
+class GoldFormat(StrEnum):
+    """How links made by hand are written."""
+
+    pharaoh = "pharaoh"
+    naacl = "naacl"
 
 
 class PlanFormat(StrEnum):

@@ -11,7 +11,17 @@ from typing import Any, Literal
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
 
-Symmetrization = Literal["intersection", "union", "grow-diag", "grow-diag-final-and", "forward", "reverse"]
+Symmetrization = Literal[
+    "intersection",
+    "union",
+    "grow-diag",
+    "grow-diag-final-and",
+    "forward",
+    "reverse",
+    "atools-grow-diag",
+    "atools-grow-diag-final",
+    "atools-grow-diag-final-and",
+]
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,16 @@ def read_table(folder: Path) -> pa.Table:
     return pa.concat_tables(tables)
 
 
+def vocabulary(folder: Path, column: str) -> set[str]:
+    """The different words of a column of lists of words, lower-cased."""
+    import pyarrow.compute as pc
+
+    found: set[str] = set()
+    for chunk in read_table(folder).column(column).chunks:
+        found.update(word.lower() for word in pc.unique(pc.list_flatten(chunk)).to_pylist())
+    return found
+
+
 def read_metadata(folder: Path) -> dict[str, Any]:
     """The metadata that `DatasetWriter` was given; empty for a dataset written by another. Reads the schema only."""
     file = _data_files(Path(folder))[0]

@@ -30,6 +30,7 @@ class WordPairParams(Method.Params):
     direction: Direction = "to-pivot"
     supervision: Literal["parallel", "dictionary"] = "parallel"
     dictionary: DataPath | None = None
+    swap: bool = False
     min_count: int = Field(1, ge=1)
 
     @model_validator(mode="after")
@@ -39,8 +40,8 @@ class WordPairParams(Method.Params):
         return self
 
     def idle(self) -> set[str]:
-        """The options that others make idle: without a dictionary, how often its words have to occur."""
-        return {"min_count"} if self.supervision == "parallel" else set()
+        """The options that others make idle: without a dictionary, its order of sides and how often its words have to occur."""
+        return {"min_count", "swap"} if self.supervision == "parallel" else set()
 
     def needs(self, *, text: bool = False) -> Needs:
         """Word pairs; with a dictionary the bitext in which its words occur."""
@@ -64,7 +65,8 @@ def supervised_pairs(
         return
     import torch
 
-    entries = dictionary_entries(inputs, lang)
+    entries = dictionary_entries(params, inputs, lang)
+    entries_in_text(params, inputs, lang)
     folder = inputs.bitext[lang]
     src = collect_anchors(encoder, sentences_of(folder, "src"), [entry[0] for entry in entries], lang, layers, params.pooling)
     tgt = collect_anchors(encoder, sentences_of(folder, "tgt"), [entry[1] for entry in entries], inputs.pivot, layers, params.pooling)
@@ -73,16 +75,29 @@ def supervised_pairs(
     yield src.means_VLH[src_E[kept_E]], tgt.means_VLH[tgt_E[kept_E]]
 
 
-def dictionary_entries(inputs: MethodInputs, lang: str) -> list[tuple[str, str]]:
+def dictionary_entries(params: WordPairParams, inputs: MethodInputs, lang: str) -> list[tuple[str, str]]:
     """The different entries of the dictionary of one language, lower-cased."""
     from raxalign.corpora._dictionary import read_dictionary
 
-    return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(inputs.files["dictionary"][lang])))
+    entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
+    return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
+
+
+def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
+    """How many entries have both words in the bitext; raises `DataError` where the dictionary's sides are clearly the other way round."""
+    from raxalign.corpora._dataset import vocabulary
+    from raxalign.corpora._dictionary import found_entries
+
+    words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
+    path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
+    return found_entries(path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap)
 
 
 def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
-    """Counts for the notes: the pairs that were used, and with a dictionary how many it has."""
-    return {"pairs": used} if params.supervision == "parallel" else {"pairs": used, "entries": len(dictionary_entries(inputs, lang))}
+    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has and how many of them are in the bitext."""
+    if params.supervision == "parallel":
+        return {"pairs": used}
+    return {"pairs": used, "entries": len(dictionary_entries(params, inputs, lang)), "entries_in_text": entries_in_text(params, inputs, lang)}
 
 
 def moving_readout(direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 from pydantic import Field
@@ -32,7 +32,7 @@ class CodeSwitching(TrainedMethod):
     Data: monolingual text of every language and the pivot, and a dictionary (two words a line, the pivot's last), read both ways: words of
     the pivot are changed for words of the other languages, and theirs for the pivot's. Words are looked up lower-cased and put in as the
     dictionary writes them. With several languages one that knows the word is drawn first, then one of its translations, each as likely as
-    another; what is drawn is drawn anew in each epoch. The notes count the words that have translations.
+    another; what is drawn is drawn anew in each epoch. The notes count the words that have translations, and the entries that are in the texts.
 
     Reference: Qin et al. (2020, CoSDA-ML), with masked language modelling in place of a task's training.
     """
@@ -44,10 +44,12 @@ class CodeSwitching(TrainedMethod):
         """A sentence is mixed with the probability `sentence_share`; each word of a mixed sentence that the dictionary has is changed with the
         probability `switch_share`. `batch_size` counts sentences in all. Sentences of less than `min_pieces` pieces, special ones apart, are
         left out. Of all pieces that are not special `mask_share` are masked in each batch: 80 % by the mask, 10 % by random pieces, 10 % by
-        themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces.
+        themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces. `swap` is for a
+        dictionary with the pivot's word first, as MUSE publishes them from English.
         """
 
         dictionary: DataPath
+        swap: bool = False
         sentence_share: float = Field(1.0, ge=0, le=1)
         switch_share: float = Field(0.5, ge=0, le=1)
         min_pieces: int = Field(1, ge=1)
@@ -65,12 +67,13 @@ class CodeSwitching(TrainedMethod):
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train; notes count sentences, words and those with a translation a language.
 
-        Raises `RaxalignError` where the dictionary has no word of a language's text.
+        Raises `RaxalignError` where the dictionary has no word of a language's text, or its sides are clearly the other way round.
         """
         from raxalign.corpora._dictionary import read_dictionary
 
         params = self.params
-        dictionaries = {lang: read_dictionary(inputs.files["dictionary"][lang]) for lang in inputs.languages}
+        dictionaries = {lang: read_dictionary(inputs.files["dictionary"][lang], swap=params.swap) for lang in inputs.languages}
+        entries = _entries_in_text(dictionaries, inputs, swap=params.swap)
         folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
         text = read_switchable(encoder, folders, dictionaries, inputs.pivot, params.max_length, params.min_pieces)
         coverage = text.coverage()
@@ -81,9 +84,22 @@ class CodeSwitching(TrainedMethod):
                     f"languages and their order ({lang} first, then {inputs.pivot})"
                 )
         notes = train_masked_lm(encoder, lambda step: self.rows(text, step), len(text.numbers_R), params, runtime, "code_switching")
-        return {**coverage, **notes}
+        return {**{lang: {**counts, **entries.get(lang, {})} for lang, counts in coverage.items()}, **notes}
 
     def rows(self, text: SwitchableText, step: Step) -> Rows:
         """The rows of a global batch."""
         shares = {"sentence_share": self.params.sentence_share, "word_share": self.params.switch_share}
         return switched_rows(text, step.rows, **shares, rng=chance_of(step, MIXING))
+
+
+def _entries_in_text(dictionaries: Mapping[str, Sequence[tuple[str, str]]], inputs: MethodInputs, *, swap: bool) -> dict[str, dict[str, int]]:
+    """For each language the different entries, and how many of them have both words in the texts."""
+    from raxalign.corpora._dataset import vocabulary
+    from raxalign.corpora._dictionary import found_entries
+
+    pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
+    for lang, entries in dictionaries.items():
+        path, words = inputs.files["dictionary"][lang], (vocabulary(inputs.text[lang], "words"), pivot)
+        found = found_entries(path, entries, words, langs=(lang, inputs.pivot), swap=swap)
+        counts[lang] = {"entries": len({(src.lower(), tgt.lower()) for src, tgt in entries}), "entries_in_text": found}
+    return counts

@@ -42,7 +42,10 @@ class Linear(Method):
     reference = "Mikolov et al. 2013; Wang et al. 2019"
 
     class Params(WordPairParams):
-        """`center` maps the centroids of the pairs onto each other; `ridge` holds the matrix small; `direction` says which language moves."""
+        """`center` maps the centroids of the pairs onto each other; `ridge` holds the matrix small; `direction` says which language moves.
+
+        `swap` is for a dictionary with the pivot's word first, as MUSE publishes them from English.
+        """
 
         center: bool = False
         ridge: float = Field(0.0, ge=0, allow_inf_nan=False)

@@ -60,7 +60,7 @@ class Rotation(Method):
         centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all occurrences of words in
         each language's text (`corpus`; vecmap takes every word of the vocabulary once). With those of the pairs the pivot has one centre for
         each language. `toward_identity` (0: nothing) holds the rotation near the identity where the pairs do not determine it; .1 is little, 1
-        much.
+        much. `swap` is for a dictionary with the pivot's word first, as MUSE publishes them from English.
         """
 
         center: bool = False

@@ -63,33 +63,36 @@ class Growth:
         """The codes of all links so far, sorted."""
         return self.union[self._linked]
 
-    def grow_diagonal(self) -> None:
-        """Adds neighbours of links that have a free word, passing over all sentence pairs until no pass adds any."""
-        steps = self._neighbour_steps()
+    def grow_diagonal(self, *, by_added: bool) -> None:
+        """Adds neighbours of links that have a free word, passing over all sentence pairs until no pass adds any.
+
+        A pass goes over the links that are there, or, `by_added`, over those that may be added.
+        """
+        steps = self._neighbour_steps(by_added=by_added)
         while len(steps.round):
             grown = []
             for part in steps.rounds():
                 added = steps.added[part]
-                may = self._linked[steps.origin[part]] & ~self._linked[added] & (self._is_free(0, added) | self._is_free(1, added))
+                may = self._linked[steps.origin[part]] & ~self._linked[added] & self._has_free(added, both=False)
                 self._add(added[may])
                 grown.append(steps.pair[part][may])
             has_grown = np.zeros(int(self._pair[-1]) + 1, np.bool_)
             has_grown[np.concatenate(grown)] = True
             steps = steps.where(has_grown[steps.pair] & ~self._linked[steps.added])
 
-    def add_between_free_words(self, direction: Ints) -> None:
-        """Adds those links of one direction, in order, both of whose words are free."""
+    def add_with_free_words(self, direction: Ints, *, both: bool) -> None:
+        """Adds those links of one direction, in order, that have a free word, or `both` of whose words are free."""
         added = np.searchsorted(self.union, direction)
-        added = added[self._is_free(0, added) & self._is_free(1, added)]
+        added = added[self._has_free(added, both=both)]
         steps = _Steps.in_order(added, added, self._pair[added])
         for part in steps.rounds():
             at = steps.added[part]
-            self._add(at[self._is_free(0, at) & self._is_free(1, at)])
+            self._add(at[self._has_free(at, both=both)])
 
-    def _neighbour_steps(self) -> _Steps:
+    def _neighbour_steps(self, *, by_added: bool) -> _Steps:
         """All (link, neighbour) of the union in which the neighbour may be added: words that are taken already never become free."""
         everything = np.arange(len(self.union))
-        candidates = everything[~self._linked & (self._is_free(0, everything) | self._is_free(1, everything))]
+        candidates = everything[~self._linked & self._has_free(everything, both=False)]
         found = []
         for number, (ds, dt) in enumerate(NEIGHBOURS):
             code = self.union[candidates] - (ds << _BITS) - dt
@@ -97,12 +100,14 @@ class Growth:
             there = self.union[origin] == code if len(candidates) else np.zeros(0, np.bool_)
             found.append((origin[there], np.full(int(there.sum()), number), candidates[there]))
         origin, which, added = (np.concatenate(part) for part in zip(*found, strict=True))
-        order = np.lexsort((which, origin))
+        order = np.lexsort((which, added) if by_added else (which, origin))
         return _Steps.in_order(origin[order], added[order], self._pair[added[order]])
 
-    def _is_free(self, side: int, links: Ints) -> npt.NDArray[np.bool_]:
-        free: npt.NDArray[np.bool_] = self._free[side][self._words[side][links]]
-        return free
+    def _has_free(self, links: Ints, *, both: bool) -> npt.NDArray[np.bool_]:
+        """Whether each link has a free word, or `both` of its words are free."""
+        src, tgt = (free[words[links]] for free, words in zip(self._free, self._words, strict=True))
+        found: npt.NDArray[np.bool_] = src & tgt if both else src | tgt
+        return found
 
     def _add(self, links: Ints) -> None:
         self._linked[links] = True

@@ -161,8 +161,9 @@ class TaskStages:
                 sources = catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot)
                 found, places = self.shared.identity.of({name: source for name, source in sources.items() if name == "dictionary"})
                 for name, value in found.items():
-                    digests[f"{name}/{value}"] = value
-                    locations[f"{name}/{value}"] = places[name]
+                    order = "swapped" if getattr(point, "swap", False) else name
+                    digests[f"{order}/{value}"] = value
+                    locations[f"{order}/{value}"] = places[name]
         return self.shared.seen(lang, unseen_in, digests, locations)
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora._dictionary import read_dictionary
+from raxalign.corpora._dataset import vocabulary
+from raxalign.corpora._dictionary import found_entries, read_dictionary
 from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.tasks._ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks._word_means import lone_vectors, mean_vectors
@@ -49,7 +50,8 @@ class DictionaryRetrieval(Task):
     main_metric = "mrr"
 
     class Params(Task.Params):
-        """`dictionary`: two words a line, that of the other language first, in any case.
+        """`dictionary`: two words a line, that of the other language first, in any case; `swap` is for one with the pivot's word first, as MUSE
+        publishes them from English. One that clearly has its sides the other way round in the grid's text is refused.
 
         `contexts: corpus` is the mean over a word's occurrences in the grid's text (in the first sentences that have one met less than
         `max_contexts` times), and words that do not occur are left out; `isolated` encodes each word alone; `corpus-or-isolated` those that do
@@ -57,6 +59,7 @@ class DictionaryRetrieval(Task):
         """
 
         dictionary: DataPath
+        swap: bool = False
         contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
         max_contexts: int = Field(20, ge=1)
         layers: Layers = "last"
@@ -96,12 +99,20 @@ class DictionaryRetrieval(Task):
         notes: dict[str, object] = {}
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
-            entries = _Entries.read(inputs.files[_DICTIONARY][lang])
+            entries = self._entries(lang, inputs)
             answers, notes[label] = self._answers(aligned.toward(lang), entries, lang, inputs)
             scores += [Score(label, metric, "test", value) for metric, value in _metrics([answer.ranks.rank for answer in answers]).items()]
             tables += [answer.table(label) for answer in answers]
         scores += _averages(scores, len(languages)) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
+
+    def _entries(self, lang: str, inputs: TaskInputs) -> _Entries:
+        """The dictionary of a language. Raises `DataError` where its sides are clearly the other way round."""
+        path, swap = inputs.files[_DICTIONARY][lang], self.params.swap
+        if self.params.contexts != "isolated":
+            words = (vocabulary(inputs.text[lang], "words"), vocabulary(inputs.text[inputs.pivot], "words"))
+            found_entries(path, read_dictionary(path, swap=swap), words, langs=(lang, inputs.pivot), swap=swap)
+        return _Entries.read(path, swap=swap)
 
     def _answers(self, aligned: AlignedEncoder, entries: _Entries, lang: str, inputs: TaskInputs) -> tuple[list[_Answers], dict[str, object]]:
         """Both directions' answers, and counts."""
@@ -154,8 +165,8 @@ class _Entries:
     pairs: Ints
 
     @classmethod
-    def read(cls, path: Path) -> _Entries:
-        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(path)))
+    def read(cls, path: Path, *, swap: bool) -> _Entries:
+        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(path, swap=swap)))
         numbers = [{word: i for i, word in enumerate(dict.fromkeys(entry[side] for entry in entries))} for side in (0, 1)]
         pairs = np.array([[numbers[0][src], numbers[1][tgt]] for src, tgt in entries], dtype=np.int64)
         return cls(list(numbers[0]), list(numbers[1]), pairs)

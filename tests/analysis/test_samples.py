@@ -53,6 +53,13 @@ def test_entity_scores_are_ratios_of_sums():
     assert sample(counts, "de", "accuracy", "test").value == pytest.approx(7 / 10)
 
 
+def test_link_scores_are_ratios_of_sums_of_sure_and_possible_links():
+    counts = table(id=[0, 1], n_gold=[2, 1], n_predicted=[2, 2], n_right=[2, 1], n_right_sure=[1, 1], n_wrong=[1, 1])
+    assert sample(counts, "de", "precision", "test").value == pytest.approx(3 / 4)
+    assert sample(counts, "de", "recall", "test").value == pytest.approx(2 / 3)
+    assert sample(counts, "de", "alignment_error_rate", "test").value == pytest.approx(1 - 5 / 7)
+
+
 def test_questions_on_one_context_are_one_unit():
     found = sample(table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]), "de", "f1", "test")
     assert (found.value, len(found.units)) == (0.5, 2)

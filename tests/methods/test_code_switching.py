@@ -11,7 +11,7 @@ import torch
 from raxalign.corpora._dataset import DatasetWriter
 from raxalign.encoders._aligned import AlignedEncoder
 from raxalign.encoders._transformer import TransformerEncoder
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.methods._sentence_rows import Rows
 from raxalign.methods._switching import SwitchableText, read_switchable, switched_rows
 from raxalign.methods.base import Needs
@@ -149,6 +149,22 @@ def test_training_lowers_the_loss_and_tells_the_coverage(root: Path) -> None:
     assert aligned.notes["last_loss"] < 0.8 * aligned.notes["first_loss"]  # type: ignore[operator]
     coverage = aligned.notes["de"]
     assert coverage["words"] == coverage["with_translation"] > 24  # type: ignore[index]
+    assert (coverage["entries"], coverage["entries_in_text"]) == (10, 9)  # type: ignore[index]
+
+
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root: Path, tmp_path: Path) -> None:
+    lines = [line.split() for line in (root / "dictionary.txt").read_text(encoding="utf-8").splitlines()]
+    (tmp_path / "turned.txt").write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+    straight = weights(trained(root))
+    inputs = replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}, files={"dictionary": dict.fromkeys(("de", "fr"), tmp_path / "turned.txt")})
+
+    def turned(**params: object) -> AlignedEncoder:
+        options = {"dictionary": "d.txt", "learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params}
+        return CodeSwitching(CodeSwitching.Params.model_validate(options)).align(toy_encoder(root / "encoder"), inputs, Runtime())
+
+    with pytest.raises(DataError, match="set `swap: true`"):
+        turned()
+    assert torch.equal(weights(turned(swap=True)), straight)
 
 
 def test_one_seed_gives_one_result_and_another_another(root: Path) -> None:

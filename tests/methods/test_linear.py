@@ -68,7 +68,7 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
     method = Linear(Linear.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt", ridge=0.1))
     assert (method.needs().bitext, method.needs().links) == (True, False)
     inputs = MethodInputs(("de",), "en", bitext=whole.bitext, files=whole.files)
-    assert method.align(toy_encoder(tmp_path / "encoder"), inputs, Runtime()).notes["de"] == {"pairs": 9, "entries": 10}
+    assert method.align(toy_encoder(tmp_path / "encoder"), inputs, Runtime()).notes["de"] == {"pairs": 9, "entries": 10, "entries_in_text": 9}
 
 
 def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path: Path) -> None:

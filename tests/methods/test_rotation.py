@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 from raxalign.methods import _pairs
 from raxalign.methods._anchors import collect_anchors
 from raxalign.methods._pairs import Moments, linked_vectors
@@ -145,7 +145,8 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
     assert method.sources("de", "en")["dictionary"].path == Path("de-en.txt")
     without_pairs = MethodInputs(inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files)
     aligned = method.align(encoder, without_pairs, Runtime())
-    assert (aligned.notes["de"]["pairs"], aligned.notes["de"]["entries"]) == (9, 10)  # type: ignore[index]
+    counted = {name: aligned.notes["de"][name] for name in ("pairs", "entries", "entries_in_text")}  # type: ignore[index]
+    assert counted == {"pairs": 9, "entries": 10, "entries_in_text": 9}
     assert aligned.notes["de"]["warning"] == "9 pairs do not determine a rotation of 32 dimensions"  # type: ignore[index]
 
 
@@ -198,11 +199,33 @@ def test_a_rotation_held_at_the_identity_changes_nothing(tmp_path: Path) -> None
 
 
 def test_what_only_a_dictionary_uses_is_idle_without_one() -> None:
-    parallel = [Rotation(Rotation.Params(min_count=n)) for n in (1, 5)]
+    parallel = [Rotation(Rotation.Params(min_count=n, swap=n > 1)) for n in (1, 5)]
     assert parallel[0].canonical() == parallel[1].canonical()
     assert parallel[0].sources("de", "en") == {}
     counts = [Rotation(Rotation.Params(supervision="dictionary", dictionary="d.txt", min_count=n)) for n in (1, 5)]
     assert counts[0].canonical() != counts[1].canonical()
+
+
+def swapped_dictionary(inputs: MethodInputs) -> None:
+    path = inputs.files["dictionary"]["de"]
+    lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+
+
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path: Path) -> None:
+    encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
+    options = {"supervision": "dictionary", "dictionary": "{lang}-{pivot}.txt"}
+    straight = Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
+    turned = Rotation(Rotation.Params.model_validate({**options, "swap": True}))
+    with pytest.raises(DataError, match=r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"):
+        turned.align(encoder, inputs, Runtime())
+    swapped_dictionary(inputs)
+    with pytest.raises(DataError, match=r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9 have.*set `swap: true`"):
+        Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
+    again = turned.align(encoder, inputs, Runtime())
+    assert again.notes == straight.notes
+    steps = [aligned.transforms[0].steps[0] for aligned in (straight, again)]
+    assert torch.equal(steps[0].weight, steps[1].weight)
 
 
 def test_dictionary_supervision_without_a_dictionary_is_refused() -> None:

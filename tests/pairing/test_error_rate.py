@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.error_rate import score_links
+from raxalign.pairing.error_rate import count_links, score_links
 
 
 def test_scores_by_hand():
@@ -36,3 +36,13 @@ def test_nothing_found_and_nothing_to_find():
 def test_different_numbers_of_sentence_pairs_are_refused():
     with pytest.raises(ValueError, match="different numbers"):
         score_links(Links.of([set()]), Links.of([set(), set()]))
+
+
+def test_counts_by_sentence_pair():
+    found, sure, possible = Links.of([{(0, 0), (1, 1)}, {(0, 0), (5, 5)}]), Links.of([{(0, 0), (2, 2)}, {(0, 0)}]), Links.of([{(1, 1)}, {(0, 1)}])
+    counts = count_links(found, sure, possible)
+    assert [part.tolist() for part in (counts.found, counts.right, counts.right_sure, counts.sure)] == [[2, 2], [2, 1], [1, 1], [2, 1]]
+    # The error rate is 1 - (|A & S| + |A & P|) / (|A| + |S|), and so what is wrong over |A| + |S|.
+    assert counts.wrong.tolist() == [1, 1]
+    assert counts.scores().error_rate == pytest.approx(2 / 7)
+    assert counts.scores().f1 == pytest.approx(2 * (3 / 4) * (2 / 3) / (3 / 4 + 2 / 3))

@@ -56,6 +56,21 @@ def test_growing_reaches_links_behind_the_scan_in_a_later_pass():
     assert symmetrize(diagonal, {(3, 3)}, "grow-diag") == diagonal
 
 
+def test_atools_asks_each_missing_link_in_turn_and_so_finds_fewer():
+    # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either still has a free word. Asked in turn,
+    # (0, 1) comes first and takes target word 1, so that (1, 1) has no free word left.
+    assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "grow-diag") == {(1, 2), (1, 1), (0, 1)}
+    assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "atools-grow-diag") == {(1, 2), (0, 1)}
+
+
+def test_final_adds_links_with_one_free_word_and_final_and_those_with_two():
+    # (3, 0) and (5, 5) touch no link. Target word 0 is taken by the certain (0, 0).
+    forward, reverse = {(0, 0), (3, 0)}, {(0, 0), (5, 5)}
+    assert symmetrize(forward, reverse, "atools-grow-diag") == {(0, 0)}
+    assert symmetrize(forward, reverse, "atools-grow-diag-final-and") == {(0, 0), (5, 5)}
+    assert symmetrize(forward, reverse, "atools-grow-diag-final") == {(0, 0), (3, 0), (5, 5)}
+
+
 def dense_reference(forward, reverse, heuristic, size=6):
     """The published pseudo-code, scanning every cell of the matrix."""
     grown, union = forward & reverse, forward | reverse
@@ -74,18 +89,47 @@ def dense_reference(forward, reverse, heuristic, size=6):
                         near = (s + ds, t + dt)
                         if near in union and free(*near, both=False):
                             grown.add(near)
-    if heuristic == "grow-diag-final-and":
+    return finished(grown, forward, reverse, heuristic, free, size)
+
+
+def finished(grown, forward, reverse, heuristic, free, size):
+    """The final step, scanning every cell of each direction's matrix."""
+    if "-final" in heuristic:
         for direction in (forward, reverse):
             for s in range(size):
                 for t in range(size):
-                    if (s, t) in direction and free(s, t, both=True):
+                    if (s, t) in direction and free(s, t, both=heuristic.endswith("-and")):
                         grown.add((s, t))
     return grown
+
+
+def atools_reference(forward, reverse, heuristic, size=6):
+    """As the program atools grows: over the cells of the union that are not linked, until a pass links none."""
+    grown, waiting = forward & reverse, (forward | reverse) - (forward & reverse)
+
+    def free(s, t, both):
+        taken = [any(a == s for a, _ in grown), any(b == t for _, b in grown)]
+        return not any(taken) if both else not all(taken)
+
+    before = -1
+    while before != len(grown):
+        before = len(grown)
+        for s in range(size):
+            for t in range(size):
+                touches = any(max(abs(a - s), abs(b - t)) == 1 for a, b in grown)
+                if (s, t) in waiting - grown and touches and free(s, t, both=False):
+                    grown.add((s, t))
+    return finished(grown, forward, reverse, heuristic, free, size)
 
 
 @given(links, links, st.sampled_from(["grow-diag", "grow-diag-final-and"]))
 def test_growing_equals_the_published_pseudo_code(forward, reverse, heuristic):
     assert symmetrize(forward, reverse, heuristic) == dense_reference(forward, reverse, heuristic)
+
+
+@given(links, links, st.sampled_from(["atools-grow-diag", "atools-grow-diag-final", "atools-grow-diag-final-and"]))
+def test_growing_as_atools_equals_a_scan_over_the_links_that_are_missing(forward, reverse, heuristic):
+    assert symmetrize(forward, reverse, heuristic) == atools_reference(forward, reverse, heuristic)
 
 
 @given(links, links)

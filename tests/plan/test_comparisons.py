@@ -200,6 +200,19 @@ def test_means_are_tested_in_whatever_order_the_seeds_come(tmp_path: Path) -> No
     assert (mean.untested, mean.value.n) == ("", 2)
 
 
+def test_where_less_is_better_the_smaller_value_is_called_better(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, ledger = made_up(tmp_path, **GRID)
+
+    def verdicts() -> list[str | None]:
+        return [entry.verdict for entry in compared(opened, ledger) if entry.name[:3] == ("retrieval", "de-en", "contextual_accuracy")]
+
+    usual = verdicts()
+    monkeypatch.setattr("raxalign.plan.comparisons.less_is_better", lambda metric: metric == "contextual_accuracy")
+    turned = {"better": "worse", "worse": "better"}
+    assert "better" in usual
+    assert verdicts() == [turned.get(verdict or "", verdict) for verdict in usual]
+
+
 def test_damaged_predictions_are_named_and_nothing_is_tested_with_them(tmp_path: Path) -> None:
     opened, ledger = made_up(tmp_path, **GRID)
     key = next(trial.evaluations["retrieval"] for trial in opened.plan.trials if trial.method == "none")

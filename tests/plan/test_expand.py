@@ -266,6 +266,18 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     assert results() != results(size=350), "the end of another corpus"
 
 
+def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_dictionary(tmp_path):
+    (tmp_path / "d.txt").write_text("dog hund\n", encoding="utf-8")
+
+    def seen(swap):
+        method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
+        plan = plan_of(tmp_path, methods=(method,), tasks=("retrieval: {}",), languages="{each: [de]}", sentences="100")
+        return next(stage for stage in plan.stages.values() if stage.kind == "seen")
+
+    assert [name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests] == ["dictionary", "swapped"]
+    assert seen("false").key != seen("true").key
+
+
 def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
     def tests_of(sentences):
         plan = plan_of(tmp_path, sentences=sentences, tasks=("retrieval: {unseen_in: 300}",), methods=("none: {}",), size=500)

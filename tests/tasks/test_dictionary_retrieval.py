@@ -14,6 +14,7 @@ from raxalign.corpora._dataset import DatasetWriter
 from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders._static import Reading, Space, StaticEncoder
 from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.errors import DataError
 from raxalign.tasks._word_means import mean_vectors
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
@@ -39,6 +40,7 @@ def run(
     tables = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
     tables["fr"] = tables["de"]
     aligned = AlignedEncoder(StaticEncoder(tables, 2, Reading("keep", "none")), transforms)
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "dictionary.txt").write_text("\n".join(entries), encoding="utf-8")
     inputs = TaskInputs(
         pivot="en",
@@ -70,6 +72,15 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     assert found["precision_at_5"] == found["precision_at_10"] == 1
     assert found["mrr_pairs"] == 9
     assert outcome.notes["de-en"] == {"entries": 7, "entries_covered": 6, "words_src": "4 of 5", "words_tgt": "5 of 6"}
+
+
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_path: Path) -> None:
+    turned = [" ".join(reversed(entry.split())) for entry in ENTRIES]
+    with pytest.raises(
+        DataError, match=r"dictionary\.txt: 0 of 7 entries .* the other way round 6 have. The pivot's word comes first: set `swap: true`"
+    ):
+        run(tmp_path / "as-given", entries=turned)
+    assert values(run(tmp_path / "swapped", entries=turned, swap=True)) == values(run(tmp_path / "straight"))
 
 
 def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:

@@ -131,13 +131,17 @@ def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Dyer et al.'s p0 (`null`), first λ (`tension`), α (`alpha`), and how many passes over the text, the last of which reads off the links."""
+    """Dyer et al.'s p0 (`null`), first λ (`tension`), α (`alpha`), and how many passes over the text, the last of which reads off the links.
+
+    `released` estimates the tension as the authors' program does, with its two slips (`found_closeness`, `expected_closeness`).
+    """
 
     iterations: int
     null: float
     tension: float
     optimize_tension: bool
     alpha: float
+    released: bool = False
 
 
 class Direction:
@@ -173,7 +177,7 @@ class Direction:
             for block in chunk:
                 p, null, words = self._posterior(block)
                 posterior[block.cell - start : block.cell - start + block.n_cells] = p.ravel()
-                feature += float((p.sum(axis=0) * _closeness(block.S, block.T)).sum())
+                feature += float((p.sum(axis=0) * found_closeness(block.S, block.T, self.axis - 1, released=self.settings.released)).sum())
                 null_words.append(words.ravel())
                 null_weights.append(null.ravel())
             _count(counts, self.cells.types[start:stop], posterior)
@@ -232,7 +236,7 @@ class Direction:
             self.tension = min(max(self.tension + step, _TENSION_RANGE[0]), _TENSION_RANGE[1])
 
     def _expected_closeness(self, S: int, T: int) -> float:
-        return float((diagonal_prior(S, T, self.tension, self.axis - 1) * _closeness(S, T)).sum())
+        return expected_closeness(S, T, self.tension, self.axis - 1, released=self.settings.released)
 
 
 def diagonal_prior(S: int, T: int, tension: float, axis: int) -> Floats:
@@ -245,3 +249,45 @@ def diagonal_prior(S: int, T: int, tension: float, axis: int) -> Floats:
 def _closeness(S: int, T: int) -> Floats:
     closeness: Floats = -np.abs(np.arange(1, S + 1)[:, None] / S - np.arange(1, T + 1) / T)
     return closeness
+
+
+def found_closeness(S: int, T: int, axis: int, *, released: bool) -> Floats:
+    """(S, T) closeness of the positions that links are counted at, where `axis` is that of the explaining side.
+
+    The program numbers the explained word from 0 here, and from 1 everywhere else.
+    """
+    if not released:
+        return _closeness(S, T)
+    source, target = (np.arange(1, S + 1), np.arange(T)) if axis == 0 else (np.arange(S), np.arange(1, T + 1))
+    closeness: Floats = -np.abs(source[:, None] / S - target / T)
+    return closeness
+
+
+def expected_closeness(S: int, T: int, tension: float, axis: int, *, released: bool) -> float:
+    """The closeness that the prior expects, summed over the explained words of one sentence pair.
+
+    The program divides by the normaliser of a sentence pair of swapped lengths.
+    """
+    closeness = _closeness(S, T)
+    if not released:
+        return float((diagonal_prior(S, T, tension, axis) * closeness).sum())
+    explaining, explained = (S, T) if axis == 0 else (T, S)
+    weighted = (np.exp(tension * closeness) * closeness).sum(axis=axis)
+    return float((weighted / _swapped_normalizer(explaining, explained, tension)).sum())
+
+
+def _swapped_normalizer(explaining: int, explained: int, tension: float) -> Floats:
+    """(explained,) the program's normaliser with the two lengths swapped: position i of `explaining` words, explained by `explained` ones.
+
+    Both sides of the diagonal are geometric series. Positions beyond `explaining` leave a negative number of terms above the diagonal,
+    which is a huge one in the program's unsigned numbers: all terms of the infinite series.
+    """
+    position = np.arange(1, explained + 1)
+    below = position * explained // explaining
+    above = np.where(below > explained, np.inf, explained - below)
+    ratio = np.exp(-tension / explained)
+    diagonal = position / explaining
+    lower = np.exp(-tension * np.abs(below / explained - diagonal)) * (1 - ratio**below)
+    upper = np.exp(-tension * np.abs((below + 1) / explained - diagonal)) * (1 - ratio**above)
+    normalizer: Floats = (lower + upper) / (1 - ratio)
+    return normalizer

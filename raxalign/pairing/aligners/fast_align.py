@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,7 +27,12 @@ class FastAlign(WordAligner):
     VERSION: ClassVar[int] = 1
 
     class Params(WordAligner.Params):
-        """The paper's settings. `alpha` is that of the lexicon's Dirichlet prior (0: maximum likelihood), `null` the share of unlinked words."""
+        """The paper's settings. `alpha` is that of the lexicon's Dirichlet prior (0: maximum likelihood), `null` the share of unlinked words.
+
+        `profile: released` estimates the tension as the authors' program does with `-o`. That counts positions of explained words from 0 where
+        it looks at what was found, and divides what the prior expects by the normaliser of swapped lengths. The tension comes out lower
+        for it (5.0 in place of 13.2 on 8,447 pairs of English and French). `sane` follows the paper's equations.
+        """
 
         iterations: int = Field(default=5, ge=1)
         null: float = Field(default=0.08, gt=0, lt=1)
@@ -35,6 +40,12 @@ class FastAlign(WordAligner):
         optimize_tension: bool = True
         alpha: float = Field(default=0.01, ge=0)
         lowercase: bool = True
+        profile: Literal["released", "sane"] = "sane"
+
+        def identity(self) -> dict[str, Any]:
+            """Without the profile where it changes nothing."""
+            idle = self.profile == "sane" or not self.optimize_tension
+            return {name: value for name, value in super().identity().items() if name != "profile" or not idle}
 
     params: Params
 
@@ -43,11 +54,12 @@ class FastAlign(WordAligner):
         if not len(src):
             return Links.of([]), Links.of([])
         source, target = self._side(Words.of(src)), self._side(Words.of(tgt))
-        options = self.params.model_dump(exclude={"lowercase"})
+        options = self.params.model_dump(exclude={"lowercase", "profile"})
+        settings = Settings(**options, released=self.params.profile == "released")
         inputs.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fast_align-", dir=inputs.work) as scratch:
             cells = make_cells(source, target, Path(scratch))
-            directions = [Direction(cells, source, target, axis, Settings(**options)) for axis in (1, 2)]
+            directions = [Direction(cells, source, target, axis, settings) for axis in (1, 2)]
             with ThreadPoolExecutor(max_workers=min(2, max(1, inputs.threads))) as pool:
                 forward, reverse = pool.map(Direction.links, directions)
         return _compact(forward, len(src)), _compact(reverse, len(src))

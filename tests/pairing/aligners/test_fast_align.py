@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from raxalign.pairing.aligners._diagonal import Direction, Settings, Side, diagonal_prior, make_cells
+from raxalign.pairing.aligners._diagonal import Direction, Settings, Side, diagonal_prior, expected_closeness, found_closeness, make_cells
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.symmetrize import symmetrize_links
@@ -113,8 +113,48 @@ def test_the_prior_by_hand():
     np.testing.assert_allclose(diagonal_prior(2, 1, 4.0, 0)[:, 0], [weight / (1 + weight), 1 / (1 + weight)])
 
 
-def loop_em(src, tgt, iterations, null, tension, alpha):
-    """The same model word by word, for sentences of numbers; returns forward links and the tension."""
+def test_the_released_program_counts_explained_words_from_zero_where_it_looks_at_what_was_found():
+    # Two source words and one target word, which the program places at 0/1: |1/2 - 0| and |2/2 - 0|; the paper has it at 1/1.
+    np.testing.assert_allclose(found_closeness(2, 1, 0, released=True), [[-0.5], [-1.0]])
+    np.testing.assert_allclose(found_closeness(2, 1, 0, released=False), [[-0.5], [0.0]])
+    # The other way, source words are explained: at 0/2 and 1/2, and the target word at 1/1.
+    np.testing.assert_allclose(found_closeness(2, 1, 1, released=True), [[-1.0], [-0.5]])
+
+
+def test_the_released_program_divides_by_the_normaliser_of_swapped_lengths():
+    r = np.exp(-4.0 / 2)
+    # Two source words explain one target word: -1/2 e^(-1/2 lambda) in all. Swapped, one source word has the weight |1/1 - 1/2|.
+    assert expected_closeness(2, 1, 4.0, 0, released=True) == pytest.approx(-0.5 * r / r)
+    assert expected_closeness(2, 1, 4.0, 0, released=False) == pytest.approx(-0.5 * r / (r + 1))
+    # One source word explains two target words, the first of them half a sentence away. Swapped, two source words stand at 1/2 and 2/2, and
+    # the target words at 1/1 and, beyond the sentence, at 2/1, where the program adds up an infinite series; its closeness is 0 all the same.
+    assert expected_closeness(1, 2, 4.0, 0, released=True) == pytest.approx(-0.5 * r / (r + 1))
+    # Two words at 1/2 and 2/2 explain three at 1/3, 2/3 and 3/3; the third lies beyond two.
+    f = [(-1 / 6, -2 / 3), (-1 / 6, -1 / 3), (-1 / 2, 0.0)]
+    above = [sum(x * np.exp(4 * x) for x in pair) for pair in f]
+    below = [sum(np.exp(-4 * abs(k / 3 - i / 2)) for k in range(1, last)) for i, last in ((1, 4), (2, 4), (3, 1000))]
+    assert expected_closeness(2, 3, 4.0, 0, released=True) == pytest.approx(sum(a / b for a, b in zip(above, below, strict=True)))
+
+
+def test_the_released_profile_changes_links_and_keys_only_where_the_tension_is_estimated(tmp_path):
+    def made(**params):
+        return [links.digest() for links in align(*planted(60, seed=3)[:2], tmp_path, **params)]
+
+    def key(**params):
+        return FastAlign.Params(**params).identity()
+
+    assert made(profile="released") != made()
+    assert made(profile="released", optimize_tension=False) == made(optimize_tension=False)
+    assert key(profile="released") == {**key(), "profile": "released"}
+    assert key(profile="released", optimize_tension=False) == key(optimize_tension=False)
+    assert "profile" not in key()  # word pairs made before there was a choice keep their keys
+
+
+def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
+    """The same model word by word, for sentences of numbers; returns forward links and the tension.
+
+    `released`: as the authors' program estimates the tension, whose infinite series is cut after 4,000 terms.
+    """
     lexicon: dict[tuple[int, int], float] = {}
     for iteration in range(iterations):
         counts: dict[tuple[int, int], float] = {}
@@ -131,7 +171,7 @@ def loop_em(src, tgt, iterations, null, tension, alpha):
                 for k, word in enumerate([-1, *s]):
                     counts[word, t[j]] = counts.get((word, t[j]), 0.0) + p[k] / sum(p)
                     if k:
-                        feature -= abs(k / m - (j + 1) / n) * p[k] / sum(p)
+                        feature -= abs(k / m - (j + (not released)) / n) * p[k] / sum(p)
                 words += 1
         if iteration == iterations - 1:
             return sorted(links), tension
@@ -142,7 +182,11 @@ def loop_em(src, tgt, iterations, null, tension, alpha):
                     for j in range(len(t)):
                         h = [-abs((i + 1) / len(s) - (j + 1) / len(t)) for i in range(len(s))]
                         e = [np.exp(tension * x) for x in h]
-                        expected += sum(a * b for a, b in zip(h, e, strict=True)) / sum(e)
+                        total = sum(e)
+                        if released:
+                            terms = np.arange(1, (len(t) if j < len(s) else 4000) + 1)
+                            total = np.exp(-tension * np.abs(terms / len(t) - (j + 1) / len(s))).sum()
+                        expected += sum(a * b for a, b in zip(h, e, strict=True)) / total
                 tension = min(max(tension + 20 * (feature - expected) / words, 0.1), 14.0)
         totals: dict[int, float] = {}
         for (word, _), count in counts.items():
@@ -157,18 +201,19 @@ def side(sentences) -> Side:
     return Side(np.concatenate(sentences).astype(np.int32), offsets[:-1], lengths, int(np.concatenate(sentences).max()) + 1)
 
 
-def test_all_cells_at_once_equal_the_model_word_by_word(tmp_path):
+@pytest.mark.parametrize("released", [False, True])
+def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
     draw = random.Random(5)
     src = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     tgt = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     source, target = side(src), side(tgt)
-    settings = Settings(iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01)
+    settings = Settings(iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01, released=released)
     cells = make_cells(source, target, tmp_path)
     for axis, (one, other) in ((1, (src, tgt)), (2, (tgt, src))):
         direction = Direction(cells, source, target, axis, settings)
         rows, s, t = (array.tolist() for array in direction.links())
         explaining, explained = (s, t) if axis == 1 else (t, s)
-        links, tension = loop_em(one, other, 5, 0.08, 4.0, 0.01)
+        links, tension = loop_em(one, other, 5, 0.08, 4.0, 0.01, released=released)
         assert sorted(zip(rows, explaining, explained, strict=True)) == links
         assert direction.tension == pytest.approx(tension)
 
