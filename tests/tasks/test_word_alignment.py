@@ -134,6 +134,18 @@ def test_text_and_links_that_do_not_fit_are_refused(tmp_path: Path, text: str, g
         run(tmp_path, text=text, gold=gold)
 
 
+def test_text_and_links_are_read_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b c ||| B A C\na ||| A\n", encoding="utf-8")
+    (tmp_path / "links.de").write_text("0-1 2-2\n0-0\n", encoding="utf-8")
+    (tmp_path / "links.fr").write_text("0-1 2-3\n0-0\n", encoding="utf-8")
+    data = {"test": {"text": str(tmp_path / "text"), "links": str(tmp_path / "links.{lang}")}}
+    task = WordAlignment(WordAlignment.Params.model_validate({"data": data, "layers": "1-2"}))
+    good, bad = task.read_files(("de", "fr"), "en")
+    assert (good.path.name, good.rows, good.faults) == ("links.de", 2, ())
+    assert "word 3 with word 4" in str(bad.faults[0])
+    assert task.reads(4).layers == {1, 2}
+
+
 def test_an_encoder_reads_the_words_of_the_gold_text_as_they_stand(tmp_path: Path) -> None:
     words = ["x.y", "don't", "z"]  # any tokenizer would split these
     (tmp_path / "text").write_text("x.y don't z ||| x.y don't z\n", encoding="utf-8")
