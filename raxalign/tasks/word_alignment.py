@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -24,7 +25,7 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.corpora._reading import FileRead
+    from raxalign.corpora._reading import FileRead, Report
     from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import WordVectors
     from raxalign.train.runtime import Runtime
@@ -122,8 +123,12 @@ class WordAlignment(Task):
 
         for lang in languages:
             for files in self.params.data.splits().values():
-                text, links = (Path(expand_path(path, lang=lang, pivot=pivot)) for path in (files.text, files.links))
-                yield read_through(links, lambda _, text=text, links=links: len(_Gold.read(text, links, self.params).src))
+                text, links = (expand_path(path, lang=lang, pivot=pivot) for path in (files.text, files.links))
+                yield read_through(links, partial(self._annotated, text, links))
+
+    def _annotated(self, text: Path, links: Path, _: Report) -> int:
+        """The number of sentence pairs that have links."""
+        return len(_Gold.read(text, links, self.params).src)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Links and scores of every language and split."""
@@ -133,7 +138,7 @@ class WordAlignment(Task):
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
             for split in self.params.data.splits():
-                gold = _Gold.read(*(inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links")), self.params)
+                gold = _Gold.read(inputs.files[f"{split}_text"][lang], inputs.files[f"{split}_links"][lang], self.params)
                 links, unread = self._links(aligned.toward(lang), gold, lang, inputs.pivot)
                 counts = count_links(links, gold.links.sure, gold.links.possible)
                 scores += [Score(label, metric, split, value) for metric, value in _metrics(counts).items()]
