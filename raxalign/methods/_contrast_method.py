@@ -75,7 +75,7 @@ class ContrastMethod(TrainedMethod):
         projector: bool = True
         projector_size: int = Field(128, ge=1)
         projector_bias: bool | None = None
-        negatives: Literal["linked", "all"] = "linked"
+        negatives: Literal["all", "linked"] = "linked"
         identical_pairs: Literal["drop", "keep"] = "drop"
         same_type: Literal["keep", "mask"] | None = None
         freeze: Freeze = "none"
