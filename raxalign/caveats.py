@@ -6,7 +6,7 @@ Whoever runs a computation opens `collecting`; whoever reads text or trains says
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -37,6 +37,24 @@ class Caveats:
 
 
 _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
+
+
+LITTLE = 0.25
+"""A dictionary of which a smaller share is in the text is remarked on."""
+
+
+def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
+    """What a method was fitted on that is little, from its notes by language: ``rotation de`` -> a sentence without its end."""
+    found = {}
+    for lang, facts in notes.items():
+        if not isinstance(facts, Mapping):
+            continue
+        entries, there = facts.get("entries"), facts.get("entries_in_text")
+        if entries and there is not None and there < LITTLE * entries:
+            found[f"{maker} {lang}"] = f"{there:,} of {entries:,} entries of the dictionary are in the text"
+        if "warning" in facts:
+            found[f"{maker} {lang}"] = str(facts["warning"])
+    return found
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
-from raxalign.caveats import collecting
+from raxalign.caveats import collecting, thin_support
 from raxalign.corpora.base import CorpusInputs
 from raxalign.encoders.base import EncoderInputs, parse_layers
 from raxalign.methods.base import MethodInputs
@@ -187,7 +187,8 @@ def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
 
 
 def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """What the trainings behind a result found out: `unknown_in_training` (its maker -> language -> share), `loss_not_lowered`."""
+    """What the trainings behind a result found out: `unknown_in_training` (maker -> language -> share), `loss_not_lowered`, `thin_support`."""
+    thin: dict[str, str] = {}
     unknown: dict[str, Any] = {}
     flat: dict[str, Any] = {}
     for key in workshop.plan.closure(list(stage.inputs.values())):
@@ -196,7 +197,9 @@ def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
             notes: Mapping[str, Any] = workshop.store.manifest(entry.kind, key).notes
             unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
             flat |= notes.get("loss_not_lowered", {})
-    return {**({"unknown_in_training": unknown} if unknown else {}), **({"loss_not_lowered": flat} if flat else {})}
+            thin |= thin_support(entry.maker, notes) if entry.kind == "aligned" else {}
+    found = {"unknown_in_training": unknown, "loss_not_lowered": flat, "thin_support": thin}
+    return {name: value for name, value in found.items() if value}
 
 
 def _plugin(folder: str, stage: Stage) -> Any:

@@ -66,7 +66,7 @@ class Compared:
 
 def cell_name(cell: Cell, plan: Plan) -> str:
     """The method of a cell with the params that vary in the grid, as `results` prints it: ``rotation center=true``."""
-    return " ".join([cell.method, *(f"{axis}={_plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params)])
+    return " ".join([cell.method, *(f"{axis}={plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params)])
 
 
 def comparisons(cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None) -> list[Compared]:
@@ -203,5 +203,8 @@ def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
     return found
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
+    """A param as a grid file has it, numbers without needless zeros: ``0.1``, ``false``, ``{blocks: 1-6, embeddings: false}``."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,7 +16,8 @@ _SHOWN = 3  # trials that a remark names
 
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The remarks on the evaluations of a plan that have a record, each once: unknown pieces first, then trainings whose loss did not fall."""
+    """The remarks on the evaluations of a plan that have a record, each once: unknown pieces, trainings whose loss did not fall, thin support."""
+    thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
     trainings: dict[str, dict[str, None]] = {}
     for trial in plan.trials:
@@ -26,11 +27,12 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
             for name, (start, end) in notes.get("loss_not_lowered", {}).items():
                 trainings.setdefault(name, {})[f"{_named(trial, plan)}: {start:.4g} to {end:.4g}"] = None
+            thin |= {f"{name}: {said}": None for name, said in notes.get("thin_support", {}).items()}
     found = [
         f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
-    return [*found, *(_not_lowered(name, list(runs)) for name, runs in trainings.items())]
+    return [*found, *(_not_lowered(name, list(runs)) for name, runs in trainings.items()), *thin]
 
 
 def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.metrics import spoken
+from raxalign.plan.comparisons import plain
 from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import Results
@@ -163,7 +164,7 @@ def _chosen(results: Results, judge: Judge, task: str) -> Table | None:
 
 def named(cell: Cell, plan: Plan) -> str:
     """The method of a cell with the params that vary, numbers without needless zeros: ``finetune λ=0.1``."""
-    axes = [f"{_GREEK.get(axis, axis)}={_plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
+    axes = [f"{_GREEK.get(axis, axis)}={plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params]
     return " ".join([cell.method, *axes])
 
 
@@ -171,12 +172,6 @@ def measured(cell: Cell, plan: Plan) -> str:
     """What stands under the name of a published row: the method, its params that vary, and the size of its training set."""
     size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
     return f"{named(cell, plan)}{size}"
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{name}: {_plain(part)}' for name, part in value.items())}}}"
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:

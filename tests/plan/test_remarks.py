@@ -48,6 +48,12 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path)
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
 
 
+def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    said = "150 pairs do not determine a rotation of 256 dimensions"
+    assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [f"rotation de: {said}"]
+
+
 def test_records_without_such_notes_and_trials_without_records_have_no_remarks(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert remarks(plan, {}) == []
