@@ -63,7 +63,7 @@ def aer(
     """Score word links beside links made by hand: precision (possible links), recall (sure links), F1 and the alignment error rate."""
     from raxalign.single.aer import ErrorRateRequest, error_rate
 
-    request = ErrorRateRequest(links, gold, format.value, int(one_based), int(links_one_based), swap)  # type: ignore[arg-type]  # its values are those
+    request = ErrorRateRequest(links, gold, format.value, int(one_based), int(links_one_based), swap)
     for name, value in error_rate(request, tell=tell).items():
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 

@@ -119,7 +119,7 @@ class WordAlignment(Task):
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
             for split in self.params.data.splits():
-                gold = _Gold.read(*(inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links")), self.params)
+                gold = _Gold.read(inputs.files[f"{split}_text"][lang], inputs.files[f"{split}_links"][lang], self.params)
                 links, unread = self._links(aligned.toward(lang), gold, lang, inputs.pivot)
                 counts = count_links(links, gold.links.sure, gold.links.possible)
                 scores += [Score(label, metric, split, value) for metric, value in _metrics(counts).items()]
