@@ -6,10 +6,11 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.parts import Parts
 from raxalign.config.sources import DataPath, expand_path
 from raxalign.corpora._words import divide_at_blanks
@@ -25,13 +26,8 @@ class FileCorpus(Corpus):
         """The options of all corpora of local text files."""
 
         path: DataPath | Parts
-        pretokenized: bool = Field(False, description="blanks divide the words of both sides, in every language; no tokeniser is used")
-        codes: dict[str, str] = Field(default_factory=dict, description="what the files call a language, where that is another code")
-
-        def identity(self) -> dict[str, Any]:
-            """All options but the path, and but these two where they say nothing: keys are then those of before there were such options."""
-            unset = {"pretokenized": False, "codes": {}}
-            return {name: value for name, value in super().identity().items() if name not in unset or value != unset[name]}
+        pretokenized: Annotated[bool, LATER] = Field(False, description="blanks divide the words of both sides; no tokeniser is used")
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description="what the files call a language, by its code")
 
     params: Params
 

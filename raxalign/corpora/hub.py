@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import model_validator
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora._hub import dataset_revision, first_line, load_rows
 from raxalign.corpora._words import divide_at_blanks
@@ -39,7 +40,7 @@ class Hub(Corpus):
         revision: str = "main"
         source_field: str = "translation.{lang}"
         target_field: str = "translation.{pivot}"
-        pretokenized: bool = False
+        pretokenized: Annotated[bool, LATER] = False
 
         @model_validator(mode="after")
         def _one_place(self) -> Hub.Params:
@@ -48,9 +49,8 @@ class Hub(Corpus):
             return self
 
         def identity(self) -> dict[str, Any]:
-            """All options but the revision, for which the resolved one stands, and `pretokenized` where it is not set."""
-            left_out = {"revision"} if self.pretokenized else {"revision", "pretokenized"}
-            return {name: value for name, value in super().identity().items() if name not in left_out}
+            """All options but the revision, for which the resolved one stands."""
+            return {name: value for name, value in super().identity().items() if name != "revision"}
 
     params: Params
 

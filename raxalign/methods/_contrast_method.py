@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods._freezing import Freeze, frozen, lowest_trained
@@ -75,7 +76,7 @@ class ContrastMethod(TrainedMethod):
         projector: bool = True
         projector_size: int = Field(128, ge=1)
         projector_bias: bool | None = None
-        negatives: Literal["all", "linked"] = "linked"
+        negatives: Annotated[Literal["all", "linked"], LATER] = "linked"
         identical_pairs: Literal["drop", "keep"] = "drop"
         same_type: Literal["keep", "mask"] | None = None
         freeze: Freeze = "none"
@@ -101,7 +102,8 @@ class ContrastMethod(TrainedMethod):
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
         alone = not resolved["projector"]
-        idle = {"projector_size": alone, "projector_bias": alone, "epochs": resolved["steps"] > 0}
+        bias = alone or resolved["projector_bias"]  # with it as before it could be left out: results made then keep their keys
+        idle = {"projector_size": alone, "projector_bias": bias, "epochs": resolved["steps"] > 0}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
     def acts(self, n_layers: int) -> Acts:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.encoders.base import Layers, Pooling
 from raxalign.methods._anchors import collect_anchors
@@ -30,7 +31,7 @@ class WordPairParams(Method.Params):
     direction: Direction = "to-pivot"
     supervision: Literal["parallel", "dictionary"] = "parallel"
     dictionary: DataPath | None = None
-    swap: bool = False
+    swap: Annotated[bool, LATER] = False
     min_count: int = Field(1, ge=1)
 
     @model_validator(mode="after")

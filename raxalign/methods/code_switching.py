@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Annotated, final
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.errors import RaxalignError
 from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
@@ -49,7 +50,7 @@ class CodeSwitching(TrainedMethod):
         """
 
         dictionary: DataPath
-        swap: bool = False
+        swap: Annotated[bool, LATER] = False
         sentence_share: float = Field(1.0, ge=0, le=1)
         switch_share: float = Field(0.5, ge=0, le=1)
         min_pieces: int = Field(1, ge=1)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
@@ -66,7 +67,7 @@ class Rotation(Method):
         center: bool = False
         normalize: Literal["none", "unit-center-unit"] = "none"
         centroids: Literal["pairs", "corpus"] = "pairs"
-        toward_identity: float = Field(0.0, ge=0, allow_inf_nan=False)
+        toward_identity: Annotated[float, LATER] = Field(0.0, ge=0, allow_inf_nan=False)
 
         def reads_corpus(self) -> bool:
             """Whether centroids are taken, and from text."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Annotated, Literal, final
 
 import lazy_loader as lazy
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora._dataset import vocabulary
 from raxalign.corpora._dictionary import found_entries, read_dictionary
@@ -59,7 +60,7 @@ class DictionaryRetrieval(Task):
         """
 
         dictionary: DataPath
-        swap: bool = False
+        swap: Annotated[bool, LATER] = False
         contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = "corpus"
         max_contexts: int = Field(20, ge=1)
         layers: Layers = "last"

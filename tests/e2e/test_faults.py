@@ -144,21 +144,36 @@ def with_run(finished: Site, folder: Path, settings: str) -> Path:
     return path
 
 
-def test_one_bad_file_fails_its_own_trials_alone(tmp_path):
-    write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}", 'rotation: {supervision: dictionary, dictionary: "{lang}.txt"}'))
-    (tmp_path / "de.txt").write_text("haus house\nhund dog\n")
-    (tmp_path / "fr.txt").write_bytes(b"maison house\nch\xff\xfe dog\n")
-    site = Site(tmp_path / "grid.yaml", tmp_path / "storage")
+def with_dictionaries(folder: Path, french: bytes) -> Site:
+    """A grid of two languages whose rotation reads a dictionary of each."""
+    write_grid(folder, size=300, sentences="[100]", methods=("none: {}", 'rotation: {supervision: dictionary, dictionary: "{lang}.txt"}'))
+    (folder / "de.txt").write_text("haus house\nhund dog\n")
+    (folder / "fr.txt").write_bytes(french)
+    return Site(folder / "grid.yaml", folder / "storage")
+
+
+def test_a_bad_file_is_refused_before_anything_starts(tmp_path):
+    site = with_dictionaries(tmp_path, b"maison house\nch\xff\xfe dog\n")
+    done = site.run()
+    assert done.returncode == 2, done.stderr
+    assert "fr.txt:2" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "storage").rglob("manifest.json"))
+
+
+def test_a_file_that_only_its_text_shows_to_be_useless_fails_its_own_trials_alone(tmp_path):
+    site = with_dictionaries(tmp_path, b"zzz qqq\n")
     done = site.run()
     assert done.returncode == 1, done.stderr
     failures = [line for line in done.stderr.splitlines() if line.startswith("failed: ")]
     assert failures
-    assert all("fr.txt:2" in line for line in failures)
+    assert all("no word pairs for fr-en" in line for line in failures)
     assert "Traceback" not in done.stderr
-    assert {row["lang"] for row in site.results()} == {"de-en"}
+    rotated = {row["lang"] for row in site.results() if row["method"] == "rotation"}
+    assert (rotated, {row["lang"] for row in site.results()}) == ({"de-en"}, {"de-en", "fr-en"})
     state = site.run(command="status")
     assert f"{len(failures)} failed" in state.stdout
-    assert "fr.txt:2" in state.stdout
+    assert "no word pairs for fr-en" in state.stdout
 
 
 @pytest.fixture
