@@ -34,9 +34,9 @@ def folders(encoder: str | None, pairs: str | None, rows: int) -> Iterator[tuple
 
 def phrasebook_pairs(folder: Path, rows: int) -> Path:
     """German-English sentence pairs with gold links."""
-    from raxalign.corpora._dataset import DatasetWriter
     from raxalign.corpora.base import CorpusInputs
     from raxalign.corpora.phrasebook import Phrasebook
+    from raxalign.corpora.text.dataset import DatasetWriter
     from raxalign.pairing.schema import PAIRS_SCHEMA
 
     corpus = Phrasebook(Phrasebook.Params(size=rows))
@@ -53,7 +53,7 @@ def random_bert(folder: Path, pairs: Path) -> Path:
     from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-    from raxalign.corpora._dataset import read_table
+    from raxalign.corpora.text.dataset import read_table
 
     table = read_table(pairs)
     tokenizer = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
@@ -69,10 +69,10 @@ def random_bert(folder: Path, pairs: Path) -> Path:
 
 def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object]:
     """One training in the `released` profile, without dropout; tokenisation, which happens once, is told apart."""
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.methods._linked_rows import read_linked_rows
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.base import MethodInputs
     from raxalign.methods.finetune import Finetune
+    from raxalign.methods.rows.linked_words import read_linked_rows
     from raxalign.train.runtime import Runtime
 
     loaded, losses, marks = TransformerEncoder.from_folder(encoder), [], []
@@ -94,7 +94,7 @@ def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object
 
 def first_rows(pairs: Path, folder: Path, n: int) -> Path:
     """The first rows of a word-pair dataset as one of their own."""
-    from raxalign.corpora._dataset import DatasetWriter, read_table
+    from raxalign.corpora.text.dataset import DatasetWriter, read_table
 
     table = read_table(pairs).slice(0, n)
     with DatasetWriter(folder / "data", table.schema, {}) as writer:

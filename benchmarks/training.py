@@ -21,9 +21,9 @@ import torch
 
 from benchmarks.finetune import first_rows, folders
 from raxalign.catalog import catalog
-from raxalign.corpora._dataset import read_table
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.base import Batch
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.train.runtime import Runtime
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from raxalign.corpora._dataset import DatasetWriter, read_table
+from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.build import build_heldout, build_training

@@ -20,10 +20,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.finetune import folders
-from raxalign.corpora._dataset import read_table
-from raxalign.encoders._pieces import token_batches
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.base import Batch
+from raxalign.encoders.models.pieces import token_batches
+from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 def seconds(work: Callable[[], object], device: str) -> float:

@@ -29,8 +29,8 @@ from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
 TRAINED = frozenset({"aligned", "tuned"})  # stages that every worker of a trial takes part in
 
@@ -118,7 +118,7 @@ class Workshop:
 
     def aligned(self, key: str) -> AlignedEncoder:
         """The aligned encoder of a stage; the last one is kept in memory for the trial's next task."""
-        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders.models.aligned import AlignedEncoder
 
         if key not in self._aligned:
             folder = self.ensure(key)
@@ -240,7 +240,7 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
 
 
 def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.corpora._bitext import BitextOptions, write_heldout, write_training
+    from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_training
 
     corpus, params = _plugin("corpora", stage), stage.params
     inputs = CorpusInputs(_without_params(stage.locations), workshop.local / "downloads", stage.digests)
@@ -256,7 +256,7 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.corpora._bitext import write_text
+    from raxalign.corpora.text.bitext import write_text
 
     bitexts = workshop.inputs(stage, "bitext")
     is_pivot = stage.params["lang"] == stage.params["pivot"]
@@ -286,7 +286,7 @@ def _make_pairs(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, 
 
 
 def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.corpora._dictionary import read_dictionary
+    from raxalign.corpora.readers.dictionary import read_dictionary
     from raxalign.pairing.types import build_seen
 
     run = workshop.ensure(stage.inputs["run"]) / "linked_types.arrow"
@@ -328,7 +328,7 @@ def _make_tuned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, 
 
 def _untrained(workshop: Workshop, stage: Stage) -> AlignedEncoder:
     """What a task's training starts from: an aligned encoder, or the one before it, frozen up to its inside transforms."""
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
     if "encoder" not in stage.inputs:
         return workshop.aligned(stage.inputs["aligned"])

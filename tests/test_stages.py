@@ -7,7 +7,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import load
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import StorageError, TrainingDiverged
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation

@@ -3,7 +3,7 @@
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.corpora._dataset import read_table
+from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
 from raxalign.plan.expand import expand
 from raxalign.stages import Workshop

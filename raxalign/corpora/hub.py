@@ -11,9 +11,9 @@ from pydantic import model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora._hub import dataset_revision, first_line, load_rows
-from raxalign.corpora._words import divide_at_blanks
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
+from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}

@@ -14,8 +14,8 @@ from typing import IO, Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.sources import RemoteData, Source
-from raxalign.corpora._lines import read_parallel
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers.lines import read_parallel
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
@@ -140,7 +140,7 @@ class Opus(Corpus):
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
         """Where a zip file lies (downloaded first, unless `base_url` is a folder), and its SHA-256."""
-        from raxalign.corpora._download import download
+        from raxalign.corpora.readers.download import download
 
         version = self.params.versions[name]
         base = (self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL).rstrip("/")

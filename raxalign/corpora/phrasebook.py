@@ -9,10 +9,10 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
-from raxalign.corpora._phrasebook import LANGS, capacity, detokenized
-from raxalign.corpora._phrasebook.compose import tokens
-from raxalign.corpora._phrasebook.sentences import links, meaning
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.grammar import LANGS, capacity, detokenized
+from raxalign.corpora.grammar.compose import tokens
+from raxalign.corpora.grammar.sentences import links, meaning
 from raxalign.errors import DataError
 
 

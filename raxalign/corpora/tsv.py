@@ -10,9 +10,9 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from raxalign.config.sources import LocalFile, Source
-from raxalign.corpora._files import FileCorpus, source_name
-from raxalign.corpora._lines import count_lines, opened, plain_or_packed, read_lines
 from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.readers.files import FileCorpus, source_name
+from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_lines
 from raxalign.errors import DataError
 
 

@@ -118,7 +118,7 @@ class Encoder(ABC):
 
     def words(self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
-        from raxalign.encoders._assemble import assemble
+        from raxalign.encoders.models.assemble import assemble
 
         return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(layers), self.hidden_size)
 

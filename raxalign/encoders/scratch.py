@@ -12,7 +12,7 @@ from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -62,13 +62,13 @@ class Scratch(EncoderKind):
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train vocabulary and model, and leave a Hugging Face masked-LM folder. Raises `RaxalignError` where there is no text."""
-        from raxalign.encoders._pretraining import pretrain
+        from raxalign.encoders.training.masked_lm import pretrain
 
         return pretrain(self.params, inputs.text, runtime, folder)
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
         """The encoder that `build` left in ``inputs.folder``."""
-        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.encoders.models.transformer import TransformerEncoder
 
         if inputs.folder is None:
             raise RaxalignError("a scratch encoder has to be built before it is loaded")

@@ -14,7 +14,7 @@ from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
-    from raxalign.encoders._static import StaticEncoder
+    from raxalign.encoders.models.static import StaticEncoder
     from raxalign.train.runtime import Runtime
 
 _LANG = "{lang}"
@@ -131,14 +131,14 @@ class Static(EncoderKind):
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
         """Train each language's vectors and write them as word2vec files. Raises `RaxalignError` where there is no text."""
-        from raxalign.encoders._static_training import train
+        from raxalign.encoders.training.static import train
 
         vocabulary = inputs.locations.get("vocabulary")
         return train(self.params, inputs.text, Path(vocabulary) if vocabulary else None, folder)
 
     def load(self, inputs: EncoderInputs, device: str) -> StaticEncoder:
         """The vectors that `build` left in ``inputs.folder``, or those of the files."""
-        from raxalign.encoders._static import Reading, StaticEncoder
+        from raxalign.encoders.models.static import Reading, StaticEncoder
 
         if self.params.vectors is not None:
             files = self._files()

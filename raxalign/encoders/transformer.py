@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
 from raxalign.config.sources import LocalFile, RemoteData, Source
-from raxalign.encoders._depth import cached_depth, config_depth, fetched_depth
-from raxalign.encoders._loading import NAMES, NO_NAME, check_folder, hub_revision, is_hub_name, looks_like_path
 from raxalign.encoders.base import EncoderInputs, EncoderKind
+from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
+from raxalign.encoders.models.loading import NAMES, NO_NAME, check_folder, hub_revision, is_hub_name, looks_like_path
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
 _NAMES = ("config.json", "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model")
@@ -87,7 +87,7 @@ class Transformer(EncoderKind):
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
         """The encoder; a hub name is opened at the revision that its key was made of."""
-        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.encoders.models.transformer import TransformerEncoder
 
         if looks_like_path(self.params.name):
             return TransformerEncoder.from_folder(self._folder(), device=device)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.methods._packing import can_pack, flat_states, pack
-from raxalign.methods._sentence_rows import Rows
+from raxalign.methods.rows.packing import can_pack, flat_states, pack
+from raxalign.methods.rows.sentences import Rows
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 def read_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> tuple[torch.Tensor, np.ndarray]:

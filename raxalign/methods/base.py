@@ -12,9 +12,9 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
-    from raxalign.corpora._reading import FileRead
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder, Pooling
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -121,7 +121,7 @@ class Method(ABC):
         """Reads the outside files that `align` will read, as it reads them, before anything is trained, and yields what was found in each:
         here, the dictionaries among the `sources`.
         """
-        from raxalign.corpora._reading import read_dictionaries
+        from raxalign.corpora.readers.inspection import read_dictionaries
 
         return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 

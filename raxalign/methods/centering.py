@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from raxalign.methods._text_method import TextMethod
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -34,6 +34,6 @@ class Centering(TextMethod):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a shift for each language and layer. Raises `RaxalignError` for text without words."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         return self.each_by_itself(encoder, inputs, lambda moments: map(Affine, moments.means()))

@@ -10,15 +10,15 @@ from pydantic import Field
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.errors import RaxalignError
-from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
-from raxalign.methods._masking import chance_of
-from raxalign.methods._switching import SwitchableText, read_switchable, switched_rows
-from raxalign.methods._trained import TrainedMethod
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.trained import TrainedMethod
+from raxalign.methods.objectives.masked_lm import MIXING, MaskedLMParams, train_masked_lm
+from raxalign.methods.rows.masking import chance_of
+from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.methods._sentence_rows import Rows
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.methods.rows.sentences import Rows
     from raxalign.train.objective import Step
     from raxalign.train.runtime import Runtime
 
@@ -70,7 +70,7 @@ class CodeSwitching(TrainedMethod):
 
         Raises `RaxalignError` where the dictionary has no word of a language's text, or its sides are clearly the other way round.
         """
-        from raxalign.corpora._dictionary import read_dictionary
+        from raxalign.corpora.readers.dictionary import read_dictionary
 
         params = self.params
         dictionaries = {lang: read_dictionary(inputs.files["dictionary"][lang], swap=params.swap) for lang in inputs.languages}
@@ -95,8 +95,8 @@ class CodeSwitching(TrainedMethod):
 
 def _entries_in_text(dictionaries: Mapping[str, Sequence[tuple[str, str]]], inputs: MethodInputs, *, swap: bool) -> dict[str, dict[str, int]]:
     """For each language the different entries, and how many of them have both words in the texts."""
-    from raxalign.corpora._dataset import vocabulary
-    from raxalign.corpora._dictionary import found_entries
+    from raxalign.corpora.readers.dictionary import found_entries
+    from raxalign.corpora.text.dataset import vocabulary
 
     pivot, counts = vocabulary(inputs.text[inputs.pivot], "words"), {}
     for lang, entries in dictionaries.items():

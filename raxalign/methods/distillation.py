@@ -11,14 +11,14 @@ from pydantic import Field
 from raxalign.config.sources import DataPath, Source
 from raxalign.encoders.base import Layer, parse_layers
 from raxalign.errors import DataError
-from raxalign.methods._reading import SentencePooling
-from raxalign.methods._trained import TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families.trained import TrainedMethod, losses
+from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.methods._distill import Teacher
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.methods.objectives.distillation import Teacher
     from raxalign.train.runtime import Runtime
 
 
@@ -82,8 +82,8 @@ class Distillation(TrainedMethod):
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train; notes count sentence pairs, and say whether the teacher was read once beforehand."""
-        from raxalign.methods._contrast_rows import read_sentence_rows
-        from raxalign.methods._distill import Distill
+        from raxalign.methods.objectives.distillation import Distill
+        from raxalign.methods.rows.typed import read_sentence_rows
 
         params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
         (layer,) = parse_layers(params.layers, encoder.n_layers)
@@ -93,7 +93,7 @@ class Distillation(TrainedMethod):
         return {"sentences": len(corpus), "teacher_cached": objective.cached, **losses(fitted)}
 
     def _teacher(self, encoder: TransformerEncoder, folders: list[Path], layer: int) -> Teacher:
-        from raxalign.methods._distill import Teacher, load_teacher
+        from raxalign.methods.objectives.distillation import Teacher, load_teacher
 
         params = self.params
         pooling = params.teacher_pooling or params.pooling

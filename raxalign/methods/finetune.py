@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, final
 from pydantic import Field
 
 from raxalign.encoders.base import Layers, Pooling, parse_layers
-from raxalign.methods._alignment import Alignment, AlignmentOptions, Norm, Reduction
-from raxalign.methods._linked_rows import read_linked_rows
-from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, Norm, Reduction
+from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
@@ -90,7 +90,7 @@ class Finetune(TrainedMethod):
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train; notes count sentences and word pairs a language."""
-        from raxalign.encoders._transformer import TransformerEncoder
+        from raxalign.encoders.models.transformer import TransformerEncoder
 
         corpora = [read_linked_rows(encoder, inputs.pairs[lang], self.params.max_length) for lang in inputs.languages]
         frozen = TransformerEncoder(copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False), encoder.tokenizer, encoder.device)

@@ -8,16 +8,16 @@ from pydantic import Field
 
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import Moments, linked_vectors
-from raxalign.methods._procrustes import nearest_rotation
-from raxalign.methods._text_method import TextMethod
-from raxalign.methods._text_moments import stepped
-from raxalign.methods._word_pairs import Direction, moving_readout
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.text import TextMethod
+from raxalign.methods.families.word_map import Direction, moving_readout
+from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
+from raxalign.methods.statistics.procrustes import nearest_rotation
+from raxalign.methods.statistics.text_moments import stepped
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.train.runtime import Runtime
 
     Chains = list[tuple[Unit | Affine, ...]]
@@ -59,7 +59,7 @@ class IterativeNormalization(TextMethod):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for text without words, or no word pairs."""
-        from raxalign.encoders._aligned import AlignedEncoder, Transform
+        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         chains: dict[str, Chains] = {}
@@ -76,7 +76,7 @@ class IterativeNormalization(TextMethod):
 
     def _normalised(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> tuple[Chains, int]:
         """The steps of one language for each layer, and the number of its words."""
-        from raxalign.encoders._aligned import Affine, Unit
+        from raxalign.encoders.models.aligned import Affine, Unit
 
         chains: Chains = [(Unit(),)] * len(layers)
         words = 0
@@ -90,7 +90,7 @@ class IterativeNormalization(TextMethod):
         self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...], chains: dict[str, Chains]
     ) -> tuple[list[Transform], int]:
         """The rotations of one language, or of the pivot toward it, after the steps of both; and the number of pairs."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
         for src_PLH, tgt_PLH in linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling):

@@ -11,15 +11,15 @@ from pydantic import Field
 from raxalign.config.sources import Source
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import Moments
-from raxalign.methods._word_pairs import WordPairParams, coverage, moving_readout, supervised_pairs
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families.word_map import WordPairParams, coverage, moving_readout, supervised_pairs
+from raxalign.methods.statistics.pair_moments import Moments
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import Affine, AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -74,7 +74,7 @@ class Linear(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a map for each language and layer. Raises `RaxalignError` where a language has no pairs."""
-        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders.models.aligned import AlignedEncoder
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         transforms, notes = [], {}
@@ -95,7 +95,7 @@ class Linear(Method):
 
     def _step(self, pairs: Moments, inner: Moments, place: int) -> Affine:
         """The map of one layer."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         center = self.params.center
         squares, cross = inner.cross(place, center=center), pairs.cross(place, center=center)

@@ -8,15 +8,15 @@ import lazy_loader as lazy
 from pydantic import Field
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._text_method import TextMethod
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
-    from raxalign.methods._text_moments import TextMoments
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.methods.statistics.text_moments import TextMoments
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -46,7 +46,7 @@ class Lir(TextMethod):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a projection for each language and layer. Raises `RaxalignError` for text without words, or too high a rank."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         if self.params.rank >= encoder.hidden_size:
             raise RaxalignError(f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size} coordinates; choose a smaller one")

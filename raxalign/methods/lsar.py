@@ -9,14 +9,14 @@ from pydantic import Field
 
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._text_method import TextMethod
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -48,7 +48,7 @@ class Lsar(TextMethod):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with one projection a layer, for every language. Raises `RaxalignError` for text without words, or too high a rank."""
-        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+        from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
         languages, most = (*inputs.languages, inputs.pivot), len(inputs.languages)
         rank = self.params.rank or most

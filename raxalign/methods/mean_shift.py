@@ -8,13 +8,13 @@ from pydantic import Field, field_validator
 
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._word_pairs import Direction
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families.word_map import Direction
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders._token_means import TokenMeans
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.train.runtime import Runtime
 
 
@@ -79,7 +79,7 @@ class MeanShift(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a shift for each language. Raises `RaxalignError` for text without words."""
-        from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
+        from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
         (layer,) = parse_layers(self.params.layers, encoder.n_layers)
         means = {lang: self._mean(encoder, inputs, lang, layer) for lang in (*inputs.languages, inputs.pivot)}
@@ -95,9 +95,9 @@ class MeanShift(Method):
 
     def _mean(self, encoder: Encoder, inputs: MethodInputs, lang: str, layer: int) -> TokenMeans:
         """The mean of one language."""
-        from raxalign.encoders._token_means import Reading, token_means
-        from raxalign.encoders._transformer import TransformerEncoder
-        from raxalign.methods._pairs import sentences_of
+        from raxalign.encoders.models.token_means import Reading, token_means
+        from raxalign.encoders.models.transformer import TransformerEncoder
+        from raxalign.methods.statistics.pair_moments import sentences_of
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from pydantic import Field
 
-from raxalign.methods._masked_lm import MaskedLMParams, train_masked_lm
-from raxalign.methods._sentence_rows import Sentences, read_bitexts, read_texts, single_rows
-from raxalign.methods._trained import TrainedMethod
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.trained import TrainedMethod
+from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_masked_lm
+from raxalign.methods.rows.sentences import Sentences, read_bitexts, read_texts, single_rows
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
 

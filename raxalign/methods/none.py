@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, final
 from raxalign.methods.base import Acts, Method, MethodInputs, Needs
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -33,6 +33,6 @@ class NoAlignment(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder without transforms."""
-        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders.models.aligned import AlignedEncoder
 
         return AlignedEncoder(encoder)

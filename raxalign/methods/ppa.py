@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, final
 from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._masked_lm import MaskedLMParams, train_settings
-from raxalign.methods._sentence_rows import Bitexts, read_bitexts
-from raxalign.methods._trained import Profiles, TrainedMethod
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_settings
+from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.methods._post_pretraining import PostPretrainingOptions
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.methods.objectives.ppa import PostPretrainingOptions
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
@@ -94,7 +94,7 @@ class Ppa(TrainedMethod):
 
         Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is long enough.
         """
-        from raxalign.methods._post_pretraining import PostPretraining
+        from raxalign.methods.objectives.ppa import PostPretraining
 
         params, resolved, folders = self.params, self.resolved(), {lang: inputs.bitext[lang] for lang in inputs.languages}
         limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
@@ -108,7 +108,7 @@ class Ppa(TrainedMethod):
 
     def _held_back(self, bitexts: Bitexts) -> int:
         """The steps before the contrast begins; refuses a queue that is never full."""
-        from raxalign.methods._post_pretraining import full_at
+        from raxalign.methods.objectives.ppa import full_at
 
         params = self.params
         if not params.moco or self.resolved()["queue_start"] == "random":
@@ -123,14 +123,14 @@ class Ppa(TrainedMethod):
 
     def _filled_at(self, bitexts: Bitexts) -> int:
         """The first step whose contrast is with a whole queue of keys, beyond the last step where there is none; 0 without a contrast."""
-        from raxalign.methods._post_pretraining import full_at
+        from raxalign.methods.objectives.ppa import full_at
 
         params = self.params
         return full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)[0] if params.moco else 0
 
     def _options(self) -> PostPretrainingOptions:
-        from raxalign.methods._moco import MocoOptions
-        from raxalign.methods._post_pretraining import PostPretrainingOptions
+        from raxalign.methods.objectives.moco import MocoOptions
+        from raxalign.methods.objectives.ppa import PostPretrainingOptions
 
         params, resolved = self.params, self.resolved()
         moco = MocoOptions(

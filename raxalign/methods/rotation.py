@@ -11,17 +11,17 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import Source
 from raxalign.encoders.base import parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import Moments
-from raxalign.methods._procrustes import effective_rank, nearest_rotation, procrustes
-from raxalign.methods._text_moments import stepped, text_moments
-from raxalign.methods._word_pairs import WordPairParams, coverage, moving_readout, supervised_pairs
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families.word_map import WordPairParams, coverage, moving_readout, supervised_pairs
+from raxalign.methods.statistics.pair_moments import Moments
+from raxalign.methods.statistics.procrustes import effective_rank, nearest_rotation, procrustes
+from raxalign.methods.statistics.text_moments import stepped, text_moments
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
     from raxalign.train.runtime import Runtime
 
     Steps = Sequence[tuple[Unit | Affine, ...]]
@@ -98,7 +98,7 @@ class Rotation(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no pairs."""
-        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders.models.aligned import AlignedEncoder
 
         fitting = _Fitting(self.params, encoder, inputs, parse_layers(self.params.layers, encoder.n_layers))
         transforms, notes = [], {}
@@ -145,7 +145,7 @@ class _Fitting:
 
     def _step(self, moments: Moments, place: int, ends: tuple[torch.Tensor, torch.Tensor] | None) -> Affine:
         """The map of one layer, about the centroids where there are some."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         to_pivot = self.params.direction == "to-pivot"
         cross = moments.cross(place) if ends is None else moments.cross_about(place, *ends)
@@ -156,7 +156,7 @@ class _Fitting:
 
     def _held(self, lang: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
         """The normalisation of the side that does not move; the pivot's has the centre of its pairs with one language, or of its own text."""
-        from raxalign.encoders._aligned import Transform
+        from raxalign.encoders.models.aligned import Transform
 
         if self.params.direction == "to-other":
             return Transform(lang, layer, steps=steps)
@@ -164,7 +164,7 @@ class _Fitting:
 
     def _normalizers(self, lang: str) -> tuple[Steps, Steps]:
         """Unit, centre, unit for each layer, of a language and of the pivot."""
-        from raxalign.encoders._aligned import Affine, Unit
+        from raxalign.encoders.models.aligned import Affine, Unit
 
         unit: Steps = [(Unit(),)] * len(self.layers)
         moments = self._moments(lang, unit, unit) if self.params.centroids == "pairs" else None

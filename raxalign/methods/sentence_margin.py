@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, final
 from pydantic import Field
 
 from raxalign.encoders.base import Layer, parse_layers
-from raxalign.methods._reading import SentencePooling
-from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.loop import TrainSettings, fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.methods._margin import MarginOptions
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.methods.objectives.sentence_margin import MarginOptions
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
@@ -101,8 +101,8 @@ class SentenceMargin(TrainedMethod):
 
     def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
         """Train; notes count sentence pairs."""
-        from raxalign.methods._contrast_rows import read_sentence_rows
-        from raxalign.methods._margin import Margin
+        from raxalign.methods.objectives.sentence_margin import Margin
+        from raxalign.methods.rows.typed import read_sentence_rows
 
         resolved = self.resolved()
         options = self._options(resolved, encoder.n_layers)
@@ -112,7 +112,7 @@ class SentenceMargin(TrainedMethod):
         return {"sentences": len(corpus), **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
-        from raxalign.methods._margin import MarginOptions
+        from raxalign.methods.objectives.sentence_margin import MarginOptions
 
         params = self.params
         (layer,) = parse_layers(params.layers, n_layers)

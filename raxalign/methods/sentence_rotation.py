@@ -9,16 +9,16 @@ import lazy_loader as lazy
 
 from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import Moments, sentences_of
-from raxalign.methods._procrustes import nearest_rotation
-from raxalign.methods._word_pairs import Direction, moving_readout
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families.word_map import Direction, moving_readout
+from raxalign.methods.statistics.pair_moments import Moments, sentences_of
+from raxalign.methods.statistics.procrustes import nearest_rotation
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import Affine, AlignedEncoder
     from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -65,7 +65,7 @@ class SentenceRotation(Method):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no sentence pairs."""
-        from raxalign.encoders._aligned import AlignedEncoder
+        from raxalign.encoders.models.aligned import AlignedEncoder
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         transforms, notes = [], {}
@@ -91,7 +91,7 @@ class SentenceRotation(Method):
 
     def _step(self, moments: Moments, place: int) -> Affine:
         """The map of one layer."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         weight = nearest_rotation(moments.cross(place, center=self.params.center))
         from_mean, to_mean = moments.means(place)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from pydantic import Field
 
-from raxalign.methods._masked_lm import MIXING, MaskedLMParams, train_masked_lm
-from raxalign.methods._masking import chance_of
-from raxalign.methods._sentence_rows import Bitexts, Rows, joint_rows, read_bitexts
-from raxalign.methods._trained import Profiles, TrainedMethod
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.trained import Profiles, TrainedMethod
+from raxalign.methods.objectives.masked_lm import MIXING, MaskedLMParams, train_masked_lm
+from raxalign.methods.rows.masking import chance_of
+from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.objective import Step
     from raxalign.train.runtime import Runtime
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from raxalign.methods._contrast_method import ContrastMethod
+from raxalign.methods.families.contrast import ContrastMethod
 
 
 @final

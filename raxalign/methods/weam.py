@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
-from raxalign.methods._masked_lm import MaskedLMParams, train_settings
-from raxalign.methods._sentence_rows import read_bitexts
-from raxalign.methods._trained import Profiles, TrainedMethod, losses
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_settings
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.train.loop import fit
 
 if TYPE_CHECKING:
-    from raxalign.encoders._transformer import TransformerEncoder
+    from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
@@ -70,8 +70,8 @@ class Weam(TrainedMethod):
 
         Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError` where no pair is left.
         """
-        from raxalign.methods._piece_links import read_piece_links
-        from raxalign.methods._word_exchange import ExchangeOptions, WordExchange
+        from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+        from raxalign.methods.rows.piece_links import read_piece_links
 
         params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces or None)

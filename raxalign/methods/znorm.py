@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from raxalign.methods._text_method import TextMethod
 from raxalign.methods.base import MethodInputs
+from raxalign.methods.families.text import TextMethod
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
     from raxalign.encoders.base import Encoder
-    from raxalign.methods._text_moments import TextMoments
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.methods.statistics.text_moments import TextMoments
     from raxalign.train.runtime import Runtime
 
 
@@ -35,7 +35,7 @@ class Znorm(TextMethod):
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
         """The encoder with a shift and a scale for each language and layer. Raises `RaxalignError` for text without words."""
-        from raxalign.encoders._aligned import Affine
+        from raxalign.encoders.models.aligned import Affine
 
         def maps(moments: TextMoments) -> list[Affine]:
             return [Affine(mean, deviation.reciprocal().diag()) for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)]

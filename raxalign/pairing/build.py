@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from raxalign.corpora._bitext import OWN_WORDS, WORDS
-from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
+from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
+from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import one_to_one as keep_one_to_one
 from raxalign.pairing.pharaoh import write_links

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.corpora._lines import read_lines
+from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks

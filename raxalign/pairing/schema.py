@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from raxalign.corpora._dataset import read_table
+from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.words import WORDS_TYPE, Words

@@ -14,7 +14,7 @@ from raxalign.errors import RaxalignError
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
-    from raxalign.corpora._reading import FileRead
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
 

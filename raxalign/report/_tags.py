@@ -32,7 +32,7 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     files = _treebanks(plan)
     if not files:
         return _of_spacy(plan, root)
-    from raxalign.tasks._conll import read_conllu
+    from raxalign.tasks.tagging.rows import read_conllu
 
     lexicon = majority_tags((row.words, row.tags) for file in files for row in read_conllu(file).rows)
     names = " and ".join(file.name for file in files)
@@ -40,7 +40,7 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
 
 
 def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
-    from raxalign.corpora._phrasebook import sentence
+    from raxalign.corpora.grammar import sentence
 
     corpus = stage.params["corpus"]
     seed = int(str(corpus.get("seed", 0))) if isinstance(corpus, Mapping) else 0
@@ -56,7 +56,7 @@ def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair may have others."""
     if find_spec("spacy") is None:
         return None
-    from raxalign.corpora._dataset import read_table
+    from raxalign.corpora.text.dataset import read_table
     from raxalign.store.artifacts import ArtifactStore
 
     store, model = ArtifactStore(root), f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
@@ -90,7 +90,7 @@ def training_counts(plan: Plan, root: str, lang: str) -> tuple[dict[str, int], d
     """
     import pyarrow.compute as pc
 
-    from raxalign.corpora._dataset import read_table
+    from raxalign.corpora.text.dataset import read_table
     from raxalign.store.artifacts import ArtifactStore
 
     store = ArtifactStore(root)

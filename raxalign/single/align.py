@@ -13,8 +13,8 @@ from raxalign.catalog import catalog
 from raxalign.caveats import collecting
 from raxalign.config.options import read_options
 from raxalign.config.sources import LocalFile
-from raxalign.corpora._bitext import write_text
-from raxalign.corpora._dataset import read_metadata
+from raxalign.corpora.text.bitext import write_text
+from raxalign.corpora.text.dataset import read_metadata
 from raxalign.encoders.base import EncoderInputs
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language

@@ -85,7 +85,7 @@ vectors = KeyedVectors.load_word2vec_format(f"{folder}/de.vec")
 _USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`: other libraries open the encoder *without* it. With it:
 
 ```python
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 
 vectors = AlignedEncoder.from_export(folder).words([["ein", "Haus"]], "de").vectors_NLH
 ```"""

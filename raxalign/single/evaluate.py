@@ -131,7 +131,7 @@ def _trial(stages: TaskStages, method: Any, start: Stage, aligned: Stage, kind: 
 
 def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
     """The artifact of the aligned encoder: its transforms, beside weights that stay where they lie."""
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
     def build(folder: Path) -> Mapping[str, Any]:
         if aligned.locations:

@@ -14,9 +14,9 @@ from raxalign.config.sources import Source
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from raxalign.corpora._reading import FileRead
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder, Pooling
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -176,7 +176,7 @@ class Task(ABC):
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
         """The encoder `start` with the weights that `train` left in `folder`, where `refits`: it kept one model, of one epoch."""
-        from raxalign.tasks._trained_models import trained_encoder
+        from raxalign.tasks.transfer.trained import trained_encoder
 
         return trained_encoder(start, folder)
 

@@ -14,18 +14,18 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora._dataset import vocabulary
-from raxalign.corpora._dictionary import found_entries, read_dictionary
+from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
+from raxalign.corpora.text.dataset import vocabulary
 from raxalign.encoders.base import Layers, Pooling, parse_layers
-from raxalign.tasks._ranks import Floats, Ints, Ranks, best_gold_ranks
-from raxalign.tasks._word_means import lone_vectors, mean_vectors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks, best_gold_ranks
+from raxalign.tasks.vectors.word_means import lone_vectors, mean_vectors
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.corpora._reading import FileRead
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -89,7 +89,7 @@ class DictionaryRetrieval(Task):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads the dictionaries."""
-        from raxalign.corpora._reading import read_dictionaries
+        from raxalign.corpora.readers.inspection import read_dictionaries
 
         return read_dictionaries(self.sources(lang, pivot) for lang in languages)
 

@@ -10,14 +10,14 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import differs_by_language
-from raxalign.tasks._qa_metrics import Rules
-from raxalign.tasks._selection import kept
-from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.spans.metrics import Rules
+from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 
 if TYPE_CHECKING:
-    from raxalign.corpora._reading import FileRead
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -135,7 +135,7 @@ class Mlqa(TransferTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads all splits; evaluated questions that are trained on are a fault."""
-        from raxalign.tasks._qa_data import QaData
+        from raxalign.tasks.spans.data import QaData
 
         if isinstance(self.params.data, DataFiles):
             trained = self.training_languages(languages, pivot)
@@ -143,13 +143,13 @@ class Mlqa(TransferTask):
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training questions of `languages`, one model, or one a direction where the pivot's transforms differ by language."""
-        from raxalign.tasks._qa_training import train
+        from raxalign.tasks.spans.training import train
 
         return train(self.params, aligned, languages, inputs, runtime, folder)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """F1 and exact match of every language or pair on the splits that are given, at the epoch that `selection` chooses."""
-        from raxalign.tasks._qa_evaluation import evaluate
+        from raxalign.tasks.spans.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
         return evaluate(self.params, aligned, languages, inputs, trained)

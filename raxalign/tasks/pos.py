@@ -6,7 +6,7 @@ from typing import Literal, final
 
 from pydantic import Field
 
-from raxalign.tasks._tagging_task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
 
 _TREEBANKS = {
     "ar": "ar_padt",

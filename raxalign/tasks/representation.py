@@ -11,14 +11,14 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from raxalign.encoders.base import Pooling, layer_ends, parse_layers
-from raxalign.tasks._linked_words import Bools, LinkedWords, Words, read_linked_words
-from raxalign.tasks._projected_words import POINTS, projected_words
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words, read_linked_words
+from raxalign.tasks.vectors.projection import POINTS, projected_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -115,7 +115,7 @@ class Representation(Task):
         tgt: tuple[npt.NDArray[np.float32], Bools],
         layers: tuple[int, ...],
     ) -> Iterator[tuple[str, float]]:
-        from raxalign.tasks._probe import anisotropy, probe_accuracy
+        from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy
 
         sides = [(vectors[read], words.row[read]) for (vectors, read), words in ((src, pairs.src), (tgt, pairs.tgt))]
         if self.params.unit == "sentences":

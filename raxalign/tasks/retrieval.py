@@ -13,15 +13,15 @@ from pydantic import Field, model_validator
 
 from raxalign.encoders.base import Layers, Pooling, parse_layers
 from raxalign.similarity import Measure
-from raxalign.tasks._fingerprints import unit
-from raxalign.tasks._linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
-from raxalign.tasks._retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
+from raxalign.tasks.vectors.retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
 
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -112,7 +112,7 @@ class Retrieval(Task):
         vectors, units = (src_vectors, tgt_vectors), np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
         words = len(pairs)  # special pieces, where they are pairs too, come behind these
         if self.params.specials == "include":
-            from raxalign.tasks._special_words import link_specials
+            from raxalign.tasks.vectors.special_words import link_specials
 
             pairs = link_specials(pairs)
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
@@ -155,7 +155,7 @@ class Retrieval(Task):
         read = found.present_N.cpu().numpy().astype(np.bool_)
         if self.params.specials == "exclude":
             return vectors_NH, read
-        from raxalign.tasks._special_words import add_specials
+        from raxalign.tasks.vectors.special_words import add_specials
 
         return add_specials(aligned, words, lang, vectors_NH, read, self.params.layers)
 

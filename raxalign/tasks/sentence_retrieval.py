@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from raxalign.corpora._dataset import read_table
+from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.base import Layers, parse_layers
 from raxalign.similarity import nearest_neighbors
-from raxalign.tasks._accuracy import accuracy, mean_accuracy
-from raxalign.tasks._fingerprints import unit
-from raxalign.tasks._linked_words import Bools, Ints
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
+from raxalign.tasks.vectors.linked_words import Bools, Ints
 
 if TYPE_CHECKING:
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 Queries = Literal["both", "pivot", "other"]
@@ -105,7 +105,7 @@ class SentenceRetrieval(Task):
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _answer(self, aligned: AlignedEncoder, pairs: _Pairs, lang: str, pivot: str) -> tuple[_Answers, dict[str, object]]:
-        from raxalign.tasks._sentence_vectors import sentence_vectors
+        from raxalign.tasks.vectors.sentences import sentence_vectors
 
         params = self.resolved()
         how: dict[str, Any] = {"layers": params["layers"], "pooling": params["pooling"], "specials": params["specials"] == "include"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks._tagging_task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
 
 
 @final

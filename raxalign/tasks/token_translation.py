@@ -17,10 +17,10 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNee
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.encoders._aligned import AlignedEncoder
-    from raxalign.encoders._token_means import TokenMeans
-    from raxalign.tasks._shift_points import Counts, Ints
-    from raxalign.tasks._translated_side import Side
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.token_means import TokenMeans
+    from raxalign.tasks.translation.points import Counts, Ints
+    from raxalign.tasks.translation.sides import Side
     from raxalign.train.runtime import Runtime
 
 Point = tuple[int, float]
@@ -103,8 +103,8 @@ class TokenTranslation(Task):
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Every point, direction and split; the points of each direction are compared on dev."""
-        from raxalign.tasks._shift_points import stream_of
-        from raxalign.tasks._translated_side import read_sides
+        from raxalign.tasks.translation.points import stream_of
+        from raxalign.tasks.translation.sides import read_sides
 
         layers = parse_layers(self.params.layers, aligned.n_layers)
         scores: list[Score] = []
@@ -136,9 +136,9 @@ class TokenTranslation(Task):
         return Outcome([*scores, *_averages(scores)], pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _means(self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]) -> TokenMeans:
-        from raxalign.encoders._token_means import Reading, token_means
-        from raxalign.encoders._transformer import TransformerEncoder
-        from raxalign.tasks._word_means import sentences_of
+        from raxalign.encoders.models.token_means import Reading, token_means
+        from raxalign.encoders.models.transformer import TransformerEncoder
+        from raxalign.tasks.vectors.word_means import sentences_of
 
         assert isinstance(stream.encoder, TransformerEncoder)
         params = self.params
@@ -149,7 +149,7 @@ class TokenTranslation(Task):
         return means
 
     def _outputs(self, stream: AlignedEncoder, way: _Way, steps: Mapping[int, torch.Tensor]) -> dict[Point, list[Ints]]:
-        from raxalign.tasks._shift_points import translate
+        from raxalign.tasks.translation.points import translate
 
         return {
             (layer, alpha): translate(stream, way.source.rows, way.source.lang, layer, alpha * step_H)
@@ -167,15 +167,15 @@ class _Way:
 
 
 def _counted(output: list[Ints], way: _Way) -> Counts:
-    from raxalign.tasks._shift_points import count
+    from raxalign.tasks.translation.points import count
 
     return count(output, way.target.pieces, way.source.vocabulary, way.target.vocabulary)
 
 
 def _best_scores(stream: AlignedEncoder, label: str, split: str, way: _Way, output: list[Ints], counts: Counts) -> Iterator[Score]:
     """The metrics of one point, without its name."""
-    from raxalign.encoders._transformer import TransformerEncoder
-    from raxalign.tasks._shift_points import sacrebleu1
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.tasks.translation.points import sacrebleu1
 
     assert isinstance(stream.encoder, TransformerEncoder)
     yield from (Score(label, metric, split, value) for metric, value in _values(counts))

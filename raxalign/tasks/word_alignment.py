@@ -25,9 +25,9 @@ from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 if TYPE_CHECKING:
     import torch
 
-    from raxalign.corpora._reading import FileRead, Report
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead, Report
     from raxalign.encoders.base import WordVectors
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
@@ -119,7 +119,7 @@ class WordAlignment(Task):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads text and links of every language and split, as `evaluate` does."""
-        from raxalign.corpora._reading import read_through
+        from raxalign.corpora.readers.inspection import read_through
 
         for lang in languages:
             for files in self.params.data.splits().values():
@@ -212,7 +212,7 @@ class _Gold:
 
 def _sides(path: Path) -> Iterator[tuple[Sentence, Sentence]]:
     """The words of both sides of every line."""
-    from raxalign.corpora._lines import read_lines
+    from raxalign.corpora.readers.lines import read_lines
 
     try:
         with path.open("rb") as file:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.tasks._selection import kept
-from raxalign.tasks._transfer_task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
 
 if TYPE_CHECKING:
-    from raxalign.corpora._reading import FileRead
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
 
@@ -93,20 +93,20 @@ class Xnli(TransferTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads all splits, with their labels; evaluated rows that are trained on, and translations that are not parallel, are faults."""
-        from raxalign.tasks._nli_inspection import read_files
+        from raxalign.tasks.classification.inspection import read_files
 
         if isinstance(self.params.data, DataFiles):
             yield from read_files(self.params, self.languages(languages, pivot), self.training_languages(languages, pivot), pivot)
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Fine-tune on the training data of `languages`, one model, or one a direction where the pivot's transforms differ by language."""
-        from raxalign.tasks._nli_training import train
+        from raxalign.tasks.classification.training import train
 
         return train(self.params, aligned, languages, inputs, runtime, folder)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Accuracies of every language on the splits that are given, at the epoch that `selection` chooses."""
-        from raxalign.tasks._nli_evaluation import evaluate
+        from raxalign.tasks.classification.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
         return evaluate(self.params, aligned, languages, inputs, trained)

@@ -25,7 +25,7 @@ def test_every_corpus_keeps_the_contract(kind):
 
 CODE = """
 import sys
-import raxalign.corpora._bitext
+import raxalign.corpora.text.bitext
 from raxalign.catalog import catalog
 for kind in catalog("corpora"):
     catalog("corpora")[kind]

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from raxalign.corpora._bitext import BitextOptions, write_heldout, write_text, write_training
-from raxalign.corpora._dataset import read_metadata, read_table
-from raxalign.corpora._overlap import normalize
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
+from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_text, write_training
+from raxalign.corpora.text.dataset import read_metadata, read_table
+from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
 
 OPTIONS = BitextOptions(max_words=20)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from raxalign.corpora._dataset import DatasetWriter, read_metadata, read_table
+from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.errors import DataError
 
 SCHEMA = pa.schema(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.corpora._dictionary import found_entries, read_dictionary
+from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
 from raxalign.errors import DataError
 
 

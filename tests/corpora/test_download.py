@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from raxalign.corpora._download import download
+from raxalign.corpora.readers.download import download
 from raxalign.errors import DataError, TransientError
 
 CONTENT = random.Random(0).randbytes(700_000)

@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.corpora._hub import MissingSplit, load_rows
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.hub import Hub
+from raxalign.corpora.readers.hub import MissingSplit, load_rows
 from raxalign.errors import DataError, TransientError
 
 ROWS = [{"translation": {"de": "Hallo", "en": "Hello"}}, {"translation": {"de": None, "en": 'No, "no"'}}]

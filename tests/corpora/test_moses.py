@@ -5,9 +5,9 @@ import gzip
 import pytest
 
 from raxalign.config.sources import LocalFile
-from raxalign.corpora._lines import _BLOCK
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
+from raxalign.corpora.readers.lines import _BLOCK
 from raxalign.errors import DataError
 
 

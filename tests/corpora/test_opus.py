@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.config.sources import RemoteData
-from raxalign.corpora._bitext import BitextOptions, write_training
-from raxalign.corpora._dataset import read_table
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
+from raxalign.corpora.text.bitext import BitextOptions, write_training
+from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, TransientError
 
 
@@ -103,7 +103,7 @@ def test_what_opus_does_not_have_is_told_with_its_url(mirror, tmp_path):
 
 def test_no_network_is_a_transient_error(tmp_path, monkeypatch):
     monkeypatch.setenv("RAXALIGN_OPUS_URL", "http://127.0.0.1:9")
-    monkeypatch.setattr("raxalign.corpora._download.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("raxalign.corpora.readers.download.time.sleep", lambda seconds: None)
     with pytest.raises(TransientError, match="127"):
         Opus(Opus.Params(corpus="Europarl")).fetch("de", "en", tmp_path)
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.corpora._phrasebook import LANGS, capacity, sentence
-from raxalign.corpora._phrasebook.clauses import Clause
-from raxalign.corpora._phrasebook.compose import Meaning, tokens
-from raxalign.corpora._phrasebook.sentences import Sentence
-from raxalign.corpora._phrasebook.sentences import links as links_between
-from raxalign.corpora._phrasebook.terms import NP
 from raxalign.corpora.base import CorpusInputs, SentencePair
+from raxalign.corpora.grammar import LANGS, capacity, sentence
+from raxalign.corpora.grammar.clauses import Clause
+from raxalign.corpora.grammar.compose import Meaning, tokens
+from raxalign.corpora.grammar.sentences import Sentence
+from raxalign.corpora.grammar.sentences import links as links_between
+from raxalign.corpora.grammar.terms import NP
 from raxalign.corpora.phrasebook import Phrasebook
 from raxalign.errors import DataError
 
@@ -51,7 +51,7 @@ def test_smaller_sizes_are_prefixes_and_seeds_differ():
 
 
 def test_another_process_makes_the_same_sentences():
-    code = "from raxalign.corpora._phrasebook import sentence; print('|'.join(sentence(i, 3).realize('en').text for i in range(40)))"
+    code = "from raxalign.corpora.grammar import sentence; print('|'.join(sentence(i, 3).realize('en').text for i in range(40)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "77"})
     assert out.stdout.strip().split("|") == [sentence(i, 3).realize("en").text for i in range(40)]
 
@@ -175,7 +175,7 @@ def test_dropped_pronouns_link_to_the_verb():
     ],
 )
 def test_words_with_several_senses_are_translated_apart(english, one, other):
-    from raxalign.corpora._phrasebook.phrases import phrase
+    from raxalign.corpora.grammar.phrases import phrase
 
     for np in (one, other):
         assert english in [token[0] for token in phrase("en", np)]

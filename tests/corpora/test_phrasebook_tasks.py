@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from raxalign.corpora._phrasebook import ENTITIES, LANGS, SLOTS, entailment, entities, questions, slots
+from raxalign.corpora.grammar import ENTITIES, LANGS, SLOTS, entailment, entities, questions, slots
 from raxalign.errors import DataError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.corpora._reading import KEPT, Refusals, read_dictionaries, read_through, refuse
+from raxalign.corpora.readers.inspection import KEPT, Refusals, read_dictionaries, read_through, refuse
 from raxalign.errors import DataError
 
 

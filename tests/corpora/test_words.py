@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raxalign.corpora._words import clean, describe, divide_at_blanks, split_characters, tokenize
+from raxalign.corpora.text.words import clean, describe, divide_at_blanks, split_characters, tokenize
 from raxalign.errors import DependencyError, RaxalignError
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from tests.tiny import tiny_bert
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "schläft", "play", "##ing", "##ed", "dogs", "the", "a", "cat", "sleeps", "барка", "##та", ".", ","]

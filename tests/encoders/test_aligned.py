@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform, Unit
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform, Unit
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 
 H = 32
@@ -157,7 +157,7 @@ def test_saved_and_loaded_in_another_process_gives_the_same_vectors(encoder: Tra
     aligned.save(tmp_path)
     program = (
         "import sys, torch; torch.set_num_threads(1)\n"
-        "from raxalign.encoders._aligned import AlignedEncoder\n"
+        "from raxalign.encoders.models.aligned import AlignedEncoder\n"
         "aligned = AlignedEncoder.load(sys.argv[1], None).toward('de')\n"
         "vectors = aligned.words([['the', 'playing', 'dogs']], 'en').vectors_NLH\n"
         "print(vectors.numpy().tobytes().hex())"

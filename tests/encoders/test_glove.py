@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from raxalign.encoders._glove import Glove, cooccurrences, train_glove
+from raxalign.encoders.training.glove import Glove, cooccurrences, train_glove
 
 
 def numbers(*words: int) -> np.ndarray:

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders._pieces import share, token_batches
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.pieces import share, token_batches
+from raxalign.encoders.models.transformer import TransformerEncoder
 
 
 def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(encoder: TransformerEncoder) -> None:

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._pieces import Row
-from raxalign.encoders._pretraining import batches, mask_pieces, pack_rows, read_words
-from raxalign.encoders._wordpiece import train_wordpiece
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.pieces import Row
 from raxalign.encoders.scratch import Scratch
+from raxalign.encoders.training.masked_lm import batches, mask_pieces, pack_rows, read_words
+from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.runtime import Runtime
 
@@ -99,7 +99,7 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
 
 def test_two_processes_make_the_same_vocabulary() -> None:
     program = (
-        "import random, hashlib; from raxalign.encoders._wordpiece import train_wordpiece\n"
+        "import random, hashlib; from raxalign.encoders.training.wordpiece import train_wordpiece\n"
         "rng = random.Random(0)\n"
         "words = [''.join(rng.choice('abcdeäßжщ漢') for _ in range(rng.randint(1, 6))) for _ in range(3000)]\n"
         "tokenizer = train_wordpiece([words[i:i + 5] for i in range(0, 3000, 5)], 400)\n"

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._static import Reading, Space, StaticEncoder
-from raxalign.encoders._static_files import Subwords, ngrams, read_vectors, write_vectors
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static_files import Subwords, ngrams, read_vectors, write_vectors
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.runtime import Runtime

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows

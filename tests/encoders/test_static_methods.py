@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.encoders._static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows

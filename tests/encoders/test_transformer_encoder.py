@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from raxalign.caveats import collecting
-from raxalign.encoders._offsets import text_pieces
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.offsets import text_pieces
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 
 SENTENCES = [["the", "playing", "dogs"], ["der"], [], ["a", "\u00ad", "cat"], ["die", "Katze", "schläft", "."], ["played"] * 5]

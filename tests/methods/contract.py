@@ -11,7 +11,7 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.config.params import path_fields
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method, MethodInputs
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_places, toy_rows

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import torch
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._assemble import word_offsets
-from raxalign.encoders._transforms import Transform
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder, Pooling, WordVectors
+from raxalign.encoders.models.assemble import word_offsets
+from raxalign.encoders.models.transforms import Transform
 from raxalign.methods.base import MethodInputs
 from tests.methods.toy import write_pairs
 

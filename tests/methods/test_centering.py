@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.centering import Centering

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from raxalign.catalog import catalog
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, normal, planted_inputs

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods._sentence_rows import Rows
-from raxalign.methods._switching import SwitchableText, read_switchable, switched_rows
 from raxalign.methods.base import Needs
 from raxalign.methods.code_switching import CodeSwitching
+from raxalign.methods.rows.sentences import Rows
+from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_places

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from raxalign.catalog import catalog
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, TRANSFORMER_METHODS, asked_for, losses, make, trained, vectors, work

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.methods._contrast import Contrast, ContrastOptions, contrastive_loss, parameter_distance, sharing
-from raxalign.methods._contrast_rows import WordRows, read_sentence_rows, read_word_rows
+from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions, contrastive_loss, parameter_distance, sharing
+from raxalign.methods.rows.typed import WordRows, read_sentence_rows, read_word_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders._transformer import TransformerEncoder
-from raxalign.methods._contrast import ContrastOptions, contrastive_loss, sharing
-from raxalign.methods._contrast_rows import read_word_rows
-from raxalign.methods._contrast_words import WordContrast, hidden_words, word_contrastive_loss
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.methods.objectives.all_words import WordContrast, hidden_words, word_contrastive_loss
+from raxalign.methods.objectives.word_contrast import ContrastOptions, contrastive_loss, sharing
+from raxalign.methods.rows.typed import read_word_rows
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from raxalign.config.sources import LocalFile
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods._contrast_rows import read_sentence_rows
-from raxalign.methods._distill import Distill, Teacher, distillation_loss, load_teacher
 from raxalign.methods.distillation import Distillation
+from raxalign.methods.objectives.distillation import Distill, Teacher, distillation_loss, load_teacher
+from raxalign.methods.rows.typed import read_sentence_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

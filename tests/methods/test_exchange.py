@@ -9,8 +9,8 @@ import torch
 
 from raxalign.errors import RaxalignError
 from raxalign.methods._exchange import CrossHead, copy_transform, exchange, output_embedding, prediction_loss
-from raxalign.methods._piece_links import Partners, piece_links, read_piece_links
-from raxalign.methods._sentence_rows import joint_rows, read_bitexts
+from raxalign.methods.rows.piece_links import Partners, piece_links, read_piece_links
+from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs
 
 

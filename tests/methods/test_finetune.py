@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.finetune import Finetune
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._freezing import FrozenParts, frozen, frozen_parts, lowest_trained
+from raxalign.methods.families.freezing import FrozenParts, frozen, frozen_parts, lowest_trained
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.methods.weak_contrastive import WeakContrastive
 from raxalign.train.runtime import Runtime

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import Moments
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.linear import Linear, least_squares
+from raxalign.methods.statistics.pair_moments import Moments
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

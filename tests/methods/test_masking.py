@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._masking import MaskRule, chance_of, choose_masks
-from raxalign.methods._sentence_rows import Rows, offsets_of
+from raxalign.methods.rows.masking import MaskRule, chance_of, choose_masks
+from raxalign.methods.rows.sentences import Rows, offsets_of
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder
 

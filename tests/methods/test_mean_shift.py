@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.encoders._token_means import Reading, row_sums, text_rows, token_means
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.token_means import Reading, row_sums, text_rows, token_means
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods._pairs import sentences_of
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.mean_shift import MeanShift
-from raxalign.tasks._sentence_classifier import SentenceClassifier
+from raxalign.methods.statistics.pair_moments import sentences_of
+from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import normal, write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows

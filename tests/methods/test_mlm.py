@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.methods._sentence_rows import single_rows
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Needs
 from raxalign.methods.mlm import Mlm
+from raxalign.methods.rows.sentences import single_rows
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.methods._moco import EMPTY, Moco, MocoOptions, contrast_logits, info_nce, move_average
+from raxalign.methods.objectives.moco import EMPTY, Moco, MocoOptions, contrast_logits, info_nce, move_average
 from tests.methods.toy import toy_encoder
 
 

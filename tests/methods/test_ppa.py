@@ -10,12 +10,12 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
-from raxalign.methods._moco import MocoOptions
-from raxalign.methods._post_pretraining import PostPretraining, PostPretrainingOptions, full_at
-from raxalign.methods._sentence_rows import read_bitexts
+from raxalign.methods.objectives.moco import MocoOptions
+from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions, full_at
 from raxalign.methods.ppa import Ppa
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step

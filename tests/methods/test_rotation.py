@@ -9,12 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from raxalign.errors import DataError, RaxalignError
-from raxalign.methods import _pairs
-from raxalign.methods._anchors import collect_anchors
-from raxalign.methods._pairs import Moments, linked_vectors
-from raxalign.methods._procrustes import effective_rank
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
+from raxalign.methods.statistics import pair_moments as _pairs
+from raxalign.methods.statistics.anchors import collect_anchors
+from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
+from raxalign.methods.statistics.procrustes import effective_rank
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 from tests.methods.planted import rotation as random_rotation
@@ -126,7 +126,7 @@ def distance(aligned: object, inputs: MethodInputs) -> float:
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
 def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path: Path, direction: str) -> None:
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
-    from raxalign.encoders._aligned import AlignedEncoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
     distances = [distance(AlignedEncoder(encoder), inputs)]
     for center in (False, True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from raxalign.methods._rounding import real_gap
+from raxalign.methods.objectives.rounding import real_gap
 
 
 def test_a_difference_is_itself_and_rounding_is_nothing() -> None:

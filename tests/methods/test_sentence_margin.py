@@ -8,9 +8,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.methods._contrast_rows import read_sentence_rows
-from raxalign.methods._margin import Margin, MarginOptions, margin_loss
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.methods.objectives.sentence_margin import Margin, MarginOptions, margin_loss
+from raxalign.methods.rows.typed import read_sentence_rows
 from raxalign.methods.sentence_margin import SentenceMargin
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders._pieces import share
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.pieces import share
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.methods._sentence_rows import Rows, chosen, joint_rows, read_bitexts, read_texts, shares, single_rows
+from raxalign.methods.rows.sentences import Rows, chosen, joint_rows, read_bitexts, read_texts, shares, single_rows
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 

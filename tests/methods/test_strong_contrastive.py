@@ -6,7 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import RaxalignError
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.train.runtime import Runtime

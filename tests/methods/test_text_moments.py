@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders._aligned import Affine, Unit
-from raxalign.methods._text_moments import TextMoments, text_moments
+from raxalign.encoders.models.aligned import Affine, Unit
+from raxalign.methods.statistics.text_moments import TextMoments, text_moments
 from tests.methods.planted import TableEncoder, normal, planted_inputs
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders._aligned import AlignedEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
-from raxalign.methods._sentence_rows import read_bitexts
 from raxalign.methods.base import Needs
+from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from raxalign.methods._whole_batch import WholeBatch
+from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

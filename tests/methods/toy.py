@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import PAIRS_SCHEMA
 from tests.tiny import tiny_bert

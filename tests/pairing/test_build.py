@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from raxalign.corpora._dataset import DatasetWriter, read_metadata
+from raxalign.corpora.text.dataset import DatasetWriter, read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.fast_align import FastAlign

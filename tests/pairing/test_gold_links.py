@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.corpora._bitext import BitextOptions, write_training
 from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.text.bitext import BitextOptions, write_training
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks

@@ -19,7 +19,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.plan.runs import cell_metrics
 from raxalign.store.ledger import Ledger
-from raxalign.tasks._nli_rows import LABELS
+from raxalign.tasks.classification.rows import LABELS
 from tests.grids import write_grid
 from tests.ledgers import made_up, nli, words
 

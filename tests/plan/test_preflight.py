@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.corpora._reading import FileRead
+from raxalign.corpora.readers.inspection import FileRead
 from raxalign.errors import DataError, RaxalignError
 from raxalign.plan.load import open_grid
 from raxalign.plan.preflight import SHOWN, FilesRead, _shown, read_files

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from raxalign.analysis.cells import Value
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.corpora._phrasebook import sentence
+from raxalign.corpora.grammar import sentence
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DamagedArtifact
 from raxalign.plan.comparisons import comparisons
 from raxalign.plan.load import Opened, open_grid

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.corpora._dataset import DatasetWriter
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.schema import PAIRS_SCHEMA
 from raxalign.single.aer import ErrorRateRequest, error_rate

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora._dataset import read_metadata
+from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import links_of, read_pairs

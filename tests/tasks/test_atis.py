@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from raxalign.errors import DataError
-from raxalign.tasks._atis import is_atis, read_atis
-from raxalign.tasks._tagging_data import TaggingData
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.data import TaggingData
+from raxalign.tasks.tagging.multiatis import is_atis, read_atis
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
 ROWS = "1\tflights from new york\tO O I-fromloc.city_name I-fromloc.city_name\tatis_flight\n2\tzeig flüge\tO O\tatis_flight\n"

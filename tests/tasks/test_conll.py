@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from seqeval.metrics.sequence_labeling import get_entities
 
 from raxalign.errors import DataError
-from raxalign.tasks._conll import iob2, read_conll, read_conllu
 from raxalign.tasks.ner import Ner
+from raxalign.tasks.tagging.rows import iob2, read_conll, read_conllu
 
 
 def write(tmp_path, text, name="dev.conll"):

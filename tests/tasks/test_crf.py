@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from raxalign.tasks._crf import ConditionedCrf, StaticCrf
+from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 
 N, WIDTH, LENGTHS = 3, 4, (4, 1, 3)
 

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from raxalign.config.sources import LocalFile
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._static import Reading, Space, StaticEncoder
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
 from raxalign.errors import DataError
-from raxalign.tasks._word_means import mean_vectors
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
+from raxalign.tasks.vectors.word_means import mean_vectors
 from raxalign.train.runtime import Runtime
 
 SPACES = {

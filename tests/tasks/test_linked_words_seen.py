@@ -2,7 +2,7 @@
 
 from raxalign.pairing.schema import TYPES_SCHEMA
 from raxalign.pairing.types import build_seen, write_types
-from raxalign.tasks._linked_words import SeenTypes
+from raxalign.tasks.vectors.linked_words import SeenTypes
 
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):

@@ -11,16 +11,16 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks._qa_data import QaData
-from raxalign.tasks._qa_metrics import exact_match, f1
-from raxalign.tasks._qa_training import SpanTuning
-from raxalign.tasks._spans import span_loss
-from raxalign.tasks._squad import Answer, Question, Questions
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
+from raxalign.tasks.spans.data import QaData
+from raxalign.tasks.spans.metrics import exact_match, f1
+from raxalign.tasks.spans.model import span_loss
+from raxalign.tasks.spans.rows import Answer, Question, Questions
+from raxalign.tasks.spans.training import SpanTuning
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert

@@ -14,13 +14,13 @@ from seqeval.metrics import f1_score
 
 from raxalign.analysis.samples import sample
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks._tagging_data import TaggingData, read_hub
-from raxalign.tasks._tagging_training import read_trained
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
+from raxalign.tasks.tagging.data import TaggingData, read_hub
+from raxalign.tasks.tagging.training import read_trained
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks._nli_evaluation import _table
-from raxalign.tasks._nli_files import examples, read_file
-from raxalign.tasks._nli_rows import read_hub, refuse_overlap
+from raxalign.tasks.classification.evaluation import _table
+from raxalign.tasks.classification.files import examples, read_file
+from raxalign.tasks.classification.rows import read_hub, refuse_overlap
 
 
 def write(tmp_path, text, name="dev-de.tsv"):

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from raxalign.config.sources import RemoteData
-from raxalign.encoders._aligned import AlignedEncoder
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks._conll import UPOS
-from raxalign.tasks._tagging_data import TaggingData, read_hub
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
+from raxalign.tasks.tagging.data import TaggingData, read_hub
+from raxalign.tasks.tagging.rows import UPOS
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.tasks._qa_metrics import best, exact_match, f1, normalized
+from raxalign.tasks.spans.metrics import best, exact_match, f1, normalized
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._static import Reading, Space, StaticEncoder
-from raxalign.tasks._probe import anisotropy, probe_accuracy, project
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.representation import Representation
+from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy, project
 from raxalign.train.runtime import Runtime
 from tests.methods.toy import WORDS, toy_encoder, toy_rows, write_pairs
 

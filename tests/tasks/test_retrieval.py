@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks._fingerprints import unit
-from raxalign.tasks._linked_words import Words
-from raxalign.tasks._special_words import add_specials
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.retrieval import Retrieval, with_sentence
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.vectors.linked_words import Words
+from raxalign.tasks.vectors.special_words import add_specials
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from raxalign.tasks._selection import best_epoch, kept, select
+from raxalign.tasks.transfer.selection import best_epoch, kept, select
 
 ACCURACIES = {"en": [0.6, 0.8, 0.7], "de": [0.5, 0.4, 0.6], "fr": [0.9, 0.4, 0.4]}
 

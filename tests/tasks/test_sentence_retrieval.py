@@ -13,15 +13,15 @@ import torch
 
 from raxalign.analysis.samples import sample
 from raxalign.config.options import read_options
-from raxalign.corpora._dataset import DatasetWriter
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._static import Reading, Space, StaticEncoder
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks._fingerprints import unit
-from raxalign.tasks._sentence_vectors import sentence_vectors
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.vectors.sentences import sentence_vectors
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 

@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from raxalign.errors import DataError
-from raxalign.tasks._tagging_data import TaggingData, refuse_overlap
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.data import TaggingData, refuse_overlap
 
 
 def test_data_has_no_default():

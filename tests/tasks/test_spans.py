@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
-from raxalign.tasks._spans import SpanModel, best_span, span_loss
-from raxalign.tasks._squad import Answer, Question, Questions
-from raxalign.tasks._windows import WindowSizes, cuts, make_windows
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.tasks.spans.model import SpanModel, best_span, span_loss
+from raxalign.tasks.spans.rows import Answer, Question, Questions
+from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
 from tests.tasks.xquad import LANGUAGES, real
 from tests.tiny import tiny_bert
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks._qa_metrics import best, exact_match, f1
-from raxalign.tasks._squad import Answer, Question, Questions, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
+from raxalign.tasks.spans.metrics import best, exact_match, f1
+from raxalign.tasks.spans.rows import Answer, Question, Questions, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
 from tests.tasks.xquad import LANGUAGES, real
 
 

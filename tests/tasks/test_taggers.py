@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks._feature_layers import feature_layers
-from raxalign.tasks._frozen_features import extract
-from raxalign.tasks._taggers import BilstmCrf, Placed, make_tagger
-from raxalign.tasks._tagging_training import _Tagging
 from raxalign.tasks.slots import Slots
+from raxalign.tasks.tagging.feature_layers import feature_layers
+from raxalign.tasks.tagging.features import extract
+from raxalign.tasks.tagging.models import BilstmCrf, Placed, make_tagger
+from raxalign.tasks.tagging.training import _Tagging
 from raxalign.train.objective import Step
 from tests.tiny import tiny_bert
 

@@ -12,13 +12,13 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from raxalign.analysis.samples import sample, samples
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
-from raxalign.tasks._fingerprints import unit
-from raxalign.tasks._shift_points import Counts, count, sacrebleu1, stream_of, translate
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.translation.points import Counts, count, sacrebleu1, stream_of, translate
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from raxalign.corpora._hub import MissingSplit
-from raxalign.tasks._selection import readers
-from raxalign.tasks._transfer import means, missing_splits, read_given
+from raxalign.corpora.readers.hub import MissingSplit
 from raxalign.tasks.base import Score
+from raxalign.tasks.transfer.outcome import means, missing_splits, read_given
+from raxalign.tasks.transfer.selection import readers
 
 GIVEN = {"en": ("dev", "test"), "th": ("test",), "xx": ()}
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from raxalign.analysis.samples import sample
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._static import Reading, Space, StaticEncoder
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.error_rate import score_links
 from raxalign.pairing.gold import read_gold

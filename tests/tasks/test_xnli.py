@@ -10,14 +10,14 @@ import torch
 from pydantic import ValidationError
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks._nli_data import NliData
-from raxalign.tasks._nli_rows import refuse_overlap
-from raxalign.tasks._sentence_classifier import SentenceClassifier
-from raxalign.tasks._trained_models import Trained
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.data import NliData
+from raxalign.tasks.classification.model import SentenceClassifier
+from raxalign.tasks.classification.rows import refuse_overlap
+from raxalign.tasks.transfer.trained import Trained
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.runtime import Runtime
 from tests.tasks.word_nli import WORDS, at, task, values, write, write_all

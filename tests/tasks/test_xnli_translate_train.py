@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.encoders._aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders._transformer import TransformerEncoder
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks._nli_data import NliData
-from raxalign.tasks._nli_examples import training_parts
-from raxalign.tasks._nli_rows import LABELS, Row, Rows
-from raxalign.tasks._nli_training import _FineTuning
 from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.data import NliData
+from raxalign.tasks.classification.examples import training_parts
+from raxalign.tasks.classification.rows import LABELS, Row, Rows
+from raxalign.tasks.classification.training import _FineTuning
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.tasks._squad import Questions, read_squad
+from raxalign.tasks.spans.rows import Questions, read_squad
 
 LANGUAGES = ("en", "de", "es", "zh", "ar", "el")
 

@@ -16,7 +16,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
-    from raxalign.corpora._reading import FileRead
+    from raxalign.corpora.readers.inspection import FileRead
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1

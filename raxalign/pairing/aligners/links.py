@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora._reading import FileRead, Report, read_through
+from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import PharaohBlock, read_blocks

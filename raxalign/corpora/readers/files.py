@@ -1,0 +1,77 @@
+"""What corpora of local text files share: parts, other codes for languages, and words that are given."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from raxalign.config.params import LATER
+from raxalign.config.parts import Parts
+from raxalign.config.sources import DataPath, expand_path
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.text.words import divide_at_blanks
+
+WHOLE = ""  # the name of the only part of a corpus that has one
+
+
+class FileCorpus(Corpus):
+    """A corpus of local text files; a subclass says which they are and reads one part."""
+
+    class Params(Corpus.Params):
+        """The options of all corpora of local text files."""
+
+        path: DataPath | Parts
+        pretokenized: Annotated[bool, LATER] = Field(False, description="blanks divide the words of both sides; no tokeniser is used")
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description="what the files call a language, by its code")
+
+    params: Params
+
+    @abstractmethod
+    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
+
+    def parts(self) -> tuple[str, ...]:
+        """The names of the parts in order: training, dev, test; `WHOLE` alone for a corpus that is one."""
+        path = self.params.path
+        return tuple(path.paths()) if isinstance(path, Parts) else (WHOLE,)
+
+    def place(self, part: str, lang: str, pivot: str) -> Path:
+        """The path of a part for one language pair."""
+        path = self.params.path
+        template = path.paths()[part] if isinstance(path, Parts) else path
+        return expand_path(template, lang=self.code(lang), pivot=self.code(pivot))
+
+    def code(self, lang: str) -> str:
+        """What the files call a language."""
+        return self.params.codes.get(lang, lang)
+
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+        """The sentence pairs of all parts in order, streamed; ids run on from one part to the next."""
+        first = 0
+        for part in self.parts():
+            number = -1
+            for number, pair in enumerate(self.read_part(part, lang, pivot, inputs)):
+                numbered = pair if first == 0 else replace(pair, id=first + number)
+                yield _with_words(numbered) if self.params.pretokenized else numbered
+            first += number + 1
+
+    def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
+        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has none where it has no file."""
+        if self.parts() == (WHOLE,):
+            return super().part_sizes(lang, pivot, inputs)
+        sizes = {part: sum(1 for _ in self.read_part(part, lang, pivot, inputs)) for part in self.parts() if part != "train"}
+        return sizes["test"], sizes.get("dev", 0)
+
+
+def source_name(part: str, name: str) -> str:
+    """The name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of a part."""
+    return f"{part}/{name}" if part else name
+
+
+def _with_words(pair: SentencePair) -> SentencePair:
+    return replace(pair, source_words=divide_at_blanks(pair.source), target_words=divide_at_blanks(pair.target))

@@ -1,0 +1,1 @@
+"""Text once it is read: words, bitext and its dataset, held-out sentences, overlap."""

@@ -1,0 +1,151 @@
+"""Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by spaces.
+
+Text is first made NFC; format characters (soft hyphens, joiners, direction marks, byte order marks) and control characters are left out, as
+BERT's own tokeniser does, and a zero-width space becomes a space. No word is empty or contains white space.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import version
+from typing import Literal
+
+from raxalign.corpora.text.moses_tokenizer import moses_tokenizer
+from raxalign.errors import DependencyError
+from raxalign.languages import language
+
+Segmentation = Literal["characters", "words"]
+Tokenize = Callable[[str], list[str]]
+
+_FORMAT = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_DIVIDED = re.compile("[^ \t\r\n]+")
+_UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x31FF),  # radicals, kana, Bopomofo (Hangul jamo are left out below)
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xA9E0, 0xA9FF),
+    (0xAA60, 0xAA7F),
+    (0xF900, 0xFAFF),
+    (0xFF66, 0xFF9D),
+    (0x1AFF0, 0x1B16F),
+    (0x20000, 0x3347F),
+)
+_HANGUL_JAMO = range(0x3131, 0x318F)
+_STACKERS = "\u1039\u17d2"  # Burmese and Khmer: the next consonant is written below this one
+_THAI_AM = "\u0e33\u0eb3"  # vowels that stand after their consonant and belong to it (UAX 29)
+
+
+def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
+    """The function that divides a sentence of a language into words.
+
+    Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept). For the others `characters` makes a word
+    of each character (with its combining marks; runs of other letters and of digits stay whole), and `words` calls the language's segmenter:
+    jieba for zh, PyThaiNLP for th, characters where there is none. Raises `DependencyError` where the segmenter is not installed.
+    """
+    known = language(lang)
+    if known.spaced:
+        moses = moses_tokenizer(lang)
+        return lambda text: moses(clean(text))
+    if segmentation == "words" and known.segmenter is not None:
+        return _segmenter(known.segmenter)
+    return split_characters
+
+
+def divide_at_blanks(text: str) -> tuple[str, ...]:
+    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and line ends, as link files count it.
+
+    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word that has nothing else keeps its place
+    as U+FFFD, so that the words after it keep their numbers.
+
+    >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
+    ("don't", 'stopit', '\ufffd', '!')
+    """
+    if text.isascii() and text.isprintable():
+        return tuple(text.split())
+    return tuple("".join(clean(piece).split()) or "\ufffd" for piece in _DIVIDED.findall(text))
+
+
+def describe(lang: str, segmentation: Segmentation = "characters") -> str:
+    """What `tokenize` uses for a language, for manifests: ``Moses (sacremoses 0.1.1)``."""
+    known = language(lang)
+    if known.spaced:
+        return f"Moses (sacremoses {version('sacremoses')})"
+    if segmentation == "words" and known.segmenter is not None:
+        return f"words ({known.segmenter} {version(known.segmenter)})"
+    return "characters" if segmentation == "characters" else f"characters (there is no segmenter for {lang})"
+
+
+def clean(text: str) -> str:
+    """NFC without control and format characters; zero-width spaces become spaces."""
+    if text.isascii():
+        return _FORMAT.sub("", text) if not text.isprintable() else text
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", text)
+    return _FORMAT.sub("", text.replace("\u200b", " ")) if _FORMAT.search(text) else text
+
+
+def split_characters(text: str) -> list[str]:
+    """A word for each character of a script without spaces; runs of other letters, numbers and repeated dots stay whole.
+
+    >>> split_characters("我在Berlin住了12.5年……")
+    ['我', '在', 'Berlin', '住', '了', '12.5', '年', '……']
+    """
+    return _character_pattern().findall(clean(text))
+
+
+@cache
+def _character_pattern() -> re.Pattern[str]:
+    marks = _ranges(lambda char: unicodedata.category(char)[0] == "M" or char in _THAI_AM, 0x300, 0x1FFFF) + "\U000e0100-\U000e01ef"
+    pieces = [_ranges(_is_unspaced_letter, first, last) for first, last in _UNSPACED]
+    unspaced = "".join(pieces)
+    letter = rf"(?:(?![{unspaced}])[^\W\d_][{marks}]*)"
+    return re.compile(
+        rf"[{unspaced}](?:[{marks}]|(?<=[{_STACKERS}])[{unspaced}])*"
+        rf"|\d+(?:[.,:]\d+)*"
+        rf"|{letter}(?:[-'’]?(?:{letter}|\d))*"
+        rf"|([.…·。])\1*"
+        rf"|\S[{marks}]*".replace(r"([.…·。])\1*", r"\.+|…+|·+|。+")
+    )
+
+
+def _is_unspaced_letter(char: str) -> bool:
+    return unicodedata.category(char)[0] == "L" and char not in _THAI_AM and ord(char) not in _HANGUL_JAMO
+
+
+def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
+    """The characters of a span that belong, in the notation of a character class."""
+    parts, start = [], None
+    for point in range(first, min(last, sys.maxunicode) + 2):
+        inside = point <= last and belongs(chr(point))
+        if inside and start is None:
+            start = point
+        elif not inside and start is not None:
+            parts.append(f"{chr(start)}-{chr(point - 1)}")
+            start = None
+    return "".join(parts)
+
+
+def _segmenter(library: str) -> Tokenize:
+    try:
+        if library == "jieba":
+            import jieba
+
+            jieba.setLogLevel("WARNING")
+            cut: Tokenize = jieba.lcut
+        else:
+            from pythainlp.tokenize import word_tokenize
+
+            cut = word_tokenize
+    except ImportError as error:
+        message = f"segmentation: words needs {library}, which is not installed: pip install 'raxalign[segment]' (or set segmentation: characters)"
+        raise DependencyError(message) from error
+    return lambda text: [word for piece in cut(clean(text)) for word in piece.split()]

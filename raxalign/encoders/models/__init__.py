@@ -1,0 +1,1 @@
+"""Encoders as they are read: vectors, pieces, pooling, transforms, loading."""

@@ -1,0 +1,190 @@
+"""What a method returns: an encoder and transforms of its representations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from raxalign.encoders.base import Batch, Encoder, Pooling, WordVectors, parse_layers
+from raxalign.encoders.models.assemble import assemble
+from raxalign.encoders.models.static import RECORD as STATIC_RECORD
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.transformer import Edit, TransformerEncoder
+from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
+from raxalign.errors import DataError, RaxalignError
+
+__all__ = ["Affine", "AlignedEncoder", "Transform", "Unit"]
+
+_RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensors", "encoder", 1
+
+
+@dataclass(frozen=True)
+class AlignedEncoder:
+    """An encoder plus transforms, applied in their order. `weights_changed` says that the encoder is not the one that the method was given;
+    `direction` is the language of a view by `toward`; `notes` are the method's, for the record. `frozen` stands for inside transforms that are
+    not there: up to this layer a task's training leaves the encoder as it is (it is not saved).
+
+    Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the pooled vectors (rotations are fitted on
+    those; for affine steps and mean pooling the two are the same).
+    """
+
+    encoder: Encoder
+    transforms: tuple[Transform, ...] = ()
+    weights_changed: bool = False
+    notes: Mapping[str, object] = field(default_factory=dict)
+    direction: str | None = None
+    frozen: int = 0
+
+    def __post_init__(self) -> None:
+        for transform in self.transforms:
+            if not 0 <= transform.layer <= self.encoder.n_layers:
+                raise ValueError(f"a transform of layer {transform.layer}, but the encoder has the layers 0 to {self.encoder.n_layers}")
+            if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
+                raise RaxalignError("only a transformer has an inside that transforms can change")
+        object.__setattr__(self, "transforms", tuple(transform.to(self.device) for transform in self.transforms))
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of its vectors."""
+        return self.encoder.hidden_size
+
+    @property
+    def n_layers(self) -> int:
+        """The number of blocks; layers are 0 (embeddings) to this."""
+        return self.encoder.n_layers
+
+    @property
+    def device(self) -> str:
+        """Where its tensors are."""
+        return self.encoder.device
+
+    def toward(self, lang: str) -> AlignedEncoder:
+        """The same encoder with the pivot's transforms for one other language; transforms without `toward` always apply."""
+        return replace(self, direction=lang)
+
+    def inside_depth(self) -> int:
+        """The highest layer with an inside transform, or the `frozen` one; 0 where there is none."""
+        return max([self.frozen, *(transform.layer for transform in self.transforms if transform.sort == "inside")])
+
+    def active(self, sort: str) -> tuple[Transform, ...]:
+        """The transforms of a sort that apply in this view."""
+        return tuple(t for t in self.transforms if t.sort == sort and t.toward in (None, self.direction))
+
+    def words(self, sentences: Sequence[Sequence[str]], lang: str, *, layers: str = "last", pooling: Pooling = "mean") -> WordVectors:
+        """Vectors of all words in input order, (N, L, H), transforms applied; absent words are zero."""
+        chosen = parse_layers(layers, self.n_layers)
+        return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(chosen), self.hidden_size)
+
+    def iter_words(
+        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: str = "last", pooling: Pooling = "mean"
+    ) -> Iterator[tuple[Sequence[int], WordVectors]]:
+        """The vectors of `words` batch by batch, longest sentences first: (indices of the sentences, their vectors)."""
+        chosen = parse_layers(layers, self.n_layers)
+        edits = self.edits()
+        if edits and isinstance(self.encoder, TransformerEncoder):
+            batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, edits=edits)
+        else:
+            batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling)
+        readouts = [[t for t in self.active("readout") if t.lang == lang and t.layer == layer] for layer in chosen]
+        for indices, part in batches:
+            yield indices, _read(part, readouts) if any(readouts) else part
+
+    def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
+        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of each piece. Gradient flows."""
+        if not isinstance(self.encoder, TransformerEncoder):
+            raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
+        states = list(self.encoder.hidden(batch, edits=self.edits()))
+        for transform in self.active("readout"):
+            states[transform.layer] = _where_spoken(transform, states[transform.layer], batch)
+        return tuple(states)
+
+    def edits(self) -> dict[int, Edit]:
+        """The inside transforms as edits of the stream, by layer."""
+        by_layer: dict[int, list[Transform]] = {}
+        for transform in self.active("inside"):
+            by_layer.setdefault(transform.layer, []).append(transform)
+
+        def edit(transforms: list[Transform]) -> Edit:
+            def change(states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+                for transform in transforms:
+                    states_BTH = _where_spoken(transform, states_BTH, batch)
+                return states_BTH
+
+            return change
+
+        return {layer: edit(transforms) for layer, transforms in by_layer.items()}
+
+    def save(self, folder: Path | str) -> None:
+        """Write transforms and notes as JSON and safetensors, and the encoder's weights only where they changed."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._write(folder)
+        if self.weights_changed:
+            self.encoder.save(folder / _WEIGHTS)
+
+    def export(self, folder: Path | str) -> None:
+        """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the transforms beside it; `from_export` reads it."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.encoder.save(folder)
+        self._write(folder)
+
+    def _write(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        records, tensors = pack(self.transforms)
+        record = {"format": _FORMAT, "weights_changed": self.weights_changed, "transforms": records, "notes": dict(self.notes)}
+        save_file(tensors, folder / _TENSORS)
+        (folder / _RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu") -> AlignedEncoder:
+        """What `save` wrote; `base` makes the encoder on `device` and is called only where the weights did not change."""
+        transforms, changed, notes = _read_record(Path(folder))
+        encoder = TransformerEncoder.from_folder(Path(folder) / _WEIGHTS, device=device) if changed else base()
+        return cls(encoder, transforms, changed, notes)
+
+    @classmethod
+    def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
+        """What `export` wrote; a plain Hugging Face folder, or one of static vectors, gives an encoder without transforms."""
+        kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
+        encoder = kind.from_folder(Path(folder).absolute(), device=device)
+        if not (Path(folder) / _RECORD).is_file():
+            return cls(encoder)
+        transforms, changed, notes = _read_record(Path(folder))
+        return cls(encoder, transforms, changed, notes)
+
+
+def _where_spoken(transform: Transform, states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
+    """The states with the transform applied to the pieces of its language."""
+    if transform.lang not in batch.languages:
+        return states_BTH
+    spoken_BT = batch.langs_BT == batch.languages.index(transform.lang)
+    return torch.where(spoken_BT[..., None], transform(states_BTH), states_BTH)
+
+
+def _read(part: WordVectors, readouts: list[list[Transform]]) -> WordVectors:
+    """Word vectors with the readouts of each of their layers; absent words stay zero."""
+    columns = list(part.vectors_NLH.unbind(dim=1))
+    for k, transforms in enumerate(readouts):
+        for transform in transforms:
+            columns[k] = transform(columns[k])
+    return replace(part, vectors_NLH=torch.stack(columns, dim=1) * part.present_N[:, None, None])
+
+
+def _read_record(folder: Path) -> tuple[tuple[Transform, ...], bool, dict[str, object]]:
+    """(transforms, whether the weights changed, notes) of a folder."""
+    from safetensors.torch import load_file
+
+    path = folder / _RECORD
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != _FORMAT:
+            raise DataError(path, f"format {record['format']!r}, but this version reads {_FORMAT}", remedy="Use the raxalign that wrote it")
+        return unpack(record["transforms"], load_file(folder / _TENSORS)), record["weights_changed"], record["notes"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(path, f"is no aligned encoder's record ({error})") from error

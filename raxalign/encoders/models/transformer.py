@@ -1,0 +1,235 @@
+"""Transformer encoders: hidden states, with edits to the stream where wanted, and word vectors at the speed of the bare forward."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from raxalign.encoders.base import Batch, Encoder, Pooling, WordVectors
+from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
+from raxalign.encoders.models.pieces import Row, bulk_pieces, cut, read_template, share, token_batches
+from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
+from raxalign.errors import RaxalignError
+
+Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
+"""A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
+
+_BLOCKS = ("encoder.layer", "transformer.layer", "layers", "encoder.layers")
+
+
+class TransformerEncoder(Encoder):
+    """A masked LM and its tokenizer. Layer 0 is what enters the first block, layer l what leaves block l (the last one after the final norm,
+    where the architecture has one).
+    """
+
+    family: ClassVar[str] = "transformer"
+
+    def __init__(self, model: Any, tokenizer: Any, device: str = "cpu") -> None:
+        self.model = model.to(device)
+        self.tokenizer = tokenizer
+        self.device = device
+        self.hidden_size: int = model.config.hidden_size
+        self.n_layers: int = model.config.num_hidden_layers
+        self.max_positions = _positions(model, tokenizer)
+        self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
+        self._template = read_template(tokenizer)
+        self._segments = (
+            "token_type_ids" in inspect.signature(model.base_model.forward).parameters and getattr(model.config, "type_vocab_size", 0) > 0
+        )
+        self._segment_types: int = getattr(model.config, "type_vocab_size", 0) or 0
+
+    @classmethod
+    def from_folder(cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu") -> TransformerEncoder:
+        """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the errors."""
+        return cls(*load_masked_lm(str(path_or_name), revision), device)
+
+    def save(self, folder: Path | str) -> None:
+        """Write a masked-LM folder (safetensors, tokenizer) that `AutoModel` opens."""
+        save_masked_lm(self.model, self.tokenizer, Path(folder))
+
+    def pieces(
+        self, sentences: Sequence[Sequence[str]], lang: str, pairs: Sequence[Sequence[str]] | None = None, pair_lang: str | None = None
+    ) -> list[Row]:
+        """Pieces with special ones, clamped to `max_positions`: of sentences, or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
+
+        Pairs that are too long lose the end of the longer sentence first. Words keep their numbers whatever is cut.
+        """
+        singles = bulk_pieces(self.tokenizer, sentences, lang)
+        if pairs is None:
+            return [self._single(pieces, len(words), lang) for pieces, words in zip(singles, sentences, strict=True)]
+        if len(pairs) != len(sentences):
+            raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
+        languages = (lang, pair_lang or lang)
+        seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
+        sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
+        return [self._pair(first, second, size, languages) for first, second, size in zip(singles, seconds, sizes, strict=True)]
+
+    def _single(self, pieces: tuple[np.ndarray, np.ndarray], n_words: int, lang: str) -> Row:
+        before, after = self._template.before, self._template.after_single
+        ids, words = cut(pieces, self.max_positions - len(before) - len(after))
+        return Row(
+            np.concatenate([before, ids, after]), _specials(len(before), words, len(after)), len(ids) + len(before) + len(after), n_words, (lang,)
+        )
+
+    def _pair(
+        self, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], sizes: tuple[int, int], languages: tuple[str, str]
+    ) -> Row:
+        before, between, after = self._template.before, self._template.between, self._template.after_pair
+        room = self.max_positions - len(before) - len(between) - len(after)
+        keep_first, keep_second = share(len(first[0]), len(second[0]), room)
+        (ids_1, words_1), (ids_2, words_2) = cut(first, keep_first), cut(second, keep_second)
+        words = np.concatenate([_specials(len(before), words_1, len(between)), np.where(words_2 >= 0, words_2 + sizes[0], -1), [-1] * len(after)])
+        start = len(before) + len(ids_1) + len(between)
+        return Row(np.concatenate([before, ids_1, between, ids_2, after]), words, start, sum(sizes), languages)
+
+    def collate(self, rows: Sequence[Row]) -> Batch:
+        """A padded batch on the encoder's device; rows of different languages may stand together."""
+        width = max((len(row) for row in rows), default=0)
+        languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
+        number = {lang: i for i, lang in enumerate(languages)}
+        lengths_B = np.array([len(row) for row in rows], dtype=np.int64)
+        firsts_B = np.array([row.first for row in rows], dtype=np.int64)
+        steps_T = np.arange(width)
+        mask_BT = steps_T[None, :] < lengths_B[:, None]
+        second_BT = (steps_T[None, :] >= firsts_B[:, None]) & mask_BT
+        ids_BT = np.full((len(rows), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        words_BT = np.full((len(rows), width), -1, dtype=np.int64)
+        if rows:
+            ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
+            words_BT[mask_BT] = np.concatenate([row.words for row in rows])
+        langs_B2 = np.array([(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64).reshape(-1, 2)
+        langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
+        segments_BT = second_BT if self._segment_types > 1 else np.zeros_like(second_BT)
+        arrays = (ids_BT, mask_BT, segments_BT, words_BT, langs_BT)
+        ids, mask, segments, words, langs = (torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays)
+        return Batch(ids, mask, segments, words, langs, languages)
+
+    def hidden(self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None) -> tuple[torch.Tensor, ...]:
+        """Hidden states (B, T, H) of the layers 0 to `upto` (the last); what an edit of layer l changes flows on and is what is read there.
+
+        Gradient flows and dropout follows the model's mode; the masked-LM head and the blocks above `upto` are not computed.
+        """
+        top = self.n_layers if upto is None else upto
+        states: list[torch.Tensor] = []
+        inputs = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        if self._segments:
+            inputs["token_type_ids"] = batch.segments_BT
+        with _watched(self.model.base_model, max(top, 1), states, edits or {}, batch):
+            output = self.model.base_model(**inputs)
+        if top == self.n_layers:
+            states[top] = output.last_hidden_state
+        return tuple(states[: top + 1])
+
+    def lm_logits(self, states: torch.Tensor) -> torch.Tensor:
+        """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions that are needed should be given."""
+        model = self.model
+        if hasattr(model, "cls"):
+            logits = model.cls(states)
+        elif hasattr(model, "lm_head"):
+            logits = model.lm_head(states)
+        elif hasattr(model, "vocab_transform"):
+            logits = model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(states))))
+        elif hasattr(model, "head"):
+            logits = model.decoder(model.head(states))
+        else:
+            raise RaxalignError(f"{type(model).__name__}: no known masked-LM head")
+        return logits  # type: ignore[no-any-return]
+
+    def iter_words(
+        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None = None
+    ) -> Iterator[tuple[Sequence[int], WordVectors]]:
+        """Word vectors batch by batch, longest sentences first, without gradient and without dropout."""
+        rows = self.pieces(sentences, lang)
+        for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
+            part = [rows[i] for i in chosen]
+            yield chosen.tolist(), self._pooled(part, layers, pooling, edits)
+
+    @torch.no_grad()
+    def _pooled(self, rows: list[Row], layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None) -> WordVectors:
+        with evaluating(self.model):
+            batch = self.collate(rows)
+            counts = [row.n_words for row in rows]
+            words_BT = batch.words_BT.cpu().numpy()
+            index = index_words(words_BT, counts, self.device)
+            states = self.hidden(batch, edits=edits, upto=max(layers))
+            vectors_NLH = torch.stack([pool_words(states[layer], index, pooling) for layer in layers], dim=1)
+            refuse_infinite(vectors_NLH, rows[0].languages[0])
+        return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
+
+
+def _specials(before: int, words: np.ndarray, after: int) -> np.ndarray:
+    """The words of pieces with special pieces (-1) around them."""
+    return np.concatenate([np.full(before, -1), words, np.full(after, -1)])
+
+
+def _positions(model: Any, tokenizer: Any) -> int:
+    """How many pieces a row may have, special ones included."""
+    limit = int(model.config.max_position_embeddings)
+    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    if padding is not None:
+        limit -= padding + 1  # RoBERTa's positions count from behind the padding index: 514 rows are 512 positions
+    tokenizer_limit = int(tokenizer.model_max_length)
+    return min(limit, tokenizer_limit) if 2 < tokenizer_limit < 1_000_000 else limit
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode; afterwards in the mode that it had."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
+    """(parent, attribute, blocks) of a base model."""
+    for path in _BLOCKS:
+        parent: Any = base
+        *steps, name = path.split(".")
+        for step in steps:
+            parent = getattr(parent, step, None)
+        blocks = getattr(parent, name, None)
+        if isinstance(blocks, nn.ModuleList):
+            return parent, name, blocks
+    raise RaxalignError(f"{type(base).__name__}: its blocks are not where BERT, RoBERTa, DistilBERT or ModernBERT have them")
+
+
+@contextmanager
+def _watched(base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch) -> Iterator[None]:
+    """Collects into `states` what enters the first block and what leaves each, after the edits; leaves blocks above `top` out meanwhile."""
+    parent, name, blocks = find_blocks(base)
+
+    def edited(states_BTH: torch.Tensor) -> torch.Tensor:
+        edit = edits.get(len(states))
+        states.append(states_BTH if edit is None else edit(states_BTH, batch))
+        return states[-1]
+
+    def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            return (edited(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
+
+    def leave(_: nn.Module, __: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (edited(output[0]), *output[1:])
+        return edited(output)
+
+    handles = [blocks[0].register_forward_pre_hook(enter, with_kwargs=True), *(block.register_forward_hook(leave) for block in blocks[:top])]
+    if top < len(blocks):
+        setattr(parent, name, blocks[:top])
+    try:
+        yield
+    finally:
+        setattr(parent, name, blocks)
+        for handle in handles:
+            handle.remove()

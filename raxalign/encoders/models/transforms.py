@@ -1,0 +1,102 @@
+"""What alignment adds to an encoder without touching its weights: transforms, each of a language and a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Each vector divided by its Euclidean length; zero stays zero."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Divides vectors (..., hidden) by their lengths."""
+        return torch.nn.functional.normalize(x, dim=-1)
+
+    def to(self, _: str) -> Unit:
+        """Itself: it holds no tensor."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """x -> (x - center) @ weight + shift, on rows; a part that is None is left out. center (H,), weight (H, H), shift (H,)."""
+
+    center: torch.Tensor | None = None
+    weight: torch.Tensor | None = None
+    shift: torch.Tensor | None = None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Maps vectors (..., hidden)."""
+        x = x if self.center is None else x - self.center
+        x = x if self.weight is None else x @ self.weight
+        return x if self.shift is None else x + self.shift
+
+    def to(self, device: str) -> Affine:
+        """The same map with float32 tensors of its own on a device, outside any gradient.
+
+        They are laid out row by row: the product with a transposed view, as decompositions return, is not bit-equal to that with what is read
+        back from a file.
+        """
+        parts = (self.center, self.weight, self.shift)
+        return Affine(
+            *(None if part is None else part.detach().to(device, torch.float32).clone(memory_format=torch.contiguous_format) for part in parts)
+        )
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Steps applied to the vectors of one language at one layer.
+
+    ``readout``: applied to what is read from the layer; nothing above it changes. ``inside``: replaces the stream after the block and flows
+    on. `toward` marks a transform of the pivot's vectors that holds for one other language only (direction to-other).
+    """
+
+    lang: str
+    layer: int
+    sort: Literal["readout", "inside"] = "readout"
+    steps: tuple[Unit | Affine, ...] = ()
+    toward: str | None = None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """The transformed vectors, (..., H)."""
+        for step in self.steps:
+            x = step(x)
+        return x
+
+    def to(self, device: str) -> Transform:
+        """The same transform with its tensors on a device."""
+        return replace(self, steps=tuple(step.to(device) for step in self.steps))
+
+
+def pack(transforms: tuple[Transform, ...]) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
+    """(a JSON record a transform, tensors by name); `unpack` is the inverse."""
+    records: list[dict[str, Any]] = []
+    tensors: dict[str, torch.Tensor] = {}
+    for i, transform in enumerate(transforms):
+        steps: list[dict[str, Any]] = []
+        for k, step in enumerate(transform.steps):
+            if isinstance(step, Unit):
+                steps.append({"step": "unit"})
+                continue
+            parts = {part: value for part in ("center", "weight", "shift") if (value := getattr(step, part)) is not None}
+            names = {part: f"{i}.{k}.{part}" for part in parts}
+            tensors |= {names[part]: value.detach().to("cpu", torch.float32).contiguous().clone() for part, value in parts.items()}
+            steps.append({"step": "affine", **names})
+        records.append({"lang": transform.lang, "layer": transform.layer, "sort": transform.sort, "toward": transform.toward, "steps": steps})
+    return records, tensors
+
+
+def unpack(records: list[dict[str, Any]], tensors: Mapping[str, torch.Tensor]) -> tuple[Transform, ...]:
+    """The transforms of `pack`."""
+
+    def step(record: dict[str, Any]) -> Unit | Affine:
+        if record["step"] == "unit":
+            return Unit()
+        return Affine(*(tensors[record[part]] if part in record else None for part in ("center", "weight", "shift")))
+
+    return tuple(Transform(r["lang"], r["layer"], r["sort"], tuple(step(s) for s in r["steps"]), r["toward"]) for r in records)

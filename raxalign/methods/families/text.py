@@ -1,0 +1,62 @@
+"""What readouts that are fitted on monolingual text have in common: options, needs, effect, and the loop over languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.statistics.text_moments import Steps, TextMoments, text_moments
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, AlignedEncoder
+
+
+class TextMethod(Method):
+    """Maps the vectors of every language, the pivot's too, by statistics over the words of its text."""
+
+    accepts = frozenset({"transformer", "static"})
+
+    class Params(Method.Params):
+        """Statistics are over the words of the first `max_sentences` sentences of each language (None: of all)."""
+
+        layers: Layers = "last"
+        pooling: Pooling = "last"
+        max_sentences: int | None = Field(10_000, ge=1)
+
+    params: Params
+
+    def needs(self) -> Needs:
+        """Monolingual text."""
+        return Needs(text=True)
+
+    def effect(self) -> Effect:
+        """Readouts, of the pivot too."""
+        return Effect(pivot=True)
+
+    def acts(self, n_layers: int) -> Acts:
+        """Readouts of `layers`."""
+        return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
+
+    def moments(self, encoder: Encoder, inputs: MethodInputs, lang: str, *, before: Sequence[Steps] | None = None, gram: bool = False) -> TextMoments:
+        """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError` for text without words."""
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        return text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, before=before, gram=gram)
+
+    def each_by_itself(
+        self, encoder: Encoder, inputs: MethodInputs, maps: Callable[[TextMoments], Iterable[Affine]], *, gram: bool = False
+    ) -> AlignedEncoder:
+        """The encoder with what `maps` makes, a map a layer, of the moments of each language; notes count words a language."""
+        from raxalign.encoders.models.aligned import AlignedEncoder, Transform
+
+        layers = parse_layers(self.params.layers, encoder.n_layers)
+        transforms, notes = [], {}
+        for lang in (*inputs.languages, inputs.pivot):
+            moments = self.moments(encoder, inputs, lang, gram=gram)
+            transforms += [Transform(lang, layer, steps=(step,)) for layer, step in zip(layers, maps(moments), strict=True)]
+            notes[lang] = {"words": moments.count}
+        return AlignedEncoder(encoder, tuple(transforms), notes=notes)

@@ -1,0 +1,108 @@
+"""What the methods that map word pairs onto each other share: where the pairs come from, and which language moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from raxalign.config.params import LATER
+from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.encoders.base import Layers, Pooling
+from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.statistics.anchors import collect_anchors
+from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import Affine, Transform, Unit
+
+Direction = Literal["to-pivot", "to-other"]
+
+
+class WordPairParams(Method.Params):
+    """The options of a map over word pairs; `direction` says which language moves."""
+
+    layers: Layers = "last"
+    pooling: Pooling = "last"
+    direction: Direction = "to-pivot"
+    supervision: Literal["parallel", "dictionary"] = "parallel"
+    dictionary: DataPath | None = None
+    swap: Annotated[bool, LATER] = False
+    min_count: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _has_dictionary(self) -> WordPairParams:
+        if self.supervision == "dictionary" and self.dictionary is None:
+            raise ValueError("supervision: dictionary wants `dictionary`, a file of two words a line")
+        return self
+
+    def idle(self) -> set[str]:
+        """The options that others make idle: without a dictionary, its order of sides and how often its words have to occur."""
+        return {"min_count", "swap"} if self.supervision == "parallel" else set()
+
+    def needs(self, *, text: bool = False) -> Needs:
+        """Word pairs; with a dictionary the bitext in which its words occur."""
+        return Needs(links=True, text=text) if self.supervision == "parallel" else Needs(bitext=True, text=text)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """The dictionary, where it is read."""
+        if self.supervision == "parallel" or self.dictionary is None:
+            return {}
+        return {"dictionary": LocalFile(expand_path(self.dictionary, lang=lang, pivot=pivot))}
+
+
+def supervised_pairs(
+    params: WordPairParams, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Vectors of the pairs of one language, blocks of (P, L, H) for it and for the pivot: linked words, or anchors of a dictionary's entries
+    whose words both occur `min_count` times.
+    """
+    if params.supervision == "parallel":
+        yield from linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, params.pooling)
+        return
+    import torch
+
+    entries = dictionary_entries(params, inputs, lang)
+    entries_in_text(params, inputs, lang)
+    folder = inputs.bitext[lang]
+    src = collect_anchors(encoder, sentences_of(folder, "src"), [entry[0] for entry in entries], lang, layers, params.pooling)
+    tgt = collect_anchors(encoder, sentences_of(folder, "tgt"), [entry[1] for entry in entries], inputs.pivot, layers, params.pooling)
+    src_E, tgt_E = (torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device) for i, side in enumerate((src, tgt)))
+    kept_E = (src.counts_V[src_E] >= params.min_count) & (tgt.counts_V[tgt_E] >= params.min_count)
+    yield src.means_VLH[src_E[kept_E]], tgt.means_VLH[tgt_E[kept_E]]
+
+
+def dictionary_entries(params: WordPairParams, inputs: MethodInputs, lang: str) -> list[tuple[str, str]]:
+    """The different entries of the dictionary of one language, lower-cased."""
+    from raxalign.corpora.readers.dictionary import read_dictionary
+
+    entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
+    return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
+
+
+def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
+    """How many entries have both words in the bitext; raises `DataError` where the dictionary's sides are clearly the other way round."""
+    from raxalign.corpora.readers.dictionary import found_entries
+    from raxalign.corpora.text.dataset import vocabulary
+
+    words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
+    path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
+    return found_entries(path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap)
+
+
+def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
+    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has and how many of them are in the bitext."""
+    if params.supervision == "parallel":
+        return {"pairs": used}
+    return {"pairs": used, "entries": len(dictionary_entries(params, inputs, lang)), "entries_in_text": entries_in_text(params, inputs, lang)}
+
+
+def moving_readout(direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
+    """A readout of the language that moves; the pivot moves toward one language at a time."""
+    from raxalign.encoders.models.aligned import Transform
+
+    return Transform(lang, layer, steps=steps) if direction == "to-pivot" else Transform(pivot, layer, steps=steps, toward=lang)

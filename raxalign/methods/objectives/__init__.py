@@ -1,0 +1,1 @@
+"""The losses of trained methods, one file per method or idea."""

@@ -1,0 +1,216 @@
+"""The loss of fine-tuning alignment (Cao et al. 2020): its arithmetic, and the objective that feeds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import lazy_loader as lazy
+import numpy as np
+
+from raxalign.encoders.base import Pooling
+from raxalign.methods.objectives.rounding import real_gap
+from raxalign.methods.rows.linked_words import LinkedRows, Side, ranges
+from raxalign.methods.rows.packing import can_pack, flat_states, pack
+from raxalign.train.objective import Objective, Step
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders.models.transformer import TransformerEncoder
+else:
+    torch = lazy.load("torch")
+
+Norm = Literal["squared", "plain"]
+Reduction = Literal["sum", "mean"]
+
+
+def alignment_loss(
+    moving_PLH: torch.Tensor,
+    target_PLH: torch.Tensor,
+    kept_WLH: torch.Tensor,
+    origin_WLH: torch.Tensor,
+    *,
+    reg_weight: float,
+    norm: Norm = "squared",
+    pair_weights_P: torch.Tensor | None = None,
+    word_weights_W: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """sum_p w_p d(moving_p, target_p) + reg_weight * sum_w v_w d(kept_w, origin_w), where d is summed over layers.
+
+    d is the squared Euclidean distance, or the distance itself (`norm: plain`; Kulshreshtha et al. 2020, Eq. 7-8). Weights that are not
+    given are 1: plain sums, as printed by Cao et al. (2020, §3.3).
+    """
+    distance_P, drift_W = _distance(moving_PLH, target_PLH, norm), _distance(kept_WLH, origin_WLH, norm)
+    align = distance_P.sum() if pair_weights_P is None else distance_P @ pair_weights_P
+    drift = drift_W.sum() if word_weights_W is None else drift_W @ word_weights_W
+    return align + reg_weight * drift
+
+
+def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> torch.Tensor:
+    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have vectors that differ by rounding alone."""
+    gap_NLH = real_gap(left_NLH, right_NLH)
+    per_layer_NL = gap_NLH.pow(2).sum(dim=-1) if norm == "squared" else torch.linalg.vector_norm(gap_NLH, dim=-1)
+    return per_layer_NL.sum(dim=-1)
+
+
+def item_weights(counts_N: np.ndarray, part: int, reduction: Reduction, norm: Norm, hidden: int) -> np.ndarray:
+    """The weight of each item of the rows of a global batch, (N,): `counts_N` items stand in each of its N rows.
+
+    A mean is over all items of the batch, or of `part` consecutive rows (their means are then summed), and over coordinates where the
+    distance is squared: a mean squared error, as in the circulating code.
+    """
+    if reduction == "sum":
+        return np.ones(len(counts_N))
+    groups_N = np.arange(len(counts_N)) // (part or max(len(counts_N), 1))
+    totals_N = np.bincount(groups_N, weights=counts_N)[groups_N]
+    return 1.0 / (np.maximum(totals_N, 1) * (hidden if norm == "squared" else 1))
+
+
+@dataclass(frozen=True)
+class AlignmentOptions:
+    """What the loss is made of; the names are those of the params of `finetune`. `moves` is the side that is brought to the other."""
+
+    moves: Literal["src", "tgt"]
+    layers: tuple[int, ...]
+    pooling: Pooling
+    reg_weight: float
+    norm: Norm
+    align_target: Literal["live", "frozen"]
+    reduction: Reduction
+    special_pairs: bool
+    part: int
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Words to read: where the first piece of each begins in the packed rows, how many pieces it has, and its weight."""
+
+    first: np.ndarray
+    count: np.ndarray
+    weight: np.ndarray
+
+
+_NOTHING = _Items(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+
+
+def _joined(parts: Sequence[_Items]) -> _Items:
+    return _Items(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "count", "weight")))
+
+
+class Alignment(Objective):
+    """Brings linked words together and holds one side where it was, summed over corpora of equal batches; shorter corpora begin anew.
+
+    Row r of the training is row ``r % len(corpus)`` of each corpus. One forward reads both sides of all corpora; the frozen twin reads the
+    side that is held, without gradients.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, frozen: TransformerEncoder, corpora: list[LinkedRows], options: AlignmentOptions) -> None:
+        self.module = encoder.model
+        self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
+        self.loss_unit = max(1.0, options.reg_weight)
+        self.pad = int(encoder.tokenizer.pad_token_id or 0)
+        self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
+        self.reads_kept = options.reg_weight > 0 or options.align_target == "live"
+        self.n_links = [np.diff(corpus.link_offsets) for corpus in corpora]
+        self.n_kept = [_read_words(self.sides(corpus)[1]) for corpus in corpora]
+        self.weights: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def sides(self, corpus: LinkedRows) -> tuple[Side, Side]:
+        """(the side that moves, the side that is held)."""
+        return (corpus.src, corpus.tgt) if self.options.moves == "src" else (corpus.tgt, corpus.src)
+
+    def begin(self, step: Step) -> None:
+        """The weights of every row's pairs and words, from the counts of the global batch."""
+        options, specials = self.options, 2 if self.options.special_pairs else 0
+        self.weights = []
+        for corpus, links, kept in zip(self.corpora, self.n_links, self.n_kept, strict=True):
+            rows = step.rows % len(corpus)
+            pair, word = (
+                item_weights(counts[rows] + specials, options.part, options.reduction, options.norm, self.encoder.hidden_size)
+                for counts in (links, kept)
+            )
+            self.weights.append((pair, word))
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        """The contribution of some rows of the global batch."""
+        rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
+        moving, kept = ([(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)] for i in (0, 1))
+        live, live_starts = self.states(self.encoder, [*moving, *kept] if self.reads_kept else moving)
+        starts = dict(zip(("moving", "live"), np.split(live_starts, [len(positions) * len(rows)]), strict=True))
+        frozen: list[torch.Tensor] = []
+        if self.reads_frozen:
+            with torch.no_grad():
+                frozen, starts["frozen"] = self.states(self.frozen, kept)
+        by_corpus = {name: part.reshape(-1, len(positions)) for name, part in starts.items()}
+        items = [self.corpus_items(c, rows[c], {name: part[c] for name, part in by_corpus.items() if len(part)}, positions) for c in range(len(rows))]
+        pairs, targets, words, origins = (_joined(parts) for parts in zip(*items, strict=True))
+        moving_PLH = self.read(live, pairs)
+        return alignment_loss(
+            moving_PLH,
+            self.read(live if self.options.align_target == "live" else frozen, targets),
+            self.read(live, words),
+            self.read(frozen or live, origins),
+            reg_weight=self.options.reg_weight,
+            norm=self.options.norm,
+            pair_weights_P=torch.from_numpy(pairs.weight).to(moving_PLH),
+            word_weights_W=torch.from_numpy(words.weight).to(moving_PLH),
+        )
+
+    def corpus_items(self, c: int, rows: np.ndarray, starts: dict[str, np.ndarray], positions: np.ndarray) -> tuple[_Items, _Items, _Items, _Items]:
+        """The words of some rows of a corpus: of pairs those that move and their targets; those that are held, and their origins."""
+        corpus, options = self.corpora[c], self.options
+        mine, held = self.sides(corpus)
+        pair_weight, word_weight = (weight[positions] for weight in self.weights[c])
+        left, right = (corpus.link_src, corpus.link_tgt) if options.moves == "src" else (corpus.link_tgt, corpus.link_src)
+        link, owners = ranges(corpus.link_offsets, rows)
+        pairs = self.items(mine, rows, starts["moving"], left[link], owners, pair_weight)
+        targets = self.items(held, rows, starts[options.align_target], right[link], owners, pair_weight)
+        if not options.reg_weight:
+            return pairs, targets, _NOTHING, _NOTHING
+        place, owners = _all_words(held, rows)
+        words, origins = (self.items(held, rows, starts[name], place, owners, word_weight) for name in ("live", "frozen"))
+        return pairs, targets, words, origins
+
+    def states(self, encoder: TransformerEncoder, parts: list[tuple[Side, np.ndarray]]) -> tuple[list[torch.Tensor], np.ndarray]:
+        """Hidden states of some rows of some sides, and where each row begins in them."""
+        ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
+        lengths = np.concatenate([side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts])
+        packed = pack(ids, lengths, self.pad) if can_pack(encoder) else pack(ids, lengths, self.pad, width=0)
+        return flat_states(encoder, packed, self.options.layers), packed.starts_S
+
+    def items(self, side: Side, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
+        """Words (positions in their sentences, and the place in `rows` of each) and, where wanted, the first and last piece of each row."""
+        number = side.word_offsets[rows][owners] + words
+        items = _Items(starts[owners] + side.first_W[number], side.count_W[number], weight[owners])
+        if not self.options.special_pairs:
+            return items
+        ends, one = starts + side.offsets[rows + 1] - side.offsets[rows] - 1, np.ones(len(rows), np.int64)
+        return _joined([items, _Items(starts, one, weight), _Items(ends, one, weight)])
+
+    def read(self, states: list[torch.Tensor], items: _Items) -> torch.Tensor:
+        """The vectors of words, (N, L, H)."""
+        first, count = items.first.astype(np.int64), items.count.astype(np.int64)
+        pooling, device = self.options.pooling, self.encoder.device
+        if pooling in ("first", "last"):
+            index = torch.from_numpy(first if pooling == "first" else first + count - 1).to(device)
+            return torch.stack([state[index] for state in states], dim=1)
+        owners = np.repeat(np.arange(len(first)), count)
+        pieces = np.arange(len(owners)) + np.repeat(first - (np.cumsum(count) - count), count)
+        owners_P, pieces_P = torch.from_numpy(owners).to(device), torch.from_numpy(pieces).to(device)
+        vectors_NLH = torch.stack([state.new_zeros(len(first), state.shape[-1]).index_add(0, owners_P, state[pieces_P]) for state in states], dim=1)
+        return vectors_NLH if pooling == "sum" else vectors_NLH / torch.from_numpy(count).to(vectors_NLH)[:, None, None]
+
+
+def _read_words(side: Side) -> np.ndarray:
+    """How many words of each sentence were read."""
+    read = np.concatenate([np.zeros(1, np.int64), np.cumsum(side.count_W > 0)])
+    return np.diff(read[side.word_offsets])
+
+
+def _all_words(side: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All words of some rows that were read: (positions in their sentences, the place in `rows` of each)."""
+    number, owners = ranges(side.word_offsets, rows)
+    read = side.count_W[number] > 0
+    return (number - side.word_offsets[rows][owners])[read], owners[read]

@@ -1,0 +1,159 @@
+"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both sentences predicted together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from raxalign.methods._packed_rows import read_rows
+from raxalign.methods.objectives.masked_lm import MASKING, MIXING, masked_lm_loss
+from raxalign.methods.objectives.moco import Moco, MocoOptions
+from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
+from raxalign.train.objective import Objective, Step, mix
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+
+@dataclass(frozen=True)
+class PostPretrainingOptions:
+    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked words; with `joint` these see both sentences,
+    else only their own.
+    """
+
+    moco: MocoOptions | None
+    mask_share: float | None
+    joint: bool = True
+
+
+@dataclass(frozen=True)
+class _Contrasted:
+    """The sentence pairs of a global batch that are compared: their rows, the keys (zero where another worker makes them), and whether the queue
+    may be contrasted with.
+    """
+
+    query: Rows
+    key: Rows
+    keys_BD: torch.Tensor
+    ready: bool
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """The rows of a global batch whose words are masked: one a pair, or all first sentences and then all second ones."""
+
+    rows: Rows
+    masks: Masks
+
+
+class PostPretraining(Objective):
+    """L_MoCo + L_TLM, a mean over the pairs of the global batch and one over its masked pieces.
+
+    Row r is sentence pair r of the bitexts. Which of its sentences comes first is drawn anew in each step: the first one is the query, the
+    second one the key, and the same order is that of the pair whose words are masked. One forward reads queries and masked rows. Keys are
+    made without gradient, and enter the queue after the step in the order of the global batch, whichever worker made them.
+    """
+
+    def __init__(self, encoder: TransformerEncoder, bitexts: Bitexts, options: PostPretrainingOptions, seed: int) -> None:
+        from raxalign.encoders.models.transformer import TransformerEncoder as Transformer
+
+        self.encoder, self.bitexts, self.options = encoder, bitexts, options
+        self.moco = Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, 4)) if options.moco else None
+        self.module = self.moco or encoder.model
+        self.slow = Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
+        self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(encoder.device)
+        self.rule = MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
+        self.contrasted: _Contrasted | None = None
+        self.predicted: _Predicted | None = None
+
+    def begin(self, step: Step) -> None:
+        """The order of sentences and the masks of the global batch."""
+        sentences, src, tgt = self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows]
+        turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
+        first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
+        if self.moco:
+            keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
+            self.contrasted = _Contrasted(single_rows(sentences, first), single_rows(sentences, second), keys_BD, self.moco.is_ready())
+        if self.rule:
+            joint = self.options.joint
+            rows = joint_rows(sentences, first, second) if joint else single_rows(sentences, np.concatenate([first, second]))
+            self.predicted = _Predicted(rows, choose_masks(rows, self.rule, chance_of(step, MASKING), within="batch" if joint else "row"))
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        """The contribution of some rows of the global batch."""
+        contrasted, predicted, parts = self.contrasted, self.predicted, []
+        if contrasted:
+            self.make_keys(contrasted, positions)
+            if contrasted.ready:
+                rows = contrasted.query.take(positions)
+                parts.append((rows, rows.ids))
+        n_queries = sum(len(rows) for rows, _ in parts)
+        if predicted:
+            chosen = positions if self.options.joint else np.concatenate([positions, len(step.rows) + positions])
+            chosen = chosen[np.diff(predicted.masks.offsets)[chosen] > 0]
+            rows, masks = predicted.rows.take(chosen), predicted.masks.take(chosen)
+            parts.append((rows, masks.applied(rows)))
+        total = torch.zeros((), device=self.encoder.device)
+        if not sum(len(rows) for rows, _ in parts):
+            return total
+        states_FH, starts_S = read_rows(self.encoder, parts)
+        if contrasted and contrasted.ready:
+            total = total + self.contrast(contrasted, step, positions, states_FH[self.tensor(starts_S[:n_queries])])
+        if predicted:
+            total = total + self.predict(states_FH, masks, starts_S[n_queries:])
+        return total
+
+    @torch.no_grad()
+    def make_keys(self, batch: _Contrasted, positions: np.ndarray) -> None:
+        """The keys of some rows of the global batch, by the slow encoder."""
+        assert self.moco is not None
+        rows = batch.key.take(positions)
+        states_FH, starts_S = read_rows(self.slow, [(rows, rows.ids)])
+        batch.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[self.tensor(starts_S)], slow=True).to(batch.keys_BD)
+
+    def contrast(self, batch: _Contrasted, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
+        """L_MoCo's part."""
+        assert self.moco is not None
+        pivots_B = self.pivots_P[self.tensor(step.rows[positions])]
+        return self.moco.losses(self.moco.embed(states_BH), batch.keys_BD[self.tensor(positions)], pivots_B).sum() / len(step.rows)
+
+    def predict(self, states_FH: torch.Tensor, masks: Masks, starts_S: np.ndarray) -> torch.Tensor:
+        """L_TLM's part."""
+        logits_MV = self.encoder.lm_logits(states_FH[self.tensor(masks.flat(starts_S))])
+        return masked_lm_loss(logits_MV, self.tensor(masks.targets), max(masks.total, 1))
+
+    def tensor(self, array: np.ndarray) -> torch.Tensor:
+        """An index on the encoder's device."""
+        return torch.from_numpy(array).to(self.encoder.device)
+
+    def end(self, step: Step) -> None:
+        """The keys of all workers enter the queue, and the slow encoder follows."""
+        if self.moco is None or self.contrasted is None:
+            return
+        keys_BD = self.contrasted.keys_BD
+        if step.world_size > 1:
+            torch.distributed.all_reduce(keys_BD)
+        self.moco.enqueue(keys_BD, self.pivots_P[self.tensor(step.rows)])
+        self.moco.follow()
+
+
+def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
+    """A number for each of some sentences, int64: the same for sentences of the same pieces."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(sentences.pieces(int(s)).tobytes(), len(numbers)) for s in chosen], np.int64)
+
+
+def full_at(n_rows: int, batch_size: int, epochs: int, queue_size: int) -> tuple[int, int]:
+    """(the steps before the one that finds the queue full, the keys that were ever put into it when the last step begins).
+
+    >>> full_at(10, 4, 2, 10), full_at(10, 4, 2, 11), full_at(10, 4, 2, 18)
+    ((3, 18), (4, 18), (5, 18))
+    """
+    steps = -(-n_rows // batch_size)
+    before = (epochs - 1) * n_rows + (steps - 1) * batch_size
+    whole, rest = divmod(queue_size, n_rows)
+    return whole * steps + -(-rest // batch_size), before

@@ -1,0 +1,117 @@
+"""A word-pair dataset as pieces: tokenised once, in flat arrays, so that a batch is put together without a loop over words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from raxalign.corpora.text.dataset import read_metadata
+from raxalign.errors import DataError
+from raxalign.pairing.schema import links_of, read_pairs
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sentences of one language: the pieces of sentence i, special ones included, are ``ids[offsets[i]:offsets[i + 1]]``.
+
+    Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row and has `count_W` adjacent pieces (none
+    where it was not read).
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+    first_W: np.ndarray
+    count_W: np.ndarray
+    word_offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class LinkedRows:
+    """A word-pair dataset: both sides, and the links between words that were both read, as word positions."""
+
+    src: Side
+    tgt: Side
+    link_offsets: np.ndarray
+    link_src: np.ndarray
+    link_tgt: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int) -> LinkedRows:
+    """Tokenise a word-pair dataset; rows have at most `max_length` pieces, or what the encoder's positions allow."""
+    table = read_pairs(folder)
+    if not len(table):
+        raise DataError(folder, "the word-pair dataset has no rows")
+    pair = read_metadata(folder).get("lang_pair")
+    src, tgt = (tokenise(encoder, table.column(name), max_length, pair) for name in ("src", "tgt"))
+    links = links_of(table)
+    rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
+    read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0)
+    counts = np.bincount(rows[read], minlength=len(links))
+    return LinkedRows(src, tgt, _offsets(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
+
+
+def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> Side:
+    """The sentences of an Arrow column of words as pieces with special ones around them; unknown pieces are counted for `lang`."""
+    from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
+
+    template = read_template(encoder.tokenizer)
+    before, after = (np.array(pieces, np.int32) for pieces in (template.before, template.after_single))
+    room = min(max_length, encoder.max_positions) - len(before) - len(after)
+    ids: list[np.ndarray] = []
+    first, count, lengths, n_words = [], [], [], []
+    for start in range(0, len(column), _CHUNK):
+        sentences = column.slice(start, _CHUNK).to_pylist()
+        pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences, lang)]
+        sizes = np.array([len(sentence) for sentence in sentences], np.int64)
+        spans = _spans([words for _, words in pieces], sizes, len(before))
+        ids.append(np.concatenate([part for row, _ in pieces for part in (before, row, after)]).astype(np.int32))
+        first.append(spans[0])
+        count.append(spans[1])
+        lengths.append(np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after))
+        n_words.append(sizes)
+    return Side(
+        np.concatenate(ids), _offsets(np.concatenate(lengths)), np.concatenate(first), np.concatenate(count), _offsets(np.concatenate(n_words))
+    )
+
+
+def _spans(words: list[np.ndarray], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its row, number of pieces) of all words of some sentences, from the word of each piece."""
+    lengths = np.array([len(row) for row in words], np.int64)
+    flat = np.concatenate(words).astype(np.int64)
+    place = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + before
+    number = flat + np.repeat(np.cumsum(sizes) - sizes, lengths)
+    kept = flat >= 0
+    found, where, counts = np.unique(number[kept], return_index=True, return_counts=True)
+    first, count = np.zeros(int(sizes.sum()), np.int32), np.zeros(int(sizes.sum()), np.int32)
+    first[found], count[found] = place[kept][where], counts
+    return first, count
+
+
+def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of some rows, one after the other: (indices into the flat array, the place in `rows` of the row that each belongs to).
+
+    >>> [part.tolist() for part in ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))]
+    [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
+    """
+    starts = offsets[rows]
+    lengths = offsets[rows + 1] - starts
+    owners = np.repeat(np.arange(len(rows)), lengths)
+    return np.arange(len(owners)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths), owners
+
+
+def _offsets(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

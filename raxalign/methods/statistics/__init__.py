@@ -1,0 +1,1 @@
+"""Sums over pairs and text that closed forms need, anchors, and Procrustes."""

@@ -1,0 +1,1 @@
+"""Classification of sentence pairs: rows, data, model, training, evaluation."""

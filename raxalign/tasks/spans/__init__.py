@@ -1,0 +1,1 @@
+"""Answers as spans of a context: rows, windows, model, metrics, training, evaluation."""

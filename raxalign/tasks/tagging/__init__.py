@@ -1,0 +1,1 @@
+"""A tag per word: rows, data, models, metrics, training, evaluation."""

@@ -1,0 +1,69 @@
+"""What the evaluations of transfer tasks have in common: what is evaluated, which model is for which languages, the means over languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from raxalign.corpora.readers.hub import MissingSplit
+from raxalign.errors import DataError
+from raxalign.tasks.base import Score
+
+if TYPE_CHECKING:
+    from raxalign.tasks.transfer.trained import TrainedModel
+
+
+SplitT = TypeVar("SplitT", bound=str)
+RowsT = TypeVar("RowsT")
+
+
+def read_given(
+    read: Callable[[SplitT, str], RowsT], splits: Sequence[SplitT], languages: Sequence[str], readers: Collection[str] = ()
+) -> dict[tuple[str, SplitT], RowsT]:
+    """What is evaluated, by language and split, each as `read` gives it; a split that the hub's set lacks for a language is left out.
+
+    `readers` are the languages whose development sets choose. Raises `MissingSplit` where such a set is lacking, or a language has no split.
+    """
+    found: dict[tuple[str, SplitT], RowsT] = {}
+    for lang in languages:
+        lacking: list[MissingSplit] = []
+        for split in splits:
+            try:
+                found[lang, split] = read(split, lang)
+            except MissingSplit as missing:
+                lacking.append(missing)
+                if len(lacking) == len(splits) or (split == "dev" and lang in readers):
+                    raise
+    return found
+
+
+def missing_splits(found: Collection[tuple[str, str]], splits: Sequence[str], languages: Sequence[str]) -> dict[str, object]:
+    """A note that names each language and split that was not found, as ``th/dev``; none where there is none."""
+    missing = [f"{lang}/{split}" for lang in languages for split in splits if (lang, split) not in found]
+    return {"missing_splits": missing} if missing else {}
+
+
+def languages_of(models: Sequence[TrainedModel], languages: Sequence[str], pivot: str) -> list[tuple[TrainedModel, list[str]]]:
+    """The languages that each model is for: all, or its own and the pivot (whose score is then the mean over models)."""
+    pairs = [(model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot]) for model in models]
+    pairs = [(model, spoken) for model, spoken in pairs if model.toward is None or model.toward in languages]
+    missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
+    if missing:
+        raise DataError("trained model", f"there is no model for {', '.join(sorted(missing))}: the training was for other languages")
+    return pairs
+
+
+def means(scores: Sequence[Score], languages: Sequence[str], pivot: str) -> list[Score]:
+    """For each metric and split the means over all languages (`avg`), and over those that are not the pivot (`avg_zero_shot`).
+
+    A split that one of them lacks has no such mean: over fewer languages it would be another quantity under the same name.
+    """
+    found = []
+    for metric, split in dict.fromkeys((score.metric, score.split) for score in scores):
+        value = {score.lang: score.value for score in scores if (score.metric, score.split) == (metric, split)}
+        for name, over in (("avg", list(languages)), ("avg_zero_shot", [lang for lang in languages if lang != pivot])):
+            if over and all(lang in value for lang in over):
+                found.append(Score(name, metric, split, float(np.mean([value[lang] for lang in over]))))
+    return found

@@ -1,0 +1,1 @@
+"""Translation of tokens by a shift inside the encoder."""

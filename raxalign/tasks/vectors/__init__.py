@@ -1,0 +1,1 @@
+"""Tasks on vectors as they are: words and sentences, neighbours, ranks, probes."""
