@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.base import Pooling
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import LinkedRows, Side, ranges
+from raxalign.methods.rows.linked_words import LinkedRows, Side
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.train.objective import Objective, Step
 
@@ -189,7 +190,7 @@ class Alignment(Objective):
 
 def _read_words(side: Side) -> np.ndarray:
     """How many words of each sentence were read."""
-    read = np.concatenate([np.zeros(1, np.int64), np.cumsum(side.count_W > 0)])
+    read = offsets_of(side.count_W > 0)
     return np.diff(read[side.word_offsets])
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.arrays import ranges
 from raxalign.encoders.base import Pooling
 from raxalign.methods.objectives.whole_batch import WholeBatch
-from raxalign.methods.rows.linked_words import Side, ranges
+from raxalign.methods.rows.linked_words import Side
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.arrays import ranges
 from raxalign.encoders.base import Pooling
-from raxalign.methods.rows.linked_words import Side, ranges
+from raxalign.methods.rows.linked_words import Side
 from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.sentences import Rows
 

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import LinkedRows, Side, read_linked_rows, tokenise
@@ -125,7 +126,7 @@ def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
 
 def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:
     """The rows with some of their links."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
+    before = offsets_of(keep)
     return LinkedRows(corpus.src, corpus.tgt, before[corpus.link_offsets], corpus.link_src[keep], corpus.link_tgt[keep])
 
 
@@ -161,4 +162,4 @@ def _join_sides(sides: Sequence[Side]) -> Side:
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([np.diff(part) for part in parts]), dtype=np.int64)])
+    return offsets_of(np.concatenate([np.diff(part) for part in parts]))
