@@ -9,7 +9,7 @@ import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions, sharing
-from raxalign.methods.rows.linked_words import Side
+from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
 
@@ -65,7 +65,7 @@ def hidden_words(words: tuple[torch.Tensor, torch.Tensor], links: tuple[torch.Te
 class _Numbering:
     """The words of one side that were read, numbered within their rows."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: PieceSide) -> None:
         self.side = side
         self.before_W = offsets_of(side.count_W > 0)
 

@@ -10,9 +10,9 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import LinkedRows, Side
+from raxalign.methods.rows.linked_words import LinkedRows, PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.train.objective import Objective, Step
 
@@ -117,7 +117,7 @@ class Alignment(Objective):
         self.n_kept = [_read_words(self.sides(corpus)[1]) for corpus in corpora]
         self.weights: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def sides(self, corpus: LinkedRows) -> tuple[Side, Side]:
+    def sides(self, corpus: LinkedRows) -> tuple[PieceSide, PieceSide]:
         """(the side that moves, the side that is held)."""
         return (corpus.src, corpus.tgt) if self.options.moves == "src" else (corpus.tgt, corpus.src)
 
@@ -174,7 +174,7 @@ class Alignment(Objective):
         words, origins = (self.items(held, rows, starts[name], place, owners, word_weight) for name in ("live", "frozen"))
         return pairs, targets, words, origins
 
-    def items(self, side: Side, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
+    def items(self, side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
         """Words (positions in their sentences, and the place in `rows` of each) and, where wanted, the first and last piece of each row."""
         number = side.word_offsets[rows][owners] + words
         items = _Items(starts[owners] + side.first_W[number], side.count_W[number], weight[owners])
@@ -188,13 +188,13 @@ class Alignment(Objective):
         return pool_spans(states, items.first, items.count, self.options.pooling)
 
 
-def _read_words(side: Side) -> np.ndarray:
+def _read_words(side: PieceSide) -> np.ndarray:
     """How many words of each sentence were read."""
     read = offsets_of(side.count_W > 0)
     return np.diff(read[side.word_offsets])
 
 
-def _all_words(side: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _all_words(side: PieceSide, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All words of some rows that were read: (positions in their sentences, the place in `rows` of each)."""
     number, owners = ranges(side.word_offsets, rows)
     read = side.count_W[number] > 0

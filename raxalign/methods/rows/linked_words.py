@@ -20,7 +20,7 @@ _CHUNK = 8192
 
 
 @dataclass(frozen=True)
-class Side:
+class PieceSide:
     """The sentences of one language: the pieces of sentence i, special ones included, are ``ids[offsets[i]:offsets[i + 1]]``.
 
     Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row and has `count_W` adjacent pieces (none
@@ -41,8 +41,8 @@ class Side:
 class LinkedRows:
     """A word-pair dataset: both sides, and the links between words that were both read, as word positions."""
 
-    src: Side
-    tgt: Side
+    src: PieceSide
+    tgt: PieceSide
     link_offsets: np.ndarray
     link_src: np.ndarray
     link_tgt: np.ndarray
@@ -65,7 +65,7 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     return LinkedRows(src, tgt, offsets_of(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
 
 
-def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> Side:
+def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> PieceSide:
     """The sentences of an Arrow column of words as pieces with special ones around them; unknown pieces are counted for `lang`."""
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
@@ -84,7 +84,7 @@ def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: st
         count.append(spans[1])
         lengths.append(np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after))
         n_words.append(sizes)
-    return Side(
+    return PieceSide(
         np.concatenate(ids), offsets_of(np.concatenate(lengths)), np.concatenate(first), np.concatenate(count), offsets_of(np.concatenate(n_words))
     )
 

@@ -10,8 +10,8 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import ranges
-from raxalign.encoders.base import Pooling
-from raxalign.methods.rows.linked_words import Side
+from raxalign.encoders.models.vectors import Pooling
+from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.sentences import Rows
 
@@ -34,7 +34,7 @@ class States:
     lengths_S: np.ndarray
 
 
-def read_states(encoder: TransformerEncoder, parts: Sequence[tuple[Side, np.ndarray]], layers: tuple[int, ...]) -> States:
+def read_states(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]], layers: tuple[int, ...]) -> States:
     """The states of some rows of some sides, part after part, by one forward pass without padding. Gradient flows."""
     ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
     lengths_S = np.concatenate([side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts])
