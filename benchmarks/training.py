@@ -22,8 +22,8 @@ import torch
 from benchmarks.finetune import first_rows, folders
 from raxalign.catalog import catalog
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.base import Batch
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import Batch
 from raxalign.methods.base import MethodInputs
 from raxalign.train.runtime import Runtime
 

@@ -21,9 +21,9 @@ import torch
 
 from benchmarks.finetune import folders
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.base import Batch
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import Batch
 
 
 def seconds(work: Callable[[], object], device: str) -> float:

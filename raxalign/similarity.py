@@ -24,6 +24,7 @@ else:
     torch = lazy.load("torch")
 
 Measure = Literal["csls", "cosine", "dot", "released_cao"]
+_HUBNESS_ROWS = 1024  # vectors whose similarities are in memory together
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def nearest_neighbors(
             x = _Side(source, _inverse_norms(source) if unit else None)
             y = _Side(_Side(target, _inverse_norms(target)).rows() if unit else target, None)
             kept = _room_for_all(x, y, tiling) if measure == "csls" else None
-            r_x, r_y = _hubness(x, y, k, tiling, kept) if measure == "csls" else (None, None)
+            r_x, r_y = _hubness_both(x, y, k, tiling, kept) if measure == "csls" else (None, None)
             forward, backward = _best(x, y, r_x, r_y, tiling, kept)
         return _first_twin(target)[forward], _first_twin(source)[backward]
 
@@ -125,10 +126,19 @@ def _released_cao(source: torch.Tensor, target: torch.Tensor, k: int, tiling: Ti
     """Hubness terms between matrices of Frobenius norm 1, and queries of norm 1 against candidates of such a matrix."""
     ones = torch.ones_like(source[:, 0]), torch.ones_like(target[:, 0])
     x, y = (_Side(v, one / torch.linalg.matrix_norm(v).clamp_min(torch.finfo(v.dtype).tiny)) for v, one in zip((source, target), ones, strict=True))
-    r_x, r_y = _hubness(x, y, k, tiling)
+    r_x, r_y = _hubness_both(x, y, k, tiling)
     forward, _ = _best(_Side(source, _inverse_norms(source)), y, None, r_y, tiling)
     _, backward = _best(x, _Side(target, _inverse_norms(target)), r_x, None, tiling)
     return forward, backward
+
+
+def hubness(vectors: torch.Tensor, others: torch.Tensor, k: int) -> torch.Tensor:
+    """Return the mean similarity of every vector (N, d) to the k most similar of the others (M, d), (N,): r of CSLS (Conneau et al. 2018, eq. 3).
+
+    The similarity is the dot product, so that unit vectors give cosines; a k above M means all of them.
+    """
+    blocks = torch.split(vectors, _HUBNESS_ROWS)
+    return torch.cat([(block @ others.T).topk(min(k, len(others)), dim=1).values.mean(1) for block in blocks])
 
 
 def _room_for_all(x: _Side, y: _Side, tiling: Tiling) -> torch.Tensor | None:
@@ -137,7 +147,7 @@ def _room_for_all(x: _Side, y: _Side, tiling: Tiling) -> torch.Tensor | None:
     return x.vectors.new_full((n, m), -math.inf) if n * m * x.vectors.element_size() <= tiling.keep_bytes else None
 
 
-def _hubness(x: _Side, y: _Side, k: int, tiling: Tiling, kept: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def _hubness_both(x: _Side, y: _Side, k: int, tiling: Tiling, kept: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean similarity of every row to its k nearest columns (n,), and of every column to its k nearest rows (m,); all of them into `kept`."""
     n, m = len(x), len(y)
     g, h = tiling.row_group, tiling.column_group

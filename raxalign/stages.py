@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.caveats import collecting, thin_support
 from raxalign.corpora.base import CorpusInputs
-from raxalign.encoders.base import EncoderInputs, parse_layers
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage

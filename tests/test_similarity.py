@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raxalign.similarity import Tiling, nearest_neighbors
+from raxalign import similarity
+from raxalign.similarity import Tiling, hubness, nearest_neighbors
 
 SMALL = Tiling(block_bytes=2048, keep_bytes=0, tile=8, row_group=4, column_group=4)
 
@@ -190,6 +191,20 @@ def test_ascending_data_is_exact_too():
 def test_bad_input_is_an_error(source, target, options, word):
     with pytest.raises(ValueError, match=word):
         nearest_neighbors(source, target, **options)
+
+
+def test_hubness_is_the_mean_similarity_to_the_k_nearest():
+    others = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    assert hubness(vectors, others, 2).tolist() == pytest.approx([(1 + 0.6) / 2, (1 + 0.8) / 2])
+    assert hubness(vectors, others, 9).tolist() == pytest.approx([1.6 / 3, 1.8 / 3])
+
+
+def test_hubness_is_the_same_in_blocks(monkeypatch):
+    vectors, others = torch.randn(11, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
+    whole = hubness(vectors, others, 3)
+    monkeypatch.setattr(similarity, "_HUBNESS_ROWS", 4)
+    torch.testing.assert_close(hubness(vectors, others, 3), whole)
 
 
 def test_importing_it_does_not_import_torch():

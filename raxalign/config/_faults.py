@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from raxalign.errors import Fault
 
-if TYPE_CHECKING:
-    from raxalign.config._yaml import Node
-
 _NEAR = 0.62
 _MANY = 24
+
+
+class Place(Protocol):
+    """Where a fault is: `line` (1-based), the dotted `key`, and the `name` that the key ends with. Every value of a file has one."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass
@@ -22,13 +30,13 @@ class Faults:
 
     found: dict[Fault, None] = field(default_factory=dict)
 
-    def add(self, node: Node, problem: str, remedy: str = "") -> None:
-        """A fault of the value at a node."""
-        self.found[Fault(node.line, node.key or "grid", problem, remedy)] = None
+    def add(self, place: Place, problem: str, remedy: str = "") -> None:
+        """Record a fault of the value at a place."""
+        self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
 
-    def unknown(self, node: Node, noun: str, known: Iterable[str]) -> None:
-        """A name at a node that is none of the known ones."""
-        self.add(node, f"unknown {noun}", suggestion(node.name, known))
+    def unknown(self, place: Place, noun: str, known: Iterable[str]) -> None:
+        """Record a name that is none of the known ones."""
+        self.add(place, f"unknown {noun}", suggestion(place.name, known))
 
     def __bool__(self) -> bool:
         return bool(self.found)

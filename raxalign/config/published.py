@@ -64,7 +64,7 @@ class Rule(_Frozen):
         return self.model_copy(update=given)
 
 
-class Row(_Frozen):
+class PublishedRow(_Frozen):
     """One printed row; `unit` where it is not the table's."""
 
     values: tuple[float | tuple[float, ...] | None, ...]
@@ -93,7 +93,7 @@ class PublishedTable(_Frozen):
     means: Mapping[str, Literal["all", "zero-shot"]] = Field(default_factory=dict)
     match: Rule | None = None
     where: Mapping[str, Rule] = Field(default_factory=dict)
-    rows: Mapping[str, Row]
+    rows: Mapping[str, PublishedRow]
     notes: tuple[Note, ...] = ()
     analysis: str | None = None
 

@@ -13,8 +13,9 @@ from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder, Pooling
+    from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import Pooling
     from raxalign.train.runtime import Runtime
 
 

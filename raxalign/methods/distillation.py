@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
-from raxalign.encoders.base import Layer, parse_layers
+from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.families.trained import TrainedMethod, losses

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, Norm, Reduction

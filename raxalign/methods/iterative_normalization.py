@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from pydantic import Field
 
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.text import TextMethod

@@ -9,7 +9,7 @@ import lazy_loader as lazy
 from pydantic import Field
 
 from raxalign.config.sources import Source
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families.word_map import WordPairParams, coverage, moving_readout, supervised_pairs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 import lazy_loader as lazy
 from pydantic import Field
 
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.families.text import TextMethod

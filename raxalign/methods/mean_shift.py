@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field, field_validator
 
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families.word_map import Direction

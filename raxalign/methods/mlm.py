@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import TrainedMethod
-from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.rows.sentences import Sentences, read_bitexts, read_texts, single_rows
 
 if TYPE_CHECKING:

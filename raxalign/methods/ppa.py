@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts
 from raxalign.train.loop import fit
 

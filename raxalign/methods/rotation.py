@@ -9,7 +9,7 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
-from raxalign.encoders.base import parse_layers
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families.word_map import WordPairParams, coverage, moving_readout, supervised_pairs

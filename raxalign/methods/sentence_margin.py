@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
-from raxalign.encoders.base import Layer, parse_layers
+from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.methods.rows.states import SentencePooling

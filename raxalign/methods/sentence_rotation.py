@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 import lazy_loader as lazy
 
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families.word_map import Direction, moving_readout

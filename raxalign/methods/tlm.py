@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.objectives.masked_lm import MIXING, MaskedLMParams, train_masked_lm
+from raxalign.methods.objectives.masked_lm import MIXING
 from raxalign.methods.rows.masking import chance_of
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
-from raxalign.methods.objectives.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.rows.sentences import read_bitexts
 from raxalign.train.loop import fit
 

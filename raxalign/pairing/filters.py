@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.arrays import offsets_of
 from raxalign.pairing.aligners.base import Links
 
 
@@ -19,7 +20,7 @@ def one_to_one(links: Links) -> Links:
     rows = links.rows()
     keep = _alone(rows, links.src) & _alone(rows, links.tgt)
     counts = np.bincount(rows[keep], minlength=len(links))
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+    offsets = offsets_of(counts)
     return Links(offsets, links.src[keep], links.tgt[keep])
 
 

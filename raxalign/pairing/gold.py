@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
@@ -86,7 +87,7 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
 
 def _sure(links: Links, blocks: list[PharaohBlock]) -> Links:
     keep = ~np.concatenate([np.zeros(0, np.bool_), *(block.possible for block in blocks)])
-    counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
+    counted = offsets_of(keep)
     return Links(counted[links.offsets], links.src[keep], links.tgt[keep])
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
@@ -38,7 +39,7 @@ def links_of(table: pa.Table) -> Links:
     differ = counts != np.asarray(pc.list_value_length(tgt).to_numpy(), np.int64)
     if differ.any():
         raise _fault(table, int(np.argmax(differ)), "has different numbers of src_links and tgt_links")
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    offsets = offsets_of(counts)
     return Links(offsets, _flat(src), _flat(tgt))
 
 

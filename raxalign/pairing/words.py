@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raxalign.arrays import offsets_of
+
 WORDS_TYPE = pa.list_(pa.string())
 
 
@@ -62,7 +64,7 @@ class Words(Sequence[Sequence[str]]):
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:
         """Where each sentence begins in `codes`, int64 (n + 1,)."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
+        return offsets_of(self.lengths)
 
     @property
     def codes(self) -> npt.NDArray[np.int32]:

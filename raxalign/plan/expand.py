@@ -20,8 +20,8 @@ from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.tasks import TaskStages
-from raxalign.plan.touch import Meeting, Untouched
-from raxalign.plan.trial import Trial
+from raxalign.plan.touch import Meeting
+from raxalign.plan.trial import Trial, Untouched
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec

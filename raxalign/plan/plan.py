@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.plan.stage import Stage
-from raxalign.plan.touch import Untouched, told
-from raxalign.plan.trial import Trial
+from raxalign.plan.touch import told
+from raxalign.plan.trial import Trial, Untouched
 
 
 @dataclass(frozen=True)

@@ -13,32 +13,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from raxalign.errors import Fault, RaxalignError
+from raxalign.plan.trial import Trial, Untouched
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
     from raxalign.methods.base import Acts, Method
-    from raxalign.plan.trial import Trial
     from raxalign.tasks.base import Reads, Task
 
 DEEPEST = 128
 """Blocks: an encoder of unknown depth has at least one and at most so many."""
-
-
-@dataclass(frozen=True)
-class Untouched:
-    """Why an evaluation is not run: `acts` says where the method acts, `reads` what the task reads, `instead` is the key of the evaluation of the
-    encoder itself, which it would repeat; `remedy` is the value of `layers` at which the two meet (empty: there is none).
-    """
-
-    acts: str
-    reads: str
-    remedy: str = ""
-    instead: str = ""
-
-    def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
-        """The two that do not meet, in words."""
-        read, act = "reads" if len(tasks) == 1 else "read", "is" if len(methods) == 1 else "are"
-        return f"{', '.join(tasks)} {read} {self.reads}, but {', '.join(methods)} {act} {self.acts}"
 
 
 @dataclass

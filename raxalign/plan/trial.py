@@ -1,13 +1,29 @@
-"""A trial: one point of the grid with all its tasks."""
+"""A trial: one point of the grid with all its tasks, those that its method leaves untouched too."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from raxalign.plan.touch import Untouched
 from raxalign.store.key import Json, digest
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """Why an evaluation is not run: `acts` says where the method acts, `reads` what the task reads, `instead` is the key of the evaluation of the
+    encoder itself, which it would repeat; `remedy` is the value of `layers` at which the two meet (empty: there is none).
+    """
+
+    acts: str
+    reads: str
+    remedy: str = ""
+    instead: str = ""
+
+    def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
+        """The two that do not meet, in words."""
+        read, act = "reads" if len(tasks) == 1 else "read", "is" if len(methods) == 1 else "are"
+        return f"{', '.join(tasks)} {read} {self.reads}, but {', '.join(methods)} {act} {self.acts}"
 
 
 @dataclass(frozen=True)

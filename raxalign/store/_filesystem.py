@@ -94,14 +94,3 @@ class Storage(ABC):
     @abstractmethod
     def check_writable(self) -> None:
         """Write, read and remove a small file; StorageError says what prevents that."""
-
-
-def open_storage(root: str) -> Storage:
-    """The storage at a local folder (also ``file://``) or at any other fsspec URL."""
-    if "://" not in root or root.startswith("file://"):
-        from raxalign.store._posix import PosixStorage
-
-        return PosixStorage(root.removeprefix("file://"))
-    from raxalign.store._objects import ObjectStorage
-
-    return ObjectStorage(root)

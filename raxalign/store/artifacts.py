@@ -10,7 +10,8 @@ from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
 from raxalign.store._faults import told, told_of_build
-from raxalign.store._filesystem import Published, open_storage
+from raxalign.store._filesystem import Published
+from raxalign.store._open import open_storage
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
 

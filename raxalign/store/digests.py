@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.errors import StorageError
-from raxalign.store._filesystem import open_storage
+from raxalign.store._open import open_storage
 from raxalign.store.key import file_digest
 
 _REMEMBERED = "digests.json"

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder, Pooling
+    from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import Pooling
     from raxalign.train.runtime import Runtime
 
 

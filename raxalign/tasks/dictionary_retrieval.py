@@ -16,7 +16,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
 from raxalign.corpora.text.dataset import vocabulary
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks.vectors.word_means import lone_vectors, mean_vectors

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from raxalign.encoders.base import Pooling, layer_ends, parse_layers
+from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words, read_linked_words
 from raxalign.tasks.vectors.projection import POINTS, projected_words

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit

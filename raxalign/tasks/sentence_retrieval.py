@@ -12,7 +12,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.base import Layers, parse_layers
+from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, final
 import pyarrow as pa
 from pydantic import Field, field_validator
 
-from raxalign.encoders.base import Layers, parse_layers
+from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 

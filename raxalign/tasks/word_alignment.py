@@ -15,7 +15,7 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.error_rate import LinkCounts, count_links
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import torch
 
     from raxalign.corpora.readers.inspection import FileRead, Report
-    from raxalign.encoders.base import WordVectors
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import WordVectors
     from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")

@@ -12,7 +12,7 @@ import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.pieces import Row
+from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.scratch import Scratch
 from raxalign.encoders.training.masked_lm import batches, mask_pieces, pack_rows, read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
@@ -110,9 +110,9 @@ def test_two_processes_make_the_same_vocabulary() -> None:
     assert next(iter(found)).startswith("400 ")
 
 
-def single(length: int) -> Row:
+def single(length: int) -> PieceRow:
     ids = np.array([2, *range(10, 8 + length), 3])
-    return Row(ids, np.full(length, -1), length, length - 2, ("en",))
+    return PieceRow(ids, np.full(length, -1), length, length - 2, ("en",))
 
 
 def test_packed_rows_hold_every_sentence_once_within_the_window() -> None:

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.encoders.base import EncoderInputs, parse_layers
+from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import DataError, RaxalignError, TransientError
 from tests.tiny import tiny_bert

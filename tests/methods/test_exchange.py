@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from raxalign.errors import RaxalignError
-from raxalign.methods._exchange import CrossHead, copy_transform, exchange, output_embedding, prediction_loss
+from raxalign.methods.objectives.weam import CrossHead, copy_transform, exchange, output_embedding, prediction_loss
 from raxalign.methods.rows.piece_links import Partners, piece_links, read_piece_links
 from raxalign.methods.rows.sentences import joint_rows, read_bitexts
 from tests.methods.toy import toy_encoder, write_pairs

@@ -104,5 +104,5 @@ def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder: Tran
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
     with torch.no_grad():
         packed = masked_logits(encoder, rows, masks)
-        monkeypatch.setattr("raxalign.methods._packed_rows.can_pack", lambda _: False)
+        monkeypatch.setattr("raxalign.methods.rows.states.can_pack", lambda _: False)
         assert torch.allclose(masked_logits(encoder, rows, masks), packed, atol=1e-4)

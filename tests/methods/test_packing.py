@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from raxalign.methods.rows.linked_words import ranges, tokenise
+from raxalign.methods.rows.linked_words import tokenise
 from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from tests.methods.toy import WORDS, toy_encoder
 
@@ -66,9 +66,3 @@ def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> 
     encoder.model.config.type_vocab_size = 1
     with_types, without = (flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0] for part in (np.ones(6), None))
     assert torch.equal(with_types, without)
-
-
-def test_ranges_are_the_entries_of_rows_in_their_order() -> None:
-    index, owners = ranges(np.array([0, 2, 2, 5]), np.array([2, 1, 0, 2]))
-    assert index.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
-    assert owners.tolist() == [0, 0, 0, 2, 2, 3, 3, 3]

@@ -10,7 +10,7 @@ import pytest
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import Interval
-from raxalign.config.published import Publication, Row, Rule
+from raxalign.config.published import Publication, PublishedRow, Rule
 from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -300,5 +300,5 @@ def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Extra inputs"):
         Rule.model_validate({"method": ["none"], "sentence": 3})
     with pytest.raises(ValueError, match="values"):
-        Row.model_validate({})
+        PublishedRow.model_validate({})
     assert Publication.model_fields

@@ -11,8 +11,7 @@ from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
-from raxalign.plan.touch import Untouched
-from raxalign.plan.trial import Trial
+from raxalign.plan.trial import Trial, Untouched
 from raxalign.report._marks import Judge
 from raxalign.report._own import own_section
 from raxalign.report._published import published_sections

@@ -11,9 +11,10 @@ import torch
 
 from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from raxalign.corpora.text.dataset import DatasetWriter
-from raxalign.encoders.base import Encoder, WordVectors
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError, RaxalignError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.retrieval import Retrieval, with_sentence

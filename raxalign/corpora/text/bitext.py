@@ -32,7 +32,7 @@ _POSITIONS = pa.list_(pa.int32())
 _COLUMNS = {"id": pa.int64(), "src": _WORDS, "tgt": _WORDS}
 _GOLD = {"src_links": _POSITIONS, "tgt_links": _POSITIONS}
 
-Row = dict[str, Any]
+_Row = dict[str, Any]
 
 
 class TooShort(DataError):
@@ -108,7 +108,7 @@ def write_text(bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Pat
     """Write one side of bitext datasets to `<folder>/data`, column `words`: sentences in order, each once; returns notes with counts."""
     counts: Counter[str] = Counter(read=0, repeated=0, kept=0)
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[_Row]:
         seen: set[bytes] = set()
         for bitext in bitexts:
             for batch in read_table(bitext).select([side]).to_batches(max_chunksize=_BATCH):
@@ -176,7 +176,7 @@ class _Bitext:
             counts["read"] += 1
             yield pair
 
-    def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[Row]:
+    def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[_Row]:
         """Tokenised rows; blank and over-long pairs are counted."""
         for pair in pairs:
             self._has_tokenized = self._has_tokenized or pair.source_words is None or pair.target_words is None
@@ -196,14 +196,14 @@ class _Bitext:
             raise self.error(f"sentence pair {pair.id}: a word is empty or has white space in it: {words}")
         return list(words)
 
-    def _links(self, pair: SentencePair, src: list[str], tgt: list[str]) -> Row:
+    def _links(self, pair: SentencePair, src: list[str], tgt: list[str]) -> _Row:
         links = pair.links or ()
         for i, j in links:
             if not (0 <= i < len(src) and 0 <= j < len(tgt)):
                 raise self.error(f"sentence pair {pair.id}: link {i}-{j} is out of range ({len(src)} and {len(tgt)} words, counted from 0)")
         return {"src_links": [i for i, _ in links], "tgt_links": [j for _, j in links]}
 
-    def write(self, folder: Path, part: str, rows: Iterable[Row], counts: Mapping[str, int]) -> None:
+    def write(self, folder: Path, part: str, rows: Iterable[_Row], counts: Mapping[str, int]) -> None:
         """Write rows; the counts are read at the end, when the rows have run out."""
         schema = pa.schema(_COLUMNS | (_GOLD if self._has_links else {}))
         metadata = {"lang_pair": f"{self.lang}-{self.pivot}", "corpus": self.name, "split": part}
@@ -259,7 +259,7 @@ def _without_overlap(
             yield pair
 
 
-def _write_rows(writer: DatasetWriter, rows: Iterable[Row]) -> None:
+def _write_rows(writer: DatasetWriter, rows: Iterable[_Row]) -> None:
     rows = iter(rows)
     while batch := list(islice(rows, _BATCH)):
         writer.write({name: [row[name] for row in batch] for name in writer.schema.names})

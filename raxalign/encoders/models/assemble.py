@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import torch
 
-from raxalign.encoders.base import WordVectors
+from raxalign.encoders.models.vectors import WordVectors
 
 
 def word_offsets(sentences: Sequence[Sequence[str]]) -> list[int]:

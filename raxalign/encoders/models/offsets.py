@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from raxalign.encoders.models.pieces import CHUNK, Row, Template, count_unknown
+from raxalign.encoders.models.pieces import CHUNK, PieceRow, Template, count_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def pair_row(template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]) -> tuple[Row, int]:
+def pair_row(template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]) -> tuple[PieceRow, int]:
     """The row of two texts' pieces with special ones (no piece is a word), and the position of the second text's first piece."""
     ids = np.concatenate([template.before, first, template.between, second, template.after_pair]).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
-    return Row(ids, np.broadcast_to(np.int32(-1), len(ids)), begin, 0, languages), begin
+    return PieceRow(ids, np.broadcast_to(np.int32(-1), len(ids)), begin, 0, languages), begin

@@ -16,7 +16,7 @@ CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PieceRow:
     """The pieces of a sentence or of a pair, with special pieces. `words` maps pieces to words (-1: special, or a word that truncation cut
     in two), counted on through both sentences; pieces from `first` on belong to the second sentence; `n_words` counts all words.
     """

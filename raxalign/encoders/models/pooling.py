@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
 
 

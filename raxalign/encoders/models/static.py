@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 
-from raxalign.encoders.base import Encoder, Pooling, WordVectors
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pooling import WordIndex, pool_words
 from raxalign.encoders.models.static_files import Subwords, read_vectors, write_vectors
+from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.errors import DataError, RaxalignError
 
 if TYPE_CHECKING:

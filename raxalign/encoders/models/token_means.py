@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
-from raxalign.encoders.models.pieces import Row, bulk_pieces, cut, read_template, token_batches
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, token_batches
 from raxalign.encoders.models.transformer import Edit, evaluating
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Ten
     return torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH.double()), kept_BT.sum(dim=1)
 
 
-def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading) -> Iterator[Row]:
+def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading) -> Iterator[PieceRow]:
     """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1 for special ones.
 
     Blocks take the pieces of all sentences one after the other; the last block is what is left.
@@ -85,9 +85,9 @@ def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Rea
     size = min(reading.size, room) if reading.rows == "blocks" else room
     left = np.empty(0, np.int32)
 
-    def row(ids: np.ndarray) -> Row:
+    def row(ids: np.ndarray) -> PieceRow:
         words = np.concatenate([np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)])
-        return Row(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
+        return PieceRow(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
 
     for sentences in text:
         pieces = bulk_pieces(encoder.tokenizer, sentences, lang)

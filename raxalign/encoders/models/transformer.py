@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.encoders.base import Batch, Encoder, Pooling, WordVectors
+from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
-from raxalign.encoders.models.pieces import Row, bulk_pieces, cut, read_template, share, token_batches
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, share, token_batches
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
+from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
 from raxalign.errors import RaxalignError
 
 Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
@@ -56,7 +57,7 @@ class TransformerEncoder(Encoder):
 
     def pieces(
         self, sentences: Sequence[Sequence[str]], lang: str, pairs: Sequence[Sequence[str]] | None = None, pair_lang: str | None = None
-    ) -> list[Row]:
+    ) -> list[PieceRow]:
         """Pieces with special ones, clamped to `max_positions`: of sentences, or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
 
         Pairs that are too long lose the end of the longer sentence first. Words keep their numbers whatever is cut.
@@ -71,25 +72,25 @@ class TransformerEncoder(Encoder):
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
         return [self._pair(first, second, size, languages) for first, second, size in zip(singles, seconds, sizes, strict=True)]
 
-    def _single(self, pieces: tuple[np.ndarray, np.ndarray], n_words: int, lang: str) -> Row:
+    def _single(self, pieces: tuple[np.ndarray, np.ndarray], n_words: int, lang: str) -> PieceRow:
         before, after = self._template.before, self._template.after_single
         ids, words = cut(pieces, self.max_positions - len(before) - len(after))
-        return Row(
+        return PieceRow(
             np.concatenate([before, ids, after]), _specials(len(before), words, len(after)), len(ids) + len(before) + len(after), n_words, (lang,)
         )
 
     def _pair(
         self, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], sizes: tuple[int, int], languages: tuple[str, str]
-    ) -> Row:
+    ) -> PieceRow:
         before, between, after = self._template.before, self._template.between, self._template.after_pair
         room = self.max_positions - len(before) - len(between) - len(after)
         keep_first, keep_second = share(len(first[0]), len(second[0]), room)
         (ids_1, words_1), (ids_2, words_2) = cut(first, keep_first), cut(second, keep_second)
         words = np.concatenate([_specials(len(before), words_1, len(between)), np.where(words_2 >= 0, words_2 + sizes[0], -1), [-1] * len(after)])
         start = len(before) + len(ids_1) + len(between)
-        return Row(np.concatenate([before, ids_1, between, ids_2, after]), words, start, sum(sizes), languages)
+        return PieceRow(np.concatenate([before, ids_1, between, ids_2, after]), words, start, sum(sizes), languages)
 
-    def collate(self, rows: Sequence[Row]) -> Batch:
+    def collate(self, rows: Sequence[PieceRow]) -> Batch:
         """A padded batch on the encoder's device; rows of different languages may stand together."""
         width = max((len(row) for row in rows), default=0)
         languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
@@ -152,7 +153,7 @@ class TransformerEncoder(Encoder):
             yield chosen.tolist(), self._pooled(part, layers, pooling, edits)
 
     @torch.no_grad()
-    def _pooled(self, rows: list[Row], layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None) -> WordVectors:
+    def _pooled(self, rows: list[PieceRow], layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None) -> WordVectors:
         with evaluating(self.model):
             batch = self.collate(rows)
             counts = [row.n_words for row in rows]

@@ -14,7 +14,7 @@ import torch
 
 from raxalign.caveats import listener
 from raxalign.encoders.models.loading import save_masked_lm
-from raxalign.encoders.models.pieces import Row, token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
@@ -87,7 +87,7 @@ def new_bert(params: Scratch.Params, vocabulary: int) -> Any:
     return BertForMaskedLM(config)
 
 
-def pack_rows(singles: Sequence[Row], window: int, rng: np.random.Generator) -> list[Row]:
+def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
     """Training rows of at most `window` pieces of one language's sentences: a third single ones, a third pairs with two segments, and a third
     as many as fit. So the encoder knows the positions and segments that words in sentences, pairs and long texts will have.
     """
@@ -104,11 +104,11 @@ def pack_rows(singles: Sequence[Row], window: int, rng: np.random.Generator) -> 
         # Every sentence but the first goes without its [CLS].
         ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]
         first = len(group[0]) if len(group) == 2 else len(ids)
-        rows.append(Row(ids, np.full(len(ids), -1), first, 0, group[0].languages))
+        rows.append(PieceRow(ids, np.full(len(ids), -1), first, 0, group[0].languages))
     return rows
 
 
-def batches(rows: Sequence[Row], budget: int, rng: np.random.Generator) -> Iterator[list[Row]]:
+def batches(rows: Sequence[PieceRow], budget: int, rng: np.random.Generator) -> Iterator[list[PieceRow]]:
     """Batches of about `budget` pieces for ever: shuffled, then sorted by length among neighbours so that little is padding."""
     lengths = np.array([len(row) for row in rows])
     while True:
@@ -134,7 +134,7 @@ def mask_pieces(
     return changed.reshape(ids.shape), chosen
 
 
-def _train(params: Scratch.Params, encoder: TransformerEncoder, rows: list[Row], rng: np.random.Generator, runtime: Runtime) -> list[float]:
+def _train(params: Scratch.Params, encoder: TransformerEncoder, rows: list[PieceRow], rng: np.random.Generator, runtime: Runtime) -> list[float]:
     """The losses of all steps: AdamW, linear warm-up and decay."""
     from dataclasses import replace
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Method, MethodInputs, Needs
 from raxalign.methods.families.freezing import Freeze, frozen, lowest_trained

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from raxalign.encoders.base import Layers, Pooling, parse_layers
+from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.statistics.text_moments import Steps, TextMoments, text_moments
 

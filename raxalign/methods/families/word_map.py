@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.encoders.base import Layers, Pooling
+from raxalign.encoders.models.vectors import Layers, Pooling
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_of

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions, sharing
-from raxalign.methods.rows.linked_words import Side, ranges
+from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
 
@@ -64,9 +65,9 @@ def hidden_words(words: tuple[torch.Tensor, torch.Tensor], links: tuple[torch.Te
 class _Numbering:
     """The words of one side that were read, numbered within their rows."""
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: PieceSide) -> None:
         self.side = side
-        self.before_W = np.concatenate([np.zeros(1, np.int64), np.cumsum(side.count_W > 0, dtype=np.int64)])
+        self.before_W = offsets_of(side.count_W > 0)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """How many words of each row were read."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import Side, tokenise
+from raxalign.methods.rows.linked_words import PieceSide, tokenise
 from raxalign.methods.rows.states import SentencePooling, pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows, pivot_sentences
 from raxalign.train.objective import Objective, Step
@@ -64,7 +64,7 @@ class Teacher:
     """An encoder that reads the pivot's sentences, tokenised by itself, and never changes."""
 
     encoder: TransformerEncoder
-    side: Side
+    side: PieceSide
     layer: int
     pooling: SentencePooling
 

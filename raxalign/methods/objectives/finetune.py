@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.base import Pooling
+from raxalign.arrays import offsets_of, ranges
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import LinkedRows, Side, ranges
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
+from raxalign.methods.rows.linked_words import LinkedRows, PieceSide
+from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -110,14 +111,13 @@ class Alignment(Objective):
         self.module = encoder.model
         self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
         self.loss_unit = max(1.0, options.reg_weight)
-        self.pad = int(encoder.tokenizer.pad_token_id or 0)
         self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
         self.reads_kept = options.reg_weight > 0 or options.align_target == "live"
         self.n_links = [np.diff(corpus.link_offsets) for corpus in corpora]
         self.n_kept = [_read_words(self.sides(corpus)[1]) for corpus in corpora]
         self.weights: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def sides(self, corpus: LinkedRows) -> tuple[Side, Side]:
+    def sides(self, corpus: LinkedRows) -> tuple[PieceSide, PieceSide]:
         """(the side that moves, the side that is held)."""
         return (corpus.src, corpus.tgt) if self.options.moves == "src" else (corpus.tgt, corpus.src)
 
@@ -137,21 +137,22 @@ class Alignment(Objective):
         """The contribution of some rows of the global batch."""
         rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
         moving, kept = ([(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)] for i in (0, 1))
-        live, live_starts = self.states(self.encoder, [*moving, *kept] if self.reads_kept else moving)
-        starts = dict(zip(("moving", "live"), np.split(live_starts, [len(positions) * len(rows)]), strict=True))
+        live = read_states(self.encoder, [*moving, *kept] if self.reads_kept else moving, self.options.layers)
+        starts = dict(zip(("moving", "live"), np.split(live.starts_S, [len(positions) * len(rows)]), strict=True))
         frozen: list[torch.Tensor] = []
         if self.reads_frozen:
             with torch.no_grad():
-                frozen, starts["frozen"] = self.states(self.frozen, kept)
+                held = read_states(self.frozen, kept, self.options.layers)
+            frozen, starts["frozen"] = held.layers, held.starts_S
         by_corpus = {name: part.reshape(-1, len(positions)) for name, part in starts.items()}
         items = [self.corpus_items(c, rows[c], {name: part[c] for name, part in by_corpus.items() if len(part)}, positions) for c in range(len(rows))]
         pairs, targets, words, origins = (_joined(parts) for parts in zip(*items, strict=True))
-        moving_PLH = self.read(live, pairs)
+        moving_PLH = self.read(live.layers, pairs)
         return alignment_loss(
             moving_PLH,
-            self.read(live if self.options.align_target == "live" else frozen, targets),
-            self.read(live, words),
-            self.read(frozen or live, origins),
+            self.read(live.layers if self.options.align_target == "live" else frozen, targets),
+            self.read(live.layers, words),
+            self.read(frozen or live.layers, origins),
             reg_weight=self.options.reg_weight,
             norm=self.options.norm,
             pair_weights_P=torch.from_numpy(pairs.weight).to(moving_PLH),
@@ -173,14 +174,7 @@ class Alignment(Objective):
         words, origins = (self.items(held, rows, starts[name], place, owners, word_weight) for name in ("live", "frozen"))
         return pairs, targets, words, origins
 
-    def states(self, encoder: TransformerEncoder, parts: list[tuple[Side, np.ndarray]]) -> tuple[list[torch.Tensor], np.ndarray]:
-        """Hidden states of some rows of some sides, and where each row begins in them."""
-        ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
-        lengths = np.concatenate([side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts])
-        packed = pack(ids, lengths, self.pad) if can_pack(encoder) else pack(ids, lengths, self.pad, width=0)
-        return flat_states(encoder, packed, self.options.layers), packed.starts_S
-
-    def items(self, side: Side, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
+    def items(self, side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
         """Words (positions in their sentences, and the place in `rows` of each) and, where wanted, the first and last piece of each row."""
         number = side.word_offsets[rows][owners] + words
         items = _Items(starts[owners] + side.first_W[number], side.count_W[number], weight[owners])
@@ -191,25 +185,16 @@ class Alignment(Objective):
 
     def read(self, states: list[torch.Tensor], items: _Items) -> torch.Tensor:
         """The vectors of words, (N, L, H)."""
-        first, count = items.first.astype(np.int64), items.count.astype(np.int64)
-        pooling, device = self.options.pooling, self.encoder.device
-        if pooling in ("first", "last"):
-            index = torch.from_numpy(first if pooling == "first" else first + count - 1).to(device)
-            return torch.stack([state[index] for state in states], dim=1)
-        owners = np.repeat(np.arange(len(first)), count)
-        pieces = np.arange(len(owners)) + np.repeat(first - (np.cumsum(count) - count), count)
-        owners_P, pieces_P = torch.from_numpy(owners).to(device), torch.from_numpy(pieces).to(device)
-        vectors_NLH = torch.stack([state.new_zeros(len(first), state.shape[-1]).index_add(0, owners_P, state[pieces_P]) for state in states], dim=1)
-        return vectors_NLH if pooling == "sum" else vectors_NLH / torch.from_numpy(count).to(vectors_NLH)[:, None, None]
+        return pool_spans(states, items.first, items.count, self.options.pooling)
 
 
-def _read_words(side: Side) -> np.ndarray:
+def _read_words(side: PieceSide) -> np.ndarray:
     """How many words of each sentence were read."""
-    read = np.concatenate([np.zeros(1, np.int64), np.cumsum(side.count_W > 0)])
+    read = offsets_of(side.count_W > 0)
     return np.diff(read[side.word_offsets])
 
 
-def _all_words(side: Side, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _all_words(side: PieceSide, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """All words of some rows that were read: (positions in their sentences, the place in `rows` of each)."""
     number, owners = ranges(side.word_offsets, rows)
     read = side.count_W[number] > 0

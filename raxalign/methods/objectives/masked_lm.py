@@ -1,4 +1,4 @@
-"""Masked language modelling on rows of sentences or of pairs: the loss, the objective that feeds it, and the options of such a training."""
+"""Masked language modelling on rows of sentences or of pairs: the loss, and the objective that feeds it."""
 
 from __future__ import annotations
 
@@ -7,43 +7,21 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
-from pydantic import Field
 
-from raxalign.methods._packed_rows import read_rows
-from raxalign.methods.base import Method
-from raxalign.methods.families.trained import losses
 from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.sentences import Rows
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.methods.rows.states import read_rows
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.models.transformer import TransformerEncoder
-    from raxalign.train.runtime import Runtime
 else:
     torch = lazy.load("torch")
 
 MASKING, MIXING = 0, 1
 """What masks are drawn by, ``chance_of(step, MASKING)``, and what `rows_of` draws by beside them, ``chance_of(step, MIXING)``."""
-
-
-class MaskedLMParams(Method.Params):
-    """The options of a training by masked language modelling (Pan et al. 2021): AdamW, the rate rises over `warmup` and falls linearly to 0.
-
-    Of the pieces that are not special `mask_share` are masked in each global batch: 80 % by the mask, 10 % by random pieces, 10 % by themselves.
-    Rows have at most `max_length` pieces.
-    """
-
-    mask_share: float = Field(0.15, gt=0, lt=1)
-    learning_rate: float = Field(3e-5, gt=0)
-    batch_size: int = Field(128, ge=1)
-    epochs: int = Field(10, ge=1)
-    warmup: float = Field(0.1, ge=0)
-    weight_decay: float = Field(0.01, ge=0)
-    max_length: int = Field(128, ge=8)
-    dropout: bool = True
 
 
 def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int) -> torch.Tensor:
@@ -79,24 +57,3 @@ class MaskedLM(Objective):
         masks = self.masks.take(masked)
         logits_MV = masked_logits(self.encoder, self.rows.take(masked), masks)
         return masked_lm_loss(logits_MV, torch.from_numpy(masks.targets).to(logits_MV.device), masks.total)
-
-
-def train_settings(params: MaskedLMParams) -> TrainSettings:
-    """The options of the loop."""
-    return TrainSettings(
-        learning_rate=params.learning_rate,
-        batch_size=params.batch_size,
-        epochs=params.epochs,
-        warmup=params.warmup,
-        schedule="linear",
-        weight_decay=params.weight_decay,
-        dropout=params.dropout,
-    )
-
-
-def train_masked_lm(
-    encoder: TransformerEncoder, rows_of: Callable[[Step], Rows], n_rows: int, params: MaskedLMParams, runtime: Runtime, name: str
-) -> dict[str, object]:
-    """Train the encoder in place; returns notes: the number of rows, and `losses`."""
-    fitted = fit(MaskedLM(encoder, rows_of, params.mask_share), n_rows, train_settings(params), runtime, name=name)
-    return {"rows": n_rows, **losses(fitted)}

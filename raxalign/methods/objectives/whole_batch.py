@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.methods.rows.linked_words import ranges
+from raxalign.arrays import offsets_of, ranges
 from raxalign.train.objective import Objective, Step, mix
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class WholeBatch(Objective):
         if _is_direct(step):
             return
         counts_N = self.counts(step.rows)
-        self._offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts_N, dtype=np.int64)])
+        self._offsets = offsets_of(counts_N)
         if self._begun is None or self._begun[0] != step.number or step.world_size == 1:
             self._begun = (step.number, self._gathered(step))
         vectors = self._begun[1].clone().requires_grad_()

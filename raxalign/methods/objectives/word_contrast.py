@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.base import Pooling
+from raxalign.arrays import ranges
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.whole_batch import WholeBatch
-from raxalign.methods.rows.linked_words import Side, ranges
+from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.methods.rows.typed import WordRows
 
@@ -151,7 +152,7 @@ def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.n
     return torch.nn.Sequential(*layers).to(next(encoder.model.parameters()))
 
 
-def _spans(side: Side, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _spans(side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(first piece, number of pieces) of words of some rows that begin at `starts`."""
     number = side.word_offsets[rows][owners] + words
     return starts[owners] + side.first_W[number], side.count_W[number]

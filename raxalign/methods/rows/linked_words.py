@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
@@ -19,7 +20,7 @@ _CHUNK = 8192
 
 
 @dataclass(frozen=True)
-class Side:
+class PieceSide:
     """The sentences of one language: the pieces of sentence i, special ones included, are ``ids[offsets[i]:offsets[i + 1]]``.
 
     Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row and has `count_W` adjacent pieces (none
@@ -40,8 +41,8 @@ class Side:
 class LinkedRows:
     """A word-pair dataset: both sides, and the links between words that were both read, as word positions."""
 
-    src: Side
-    tgt: Side
+    src: PieceSide
+    tgt: PieceSide
     link_offsets: np.ndarray
     link_src: np.ndarray
     link_tgt: np.ndarray
@@ -61,10 +62,10 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
     read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0)
     counts = np.bincount(rows[read], minlength=len(links))
-    return LinkedRows(src, tgt, _offsets(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
+    return LinkedRows(src, tgt, offsets_of(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
 
 
-def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> Side:
+def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> PieceSide:
     """The sentences of an Arrow column of words as pieces with special ones around them; unknown pieces are counted for `lang`."""
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
@@ -83,8 +84,8 @@ def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: st
         count.append(spans[1])
         lengths.append(np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after))
         n_words.append(sizes)
-    return Side(
-        np.concatenate(ids), _offsets(np.concatenate(lengths)), np.concatenate(first), np.concatenate(count), _offsets(np.concatenate(n_words))
+    return PieceSide(
+        np.concatenate(ids), offsets_of(np.concatenate(lengths)), np.concatenate(first), np.concatenate(count), offsets_of(np.concatenate(n_words))
     )
 
 
@@ -99,19 +100,3 @@ def _spans(words: list[np.ndarray], sizes: np.ndarray, before: int) -> tuple[np.
     first, count = np.zeros(int(sizes.sum()), np.int32), np.zeros(int(sizes.sum()), np.int32)
     first[found], count[found] = place[kept][where], counts
     return first, count
-
-
-def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of some rows, one after the other: (indices into the flat array, the place in `rows` of the row that each belongs to).
-
-    >>> [part.tolist() for part in ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))]
-    [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
-    """
-    starts = offsets[rows]
-    lengths = offsets[rows + 1] - starts
-    owners = np.repeat(np.arange(len(rows)), lengths)
-    return np.arange(len(owners)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths), owners
-
-
-def _offsets(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

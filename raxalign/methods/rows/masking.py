@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.errors import RaxalignError
-from raxalign.methods.rows.linked_words import ranges
-from raxalign.methods.rows.sentences import Rows, offsets_of
+from raxalign.methods.rows.sentences import Rows
 from raxalign.train.objective import Step, mix
 
 if TYPE_CHECKING:

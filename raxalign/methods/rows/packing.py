@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.base import Batch
+from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
     import torch

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from raxalign.methods.rows.linked_words import ranges
-from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, offsets_of
+from raxalign.arrays import offsets_of, ranges
+from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.schema import links_of, read_pairs
 

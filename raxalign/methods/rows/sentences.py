@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.errors import DataError
-from raxalign.methods.rows.linked_words import ranges
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -258,8 +258,3 @@ def _laid_out(sentences: Sentences, specials: list[tuple[int, int]], numbers_RK:
     langs = np.repeat(langs_RK[:, owner_P].reshape(-1), flat)
     first_RK = (np.cumsum(lengths_RP, axis=1) - lengths_RP)[:, 1::2]
     return Rows(sentences.ids[index], sentences.words[index], langs, segments, offsets_of(lengths_RP.sum(axis=1)), first_RK, kept_RK)
-
-
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Where each of some adjacent rows begins, and where the last one ends."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])

@@ -1,4 +1,4 @@
-"""Rows of several sides in one forward pass, and the vectors of spans of their pieces."""
+"""Rows in one forward pass, and the vectors of spans of their pieces."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.base import Pooling
-from raxalign.methods.rows.linked_words import Side, ranges
+from raxalign.arrays import ranges
+from raxalign.encoders.models.vectors import Pooling
+from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.packing import can_pack, flat_states, pack
+from raxalign.methods.rows.sentences import Rows
 
 if TYPE_CHECKING:
     import torch
@@ -32,13 +34,27 @@ class States:
     lengths_S: np.ndarray
 
 
-def read_states(encoder: TransformerEncoder, parts: Sequence[tuple[Side, np.ndarray]], layers: tuple[int, ...]) -> States:
+def read_states(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]], layers: tuple[int, ...]) -> States:
     """The states of some rows of some sides, part after part, by one forward pass without padding. Gradient flows."""
     ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
     lengths_S = np.concatenate([side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts])
     pad = int(encoder.tokenizer.pad_token_id or 0)
     packed = pack(ids, lengths_S, pad) if can_pack(encoder) else pack(ids, lengths_S, pad, width=0)
     return States(flat_states(encoder, packed, layers), packed.starts_S, lengths_S)
+
+
+def read_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> tuple[torch.Tensor, np.ndarray]:
+    """The last-layer states (F, H) of all rows of several parts, and where each row begins in them; gradient flows.
+
+    A part is rows, and the pieces that the encoder reads in the place of their own (`Masks.applied`, or ``rows.ids``).
+    """
+    ids, lengths, segments = (
+        np.concatenate(arrays) for arrays in ([ids for _, ids in parts], [rows.lengths for rows, _ in parts], [rows.segments for rows, _ in parts])
+    )
+    width = {} if can_pack(encoder) else {"width": 0}
+    packed = pack(ids, lengths, int(encoder.tokenizer.pad_token_id or 0), segments=segments, **width)
+    (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
+    return states_FH, packed.starts_S
 
 
 def pool_spans(states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling) -> torch.Tensor:

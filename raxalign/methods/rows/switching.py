@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.methods.rows.linked_words import ranges
-from raxalign.methods.rows.sentences import Rows, Sentences, offsets_of, read_texts
+from raxalign.arrays import offsets_of, ranges
+from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -170,7 +170,7 @@ def _laid_out(sentences: Sentences, numbers: np.ndarray, n_words_R: np.ndarray, 
     """Rows of words, told by their pieces, with special pieces around them."""
     before, after = sentences.before, sentences.after_single
     ends = np.cumsum(n_words_R)
-    pieces = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    pieces = offsets_of(count)
     before_word = pieces[:-1] - np.repeat(pieces[ends - n_words_R], n_words_R)
     kept = np.clip(sentences.max_length - before[1] - after[1] - before_word, 0, count)
     parts = offsets_of(n_words_R + 2)

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.errors import DataError
-from raxalign.methods.rows.linked_words import LinkedRows, Side, read_linked_rows, tokenise
+from raxalign.methods.rows.linked_words import LinkedRows, PieceSide, read_linked_rows, tokenise
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ class WordRows:
     are the types of all words of both sides, linked or not, in the numbering of the links' types, where they were asked for.
     """
 
-    src: Side
-    tgt: Side
+    src: PieceSide
+    tgt: PieceSide
     link_offsets: np.ndarray
     link_src: np.ndarray
     link_tgt: np.ndarray
@@ -45,8 +46,8 @@ class WordRows:
 class SentenceRows:
     """The sentence pairs of all languages, with a number for each different sentence (of a language)."""
 
-    src: Side
-    tgt: Side
+    src: PieceSide
+    tgt: PieceSide
     src_types: np.ndarray
     tgt_types: np.ndarray
 
@@ -89,7 +90,7 @@ def read_word_rows(
 
 def read_sentence_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_length: int) -> SentenceRows:
     """The sentence pairs of some bitexts, one after the other. Raises `DataError` where one has none."""
-    sides: list[tuple[Side, Side]] = []
+    sides: list[tuple[PieceSide, PieceSide]] = []
     for folder in folders:
         table = read_table(folder)
         if not len(table):
@@ -125,7 +126,7 @@ def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
 
 def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:
     """The rows with some of their links."""
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
+    before = offsets_of(keep)
     return LinkedRows(corpus.src, corpus.tgt, before[corpus.link_offsets], corpus.link_src[keep], corpus.link_tgt[keep])
 
 
@@ -153,12 +154,12 @@ def _types_by_language(parts: Sequence[pa.Array]) -> np.ndarray:
     return np.concatenate(numbers)
 
 
-def _join_sides(sides: Sequence[Side]) -> Side:
+def _join_sides(sides: Sequence[PieceSide]) -> PieceSide:
     if len(sides) == 1:
         return sides[0]
     ids, first, count = (np.concatenate([getattr(side, name) for side in sides]) for name in ("ids", "first_W", "count_W"))
-    return Side(ids, _join_offsets([side.offsets for side in sides]), first, count, _join_offsets([side.word_offsets for side in sides]))
+    return PieceSide(ids, _join_offsets([side.offsets for side in sides]), first, count, _join_offsets([side.word_offsets for side in sides]))
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.concatenate([np.diff(part) for part in parts]), dtype=np.int64)])
+    return offsets_of(np.concatenate([np.diff(part) for part in parts]))

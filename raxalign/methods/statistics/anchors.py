@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.encoders.base import Encoder, Pooling
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.vectors import Pooling
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.base import Encoder, Pooling, WordVectors
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.pairing.schema import links_of, read_pairs
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
-from raxalign.encoders.base import Encoder, Pooling
+from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.statistics.pair_moments import sentences_of

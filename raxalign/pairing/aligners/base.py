@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.arrays import offsets_of, ranges
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
@@ -50,7 +51,7 @@ class Links:
         """Links from a collection of (source, target) positions for each sentence pair, each sorted."""
         rows = [sorted(set(links)) for links in pairs]
         flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
-        return cls(_offsets([len(row) for row in rows]), np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]))
+        return cls(offsets_of([len(row) for row in rows]), np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]))
 
     @classmethod
     def from_codes(cls, codes: npt.NDArray[np.int64], n: int) -> Links:
@@ -71,10 +72,8 @@ class Links:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Links:
         """The links of the sentence pairs `rows`, in that order."""
-        counts = np.diff(self.offsets)[rows]
-        offsets = _offsets(counts)
-        index = np.arange(offsets[-1], dtype=np.int64) + np.repeat(self.offsets[:-1][rows] - offsets[:-1], counts)
-        return Links(offsets, self.src[index], self.tgt[index])
+        index, _ = ranges(self.offsets, rows)
+        return Links(offsets_of(np.diff(self.offsets)[rows]), self.src[index], self.tgt[index])
 
     def part(self, start: int, stop: int) -> Links:
         """The links of the sentence pairs from start up to stop; a view."""
@@ -86,7 +85,7 @@ class Links:
         """The sentence pairs of all parts, one after the other."""
         counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         empty = np.zeros(0, np.int32)
-        return cls(_offsets(counts), np.concatenate([empty, *(p.src for p in parts)]), np.concatenate([empty, *(p.tgt for p in parts)]))
+        return cls(offsets_of(counts), np.concatenate([empty, *(p.src for p in parts)]), np.concatenate([empty, *(p.tgt for p in parts)]))
 
     def digest(self) -> str:
         """SHA-256 of the links: equal for equal links in equal order, on any machine."""
@@ -94,10 +93,6 @@ class Links:
         for array, kind in ((self.offsets, "<i8"), (self.src, "<i4"), (self.tgt, "<i4")):
             sha.update(np.ascontiguousarray(array, kind).data)
         return sha.hexdigest()
-
-
-def _offsets(counts: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(counts, np.int64))])
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from raxalign.arrays import offsets_of
 from raxalign.pairing.aligners._diagonal import Direction, Ints, Settings, Side, make_cells
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
@@ -72,5 +73,5 @@ class FastAlign(WordAligner):
 def _compact(links: tuple[Ints, Ints, Ints], n: int) -> Links:
     rows, src, tgt = links
     order = np.lexsort((tgt, src, rows))
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(rows, minlength=n), dtype=np.int64)])
+    offsets = offsets_of(np.bincount(rows, minlength=n))
     return Links(offsets, src[order].astype(np.int32), tgt[order].astype(np.int32))

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.arrays import offsets_of
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
 from raxalign.errors import DataError, RaxalignError
@@ -97,7 +98,7 @@ class GivenLinks(WordAligner):
         """Links by 0-based (source, target) positions, unwanted ones left out."""
         links, first = block.links, np.int32(self.params.first)
         keep = ~block.possible if self.params.possible == "drop" else np.ones(len(links.src), np.bool_)
-        counted = np.concatenate([np.zeros(1, np.int64), np.cumsum(keep, dtype=np.int64)])
+        counted = offsets_of(keep)
         src, tgt = (links.tgt, links.src) if self.params.swap else (links.src, links.tgt)
         return Links(counted[links.offsets], src[keep] - first, tgt[keep] - first)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from raxalign.encoders.models.pieces import Row, token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.transfer.model import FineTuned
 
@@ -14,18 +14,18 @@ from raxalign.tasks.transfer.model import FineTuned
 class SentenceClassifier(FineTuned):
     """Transforms apply to what the head reads by the language of the first sentence, whose [CLS] is."""
 
-    def rows(self, first: Sequence[Sequence[str]], second: Sequence[Sequence[str]], lang: str, second_lang: str | None = None) -> list[Row]:
+    def rows(self, first: Sequence[Sequence[str]], second: Sequence[Sequence[str]], lang: str, second_lang: str | None = None) -> list[PieceRow]:
         """The pieces of sentence pairs, the longer sentence cut first where they are too long together."""
         return self.encoder.pieces(first, lang, pairs=second, pair_lang=second_lang)
 
-    def forward(self, rows: Sequence[Row]) -> torch.Tensor:
+    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Logits (rows, labels); gradient flows, dropout follows the mode."""
         states_BTH = self.aligned.hidden(self.encoder.collate(rows))[-1]
         logits: torch.Tensor = self.head(self.dropout(states_BTH[:, 0]))
         return logits
 
     @torch.no_grad()
-    def probabilities(self, rows: Sequence[Row]) -> torch.Tensor:
+    def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Probabilities (rows, labels) on the CPU, in input order; length-sorted batches, eval mode."""
         found = torch.empty(len(rows), self.head.out_features)
         with evaluating(self):

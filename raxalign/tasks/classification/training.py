@@ -23,7 +23,7 @@ from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.pieces import Row as Pieces
+    from raxalign.encoders.models.pieces import PieceRow
     from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.xnli import Xnli
 
@@ -60,7 +60,7 @@ class _FineTuning(Objective):
     def __init__(self, params: Xnli.Params, aligned: AlignedEncoder, parts: Sequence[Part], dev: Rows | None, pivot: str, seed: int) -> None:
         self.classifier = SentenceClassifier(aligned, len(LABELS), dropout=params.dropout, max_length=params.max_length, seed=seed)
         self.module: nn.Module = self.classifier
-        self.pieces: list[Pieces] = []
+        self.pieces: list[PieceRow] = []
         self.members: list[list[int]] = [[] for _ in range(1 + max(part.units[-1] for part in parts))]
         for part in parts:
             for number, unit in enumerate(part.units, len(self.pieces)):

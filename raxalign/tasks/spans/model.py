@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.encoders.models.pieces import Row, token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Windows
 from raxalign.tasks.transfer.model import FineTuned
@@ -17,7 +17,7 @@ from raxalign.tasks.transfer.model import FineTuned
 class SpanModel(FineTuned):
     """Transforms apply to what the head reads by the language of each piece: the question's or the context's."""
 
-    def forward(self, rows: Sequence[Row]) -> torch.Tensor:
+    def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout follows the mode."""
         batch = self.encoder.collate(rows)
         logits_BT2: torch.Tensor = self.head(self.dropout(self.aligned.hidden(batch)[-1]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from raxalign.encoders.models.offsets import TextPieces, pair_row, text_pieces
-from raxalign.encoders.models.pieces import Row, read_template
+from raxalign.encoders.models.pieces import PieceRow, read_template
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.spans.rows import Question, Questions
 
@@ -26,7 +26,7 @@ class Window:
     first and last position in the row, or (0, 0), the row's first special piece, where it is not whole in this window.
     """
 
-    row: Row
+    row: PieceRow
     question: int
     begin: int
     first: int

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from raxalign.encoders.base import layer_ends, parse_layers
+from raxalign.encoders.models.vectors import layer_ends, parse_layers
 
 LAST_FOUR = "last-four"
 

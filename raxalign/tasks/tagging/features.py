@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from raxalign.encoders.models.pieces import Row, token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Features:
 
 
 @torch.no_grad()
-def extract(aligned: AlignedEncoder, rows: Sequence[Row], layers: Sequence[int], in_memory: int = _IN_MEMORY) -> Features:
+def extract(aligned: AlignedEncoder, rows: Sequence[PieceRow], layers: Sequence[int], in_memory: int = _IN_MEMORY) -> Features:
     """The sum of the layers for every piece, special ones too, each layer after its own readouts; eval mode."""
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.encoders.models.pieces import Row, token_batches
+from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
@@ -32,13 +32,13 @@ class Placed:
     Words without a piece, or beyond what a row may have, are missing there. `features` are those of the frozen encoder, where wanted.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[PieceRow]
     firsts: Sequence[np.ndarray]
     words: Sequence[np.ndarray]
     features: Features | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[Row], features: Features | None = None) -> Placed:
+    def of(cls, rows: Sequence[PieceRow], features: Features | None = None) -> Placed:
         """The first pieces of all words."""
         firsts, words = [], []
         for row in rows:

@@ -20,8 +20,8 @@ from raxalign.tasks.transfer.selection import Selection, kept
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Pooling
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import Pooling
     from raxalign.train.runtime import Runtime
 
 Tagger = Literal["bilstm_crf", "linear"]

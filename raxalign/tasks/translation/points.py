@@ -14,12 +14,12 @@ import numpy.typing as npt
 import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.pieces import Row, Template, read_template, token_batches
+from raxalign.encoders.models.pieces import PieceRow, Template, read_template, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
 
 if TYPE_CHECKING:
-    from raxalign.encoders.base import Batch
+    from raxalign.encoders.models.vectors import Batch
 
 _HEAD_ROWS = 1024
 """Positions that the masked-LM head reads at once: its scores are as wide as the vocabulary."""
@@ -33,7 +33,7 @@ def stream_of(aligned: AlignedEncoder) -> AlignedEncoder:
 
 
 @torch.no_grad()
-def translate(stream: AlignedEncoder, rows: Sequence[Row], lang: str, layer: int, shift_H: torch.Tensor) -> list[Ints]:
+def translate(stream: AlignedEncoder, rows: Sequence[PieceRow], lang: str, layer: int, shift_H: torch.Tensor) -> list[Ints]:
     """The likeliest piece at every position of each row but those of special pieces, `shift_H` added to the stream after block `layer`.
 
     Nothing is masked. Rows stay in their order.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.pieces import Row, bulk_pieces
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.transfer.fingerprints import unit
 
@@ -26,7 +26,7 @@ class Side:
     lang: str
     ids: npt.NDArray[np.int64]
     units: npt.NDArray[np.int64]
-    rows: Sequence[Row]
+    rows: Sequence[PieceRow]
     pieces: Sequence[npt.NDArray[np.int64]]
     vocabulary: frozenset[int]
     truncated: int

@@ -9,6 +9,8 @@ import lazy_loader as lazy
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.similarity import hubness
+
 if TYPE_CHECKING:
     import torch
 else:
@@ -45,7 +47,7 @@ def best_gold_ranks(
     first = torch.full((len(candidates),), len(kind), device=kind.device).scatter_reduce_(
         0, kind, torch.arange(len(kind), device=kind.device), "amin"
     )
-    hubs = _hubness(candidates, queries, k) if measure == "csls" else None
+    hubs = hubness(candidates, queries, k) if measure == "csls" else None
     ranks, golds, found = np.full(len(queries), np.nan), np.full(len(queries), -1, np.int64), np.zeros(len(queries), np.int64)
     order = np.argsort(gold_query, kind="stable")
     gold_query, gold_candidate = gold_query[order], gold_candidate[order]
@@ -73,9 +75,3 @@ def _ranked(scores: torch.Tensor, many: torch.Tensor, kind: torch.Tensor, rows: 
     chosen = torch.full((len(scores),), len(kind), device=device).scatter_reduce_(0, rows_P[winners], gold_P[winners], "amin")
     asked = torch.isfinite(best)
     return torch.where(asked, ranks, torch.nan).cpu().numpy(), torch.where(asked, chosen, -1).cpu().numpy()
-
-
-def _hubness(candidates: torch.Tensor, queries: torch.Tensor, k: int) -> torch.Tensor:
-    """The mean cosine of every candidate to its k nearest queries, (C,)."""
-    parts = [(candidates[i : i + ROWS] @ queries.T).topk(min(k, len(queries)), dim=1).values.mean(1) for i in range(0, len(candidates), ROWS)]
-    return torch.cat(parts)

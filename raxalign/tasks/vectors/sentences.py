@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
-from raxalign.encoders.base import parse_layers
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.pooling import refuse_infinite
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:

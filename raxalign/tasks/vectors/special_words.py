@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from raxalign.encoders.base import parse_layers
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
+from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words
 

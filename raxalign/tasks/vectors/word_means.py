@@ -10,7 +10,7 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.corpora.text.dataset import read_table
-from raxalign.encoders.base import Pooling
+from raxalign.encoders.models.vectors import Pooling
 
 if TYPE_CHECKING:
     import torch
