@@ -15,12 +15,12 @@ from raxalign.catalog import catalog
 PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
-    ("errors", "languages"),
+    ("arrays", "errors", "languages"),
     ("catalog", "caveats", "losses"),
     ("store", "config", "provenance"),
-    ("corpora", "encoders"),
+    ("corpora", "train"),
+    ("encoders",),
     ("pairing", "similarity"),
-    ("train",),
     ("methods", "tasks", "analysis"),
     ("plan",),
     ("tracking", "stages"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
+from raxalign.encoders.models.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.sentences import Rows
 
 if TYPE_CHECKING:

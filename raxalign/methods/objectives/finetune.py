@@ -10,9 +10,9 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.encoders.base import Pooling
+from raxalign.encoders.models.packing import can_pack, flat_states, pack
 from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import LinkedRows, Side, ranges
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import lazy_loader as lazy
 import numpy as np
 from pydantic import Field
 
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods._packed_rows import read_rows
 from raxalign.methods.base import Method
 from raxalign.methods.families.trained import losses
-from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.sentences import Rows
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Objective, Step

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods._exchange import CrossHead, copy_transform, exchange, output_embedding, prediction_loss
 from raxalign.methods._packed_rows import read_rows
 from raxalign.methods.objectives.masked_lm import MASKING
-from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.piece_links import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.pairing.aligners.base import Links

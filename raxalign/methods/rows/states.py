@@ -10,8 +10,8 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.encoders.base import Pooling
+from raxalign.encoders.models.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.linked_words import Side, ranges
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
 
 if TYPE_CHECKING:
     import torch
