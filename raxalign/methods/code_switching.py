@@ -9,12 +9,12 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import TrainedMethod
 from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.masking import chance_of
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from pydantic import Field
 
+from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import Profiles, TrainedMethod
 from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.masking import chance_of
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 
 if TYPE_CHECKING:
