@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.params import TaggedFiles, TaggingParams
+from raxalign.tasks.tagging.task import TaggingTask
 
 
 @final

@@ -6,7 +6,8 @@ from typing import Literal, final
 
 from pydantic import Field
 
-from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.params import TaggedFiles, TaggingParams
+from raxalign.tasks.tagging.task import TaggingTask
 
 _TREEBANKS = {
     "ar": "ar_padt",
