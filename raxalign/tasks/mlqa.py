@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, final
 from raxalign.config.sources import differs_by_language
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.spans.params import SpanParams
+from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask, split_faults
+from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Mlqa(TransferTask):
+class Mlqa(PairTask):
     """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's questions in the pivot.
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same training, and each language's questions on each
@@ -62,7 +63,7 @@ class Mlqa(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """The set that is evaluated, and the training set."""
-        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if lang in self.training_languages((lang,), pivot) else {})}
+        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})}
         return {name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot)) for name, split in splits.items()}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:

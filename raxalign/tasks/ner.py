@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import final
 
-from raxalign.tasks.tagging.params import TaggedFiles, TaggingParams
+from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.task import TaggingTask
 
 
@@ -44,7 +44,6 @@ class Ner(TaggingTask):
         pieces; `warmup` a share of the steps.
         """
 
-        data: Literal["hub", "phrasebook"] | TaggedFiles = "hub"
         dataset: str = "unimelb-nlp/wikiann"
 
     params: Params

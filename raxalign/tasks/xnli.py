@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, final
 
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.classification.params import ClassificationParams
+from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask, split_faults
+from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Xnli(TransferTask):
+class Xnli(PairTask):
     """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the pivot too: trained on the pivot (`zero-shot`),
     or on the translations of its training data into all languages together (`translate-train`, one model; Pan et al. 2021).
 

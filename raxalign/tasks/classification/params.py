@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.tasks.transfer.task import TransferParams
+from raxalign.tasks.transfer.pairs import PairParams
 
 
 class PhrasebookSizes(BaseParams):
@@ -18,7 +18,7 @@ class PhrasebookSizes(BaseParams):
     test: int = Field(600, ge=1)
 
 
-class ClassificationParams(TransferParams):
+class ClassificationParams(PairParams):
     """What is trained on and how; see `xnli` for what the options mean. A task says the name of its data set."""
 
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.tasks.spans.metrics import Rules
-from raxalign.tasks.transfer.task import TransferParams
+from raxalign.tasks.transfer.pairs import PairParams
 
 
 class HubSets(BaseParams):
@@ -49,7 +49,7 @@ class PhrasebookSizes(BaseParams):
     test: int = Field(300, ge=1)
 
 
-class SpanParams(TransferParams):
+class SpanParams(PairParams):
     """What is trained on and how; see `mlqa` for what the options mean."""
 
     setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath
-from raxalign.tasks.base import Task
 from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
 from raxalign.tasks.transfer.selection import Selection
+from raxalign.tasks.transfer.task import TransferParams
 
 Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -27,14 +26,6 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
 OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
 
 
-class TaggedFiles(BaseParams):
-    """Files of tagged sentences; a split that is not given is not reported."""
-
-    train: DataPath
-    dev: DataPath | None = None
-    test: DataPath | None = None
-
-
 class PhrasebookSizes(BaseParams):
     """Sentences a language that the phrasebook makes."""
 
@@ -43,10 +34,9 @@ class PhrasebookSizes(BaseParams):
     test: int = Field(400, ge=1, le=10_000)
 
 
-class TaggingParams(Task.Params):
+class TaggingParams(TransferParams):
     """The options that all taggers have; see the tasks for what they mean."""
 
-    data: Literal["hub", "phrasebook"] | TaggedFiles
     encoding: str = "utf-8"
     dataset: str = ""
     revision: str = "main"
@@ -61,7 +51,6 @@ class TaggingParams(Task.Params):
     input_dropout: float = Field(0.5, ge=0, lt=1)
     dropout: float | None = Field(None, ge=0, lt=1)
     selection: Selection | None = None
-    readout: Literal["keep", "refit"] = "keep"
     evaluate_every: int | None = Field(None, ge=1)
     learning_rate: float | None = Field(None, gt=0)
     epochs: int | None = Field(None, ge=1)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from raxalign.config.sources import LocalFile, RemoteData, Source, differs_by_language, expand_path
-from raxalign.corpora.readers.hub import dataset_revision
-from raxalign.tasks.base import Outcome, Reads, Task, TaskInputs
+from raxalign.config.sources import differs_by_language
+from raxalign.tasks.base import Outcome, Reads, TaskInputs
 from raxalign.tasks.tagging.feature_layers import feature_layers
-from raxalign.tasks.tagging.params import OF_BILSTM, PROFILES, TAGGERS, TaggedFiles, TaggingParams, TaggingSettings
+from raxalign.tasks.tagging.params import OF_BILSTM, PROFILES, TAGGERS, TaggingParams, TaggingSettings
 from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
-
-class TaggingTask(Task):
+class TaggingTask(TransferTask):
     """Zero-shot transfer of a tagger that is trained on the pivot. Subclasses say what their tags are."""
 
     entities: ClassVar[bool]
@@ -67,10 +64,6 @@ class TaggingTask(Task):
         """All options but what is done with the weights afterwards: the choice of weights is made while they are there."""
         return {name: value for name, value in self.canonical().items() if name != "readout"}
 
-    def refits(self) -> bool:
-        """Where `readout: refit` is asked for."""
-        return self.params.readout == "refit"
-
     def reads_words(self) -> Pooling:
         """The first piece, which both taggers label a word by."""
         return "first"
@@ -80,38 +73,14 @@ class TaggingTask(Task):
         alone = self.resolved()["selection"] in ("pivot-dev", "last")
         return (pivot,) if alone else self.languages(languages, pivot)
 
-    def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot first, then all."""
-        return (pivot, *(lang for lang in languages if lang != pivot))
-
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (training data of the pivot alone), or the hub's."""
-        data = self.params.data
-        if isinstance(data, TaggedFiles):
-            paths = {"train": data.train if lang == pivot else None, "dev": data.dev, "test": data.test}
-            return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
-        if data == "phrasebook":
-            return {}
-        revision = self.params.revision
-        pin = revision if _COMMIT.fullmatch(revision) else None
-        return {"hub": RemoteData(f"hub:{self.params.dataset}/{self.params.configs.get(lang, lang)}@{revision}", pin)}
-
-    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """The commit that the hub's data set is at; the rows are fetched when they are read."""
-        source = self.sources(lang, pivot).get("hub")
-        if not isinstance(source, RemoteData):
-            return {}
-        return {source.name: source.pin or dataset_revision(self.params.dataset, self.params.revision)}
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002 - the pivot's is as all are
+        """The data set, with the language's configuration."""
+        return {"hub": HubSet(self.params.dataset, self.params.configs.get(lang, lang), self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A training file a language, a choice by a development set that is not given, languages that the phrasebook or the hub's set lacks."""
-        data, faults, covered = self.params.data, [], self.languages(languages, pivot)
-        if data == "phrasebook":
-            from raxalign.corpora.grammar import LANGS
-
-            missing = [lang for lang in covered if lang not in LANGS]
-            faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
-        if isinstance(data, TaggedFiles):
+        data, faults = self.params.data, super().check(languages, pivot)
+        if isinstance(data, DataFiles):
             if differs_by_language(data.train):
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
             if any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
@@ -121,7 +90,7 @@ class TaggingTask(Task):
             if data.dev is None and data.test is None:
                 faults.append("data has neither dev nor test: there is nothing to evaluate")
         resolved = self.resolved()
-        if self.refits() and (resolved["tagger"] != "linear" or kept(resolved["selection"]) == "every"):
+        if self.refit() is not None and (resolved["tagger"] != "linear" or kept(resolved["selection"]) == "every"):
             faults.append(
                 "readout: refit fits on the one encoder that a training keeps: it needs `tagger: linear` and `selection: pivot-dev` or `last`"
             )
@@ -131,7 +100,7 @@ class TaggingTask(Task):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads all splits, with their tags; a file that is evaluated and mostly trained on is a fault."""
-        if isinstance(self.params.data, TaggedFiles):
+        if isinstance(self.params.data, DataFiles):
             yield from self.data(TaskInputs(pivot)).read_files(self.languages(languages, pivot))
 
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
