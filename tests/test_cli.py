@@ -26,7 +26,10 @@ from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
-COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
+COMMANDS = [
+    *("grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export"),
+    *("init", "list", "ui", "sync", "doctor", "gc"),
+]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,18 @@ import typer
 from raxalign.cli._terminal import GridFile, ListFormat, Storage, print_out, tell
 
 
+def init(
+    name: Annotated[str, typer.Argument(help="quickstart (no download), paper (the large one) or mine (your own text files).")] = "quickstart",
+    out: Annotated[Path | None, typer.Option(help="The file to write (default: <name>.yaml here); nothing is overwritten.")] = None,
+) -> None:
+    """Write a commented grid file to start from."""
+    from raxalign.single.start import write_grid
+
+    written = write_grid(name, out)
+    print_out(str(written))
+    tell(f"next: raxalign plan {written}, then raxalign grid {written}")
+
+
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
