@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
 
 
-def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Where each of some adjacent rows begins, and where the last one ends."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+def offsets_of(lengths: np.ndarray | Sequence[int]) -> Ints:
+    """Return where each of some adjacent rows begins, and where the last one ends: int64, one more than there are rows. Lengths may be truth values.
+
+    >>> offsets_of([2, 0, 3]).tolist(), offsets_of([]).tolist()
+    ([0, 2, 2, 5], [0])
+    """
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(lengths), dtype=np.int64)])
 
 
-def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of some rows, one after the other: (indices into the flat array, the place in `rows` of the row that each belongs to).
+def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[Ints, Ints]:
+    """Return the entries of some rows, one after the other: (indices into the flat array, the place in `rows` of the row that each belongs to).
 
     >>> [part.tolist() for part in ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))]
     [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
