@@ -15,8 +15,8 @@ from raxalign.catalog import catalog
 PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
-    ("errors", "languages"),
-    ("catalog", "caveats", "losses", "arrays"),
+    ("arrays", "errors", "languages"),
+    ("catalog", "caveats", "losses"),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
