@@ -20,7 +20,6 @@ from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
-from raxalign.train._schedule import rate_at
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
@@ -138,11 +137,12 @@ def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None
         assert train_settings(SMALL, rows).batch_size == expected
 
 
-def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing_at_the_end() -> None:
-    rows = PackedRows.of([single(8)] * 9)
-    for warmup, expected in ((0.5, [0.5, 1, 1, 0.5]), (0.0, [1, 1, 2 / 3, 1 / 3]), (1.0, [0.25, 0.5, 0.75, 1])):
-        settings = train_settings(SMALL.model_copy(update={"steps": 4, "warmup": warmup, "learning_rate": 1.0}), rows)
-        assert [rate_at(settings, step, 4) for step in range(4)] == pytest.approx(expected)
+@pytest.mark.parametrize(("warmup", "expected"), [(0.5, [0.5, 1, 1, 0.5]), (0.0, [1, 1, 2 / 3, 1 / 3]), (1.0, [0.25, 0.5, 0.75, 1])])
+def test_the_rate_rises_over_the_warm_up_and_falls_linearly(text: dict[str, Path], tmp_path: Path, warmup: float, expected: list[float]) -> None:
+    rates: list[float] = []
+    runtime = Runtime(report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01))
+    build(text, tmp_path / "a", runtime, steps=4, warmup=warmup)
+    assert rates == pytest.approx(expected)
 
 
 def objective(params: ScratchParams) -> Pretraining:

@@ -34,7 +34,7 @@ MASKING = 0
 
 
 def pretrain(params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path) -> Mapping[str, object]:
-    """Train vocabulary and model on the text of all languages and save them; returns notes (sentences, vocabulary, losses)."""
+    """Train vocabulary and model on the text of all languages; returns notes (sentences, vocabulary, losses). The first worker saves them."""
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
         raise RaxalignError("a scratch encoder is trained on text, but there is none: give the grid a corpus")
@@ -46,7 +46,8 @@ def pretrain(params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, 
         rows = PackedRows.of([row for lang, part in sentences.items() for row in pack_rows(encoder.pieces(part, lang), params.window, rng)])
         settings = train_settings(params, rows)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, replace(runtime, seed=params.seed), name=NAME)
-        save_masked_lm(encoder.model, tokenizer, folder)
+        if runtime.rank == 0:
+            save_masked_lm(encoder.model, tokenizer, folder)
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},
         "vocabulary": len(tokenizer),

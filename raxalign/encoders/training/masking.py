@@ -18,7 +18,7 @@ MASKED, RANDOM = 0.8, 0.1
 """Shares of the chosen pieces that become the mask, and a random piece; the others stay."""
 
 
-class PieceRows(Protocol):
+class FlatRows(Protocol):
     """Rows of pieces, one after the other: the pieces of row r, special ones included, are ``ids[offsets[r]:offsets[r + 1]]``."""
 
     @property
@@ -86,14 +86,14 @@ class Masks:
         flat: np.ndarray = np.repeat(starts_R[: len(self)], np.diff(self.offsets)) + self.places
         return flat
 
-    def applied(self, rows: PieceRows) -> np.ndarray:
+    def applied(self, rows: FlatRows) -> np.ndarray:
         """The pieces of these rows (of the same batch, or the same part of it) as the encoder reads them, in the layout of ``rows.ids``."""
         ids = rows.ids.copy()
         ids[self.flat(rows.offsets)] = self.inputs
         return ids
 
 
-def choose_masks(rows: PieceRows, rule: MaskRule, rng: np.random.Generator, *, within: Literal["batch", "row"] = "batch") -> Masks:
+def choose_masks(rows: FlatRows, rule: MaskRule, rng: np.random.Generator, *, within: Literal["batch", "row"] = "batch") -> Masks:
     """Mask a global batch: the share of all its pieces that may be masked (to the nearest number), one at least, wherever they stand.
 
     With `within` ``row`` each row has its own share (to one of the two nearest numbers, by chance, so that the share holds on average; at
@@ -118,7 +118,7 @@ def choose_masks(rows: PieceRows, rule: MaskRule, rng: np.random.Generator, *, w
     return _corrupted(rows, picked, rule, rng)
 
 
-def _corrupted(rows: PieceRows, picked: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> Masks:
+def _corrupted(rows: FlatRows, picked: np.ndarray, rule: MaskRule, rng: np.random.Generator) -> Masks:
     """Masks at these flat places: 80 % the mask, 10 % random pieces, 10 % as they are."""
     owners = np.searchsorted(rows.offsets, picked, side="right") - 1
     targets = rows.ids[picked].astype(np.int64)
