@@ -25,12 +25,13 @@ def init(
 
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
+    kind: Annotated[str | None, typer.Argument(help="One of them, for what it is and what its options are.")] = None,
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
 ) -> None:
-    """List the plug-ins of a kind, with their options."""
+    """List the plug-ins of a kind with their options, or print one with a sentence on each option."""
     from raxalign.report import catalogue
 
-    print_out(catalogue.as_markdown(what) if format is ListFormat.markdown else catalogue.describe(what))
+    print_out(catalogue.as_markdown(what, kind) if format is ListFormat.markdown else catalogue.describe(what, kind))
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:

@@ -28,7 +28,7 @@ _PROFILES: Profiles = {
 
 _LAYERS = "Layers over which the loss is summed: `last`, one number or a range such as `9-12` (0: the embeddings)."
 _ALIGN_TARGET = "What a word is drawn towards, g in the formula: the vector of the encoder in training (`live`), or that of its start (`frozen`)."
-_REDUCTION = "Whether distances are summed over words, or averaged over words and, where they are squared, over coordinates."
+_REDUCTION = "Whether distances are summed over words (`sum`), or averaged over words and, where they are squared, over coordinates (`mean`)."
 _PART = "Sentence pairs over which one mean is taken with `reduction: mean`; the means of a batch are then summed (0: one mean over the batch)."
 
 
@@ -66,7 +66,7 @@ class Finetune(TrainedMethod):
         layers: Layers = Field("last", description=_LAYERS)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         direction: Literal["to-pivot", "to-other"] = Field("to-pivot", description=wording.DIRECTION)
-        norm: Norm = Field("squared", description="The distance d in the formula: that of Euclid (`plain`), or its square (`squared`).")
+        norm: Norm = Field("squared", description="The distance d in the formula: the Euclidean distance (`plain`) or its square (`squared`).")
         align_target: Literal["live", "frozen"] | None = Field(None, description=_ALIGN_TARGET)
         reduction: Reduction | None = Field(None, description=_REDUCTION)
         special_pairs: bool | None = Field(None, description="Whether [CLS] and [SEP] of a sentence pair count as linked words.")

@@ -76,7 +76,7 @@ class ContrastMethod(TrainedMethod):
         regularizer: Literal["parameters", "none"] = Field("parameters", description=_REGULARIZER)
         temperature: float = Field(0.1, gt=0, allow_inf_nan=False, description="Temperature of the contrast, τ in the formula.")
         projector: bool = Field(True, description="Whether words are contrasted behind a projector, p in the formula.")
-        projector_size: int = Field(128, ge=1, description="Width of both layers of the projector.")
+        projector_size: int = Field(128, ge=1, description="Number of coordinates of z, which the projector puts out.")
         projector_bias: bool | None = Field(None, description="Whether the second layer of the projector has a bias; the first layer has none.")
         negatives: Annotated[Literal["all", "linked"], LATER] = Field("linked", description=_NEGATIVES)
         identical_pairs: Literal["drop", "keep"] = Field("drop", description="Whether links of words that are spelt the same are left out (`drop`).")
