@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-TRAINED = frozenset({"aligned", "tuned"})  # stages that every worker of a trial takes part in
+TRAINED = frozenset({"aligned", "tuned"})  # trained for a trial; what several trials need is made before them
+FITTED = TRAINED | {"encoder"}  # stages with checkpoints, which every worker of a trial takes part in
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Workshop:
 
     def _turn(self, stage: Stage) -> AbstractContextManager[None]:
         """Two grids on one storage may want the same training: the second one waits, and finds it made. Its checkpoints are one process's."""
-        if stage.kind not in TRAINED or self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
+        if stage.kind not in FITTED or self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
             return nullcontext()
         return turn(self.local / "checkpoints" / f".{stage.key}.lock")
 
@@ -86,7 +87,7 @@ class Workshop:
         if not present:
             if self.runtime.rank == 0:
                 self.store.make(stage.kind, stage.key, build)
-            elif stage.kind in TRAINED:
+            elif stage.kind in FITTED:
                 with tempfile.TemporaryDirectory(prefix="raxalign-") as discarded:
                     build(Path(discarded))
             barrier()
@@ -194,7 +195,7 @@ def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key in workshop.plan.closure(list(stage.inputs.values())):
         entry = workshop.plan.stages[key]
-        if entry.kind in {*TRAINED, "encoder"} and not entry.inline and workshop.store.has(entry.kind, key):
+        if entry.kind in FITTED and not entry.inline and workshop.store.has(entry.kind, key):
             notes: Mapping[str, Any] = workshop.store.manifest(entry.kind, key).notes
             unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
             flat |= notes.get("loss_not_lowered", {})

@@ -1,12 +1,21 @@
 """Discovery by file stem."""
 
 import ast
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, Field
 
 import raxalign
 from raxalign.catalog import Catalog, UnknownKind, catalog
+from raxalign.config.params import BaseParams, models_in
+from raxalign.report.catalogue import FOLDERS
+
+KINDS = [(folder, kind) for folder in FOLDERS for kind in catalog(folder)]
+UNTOLD = {("encoders", "scratch"), ("encoders", "static"), *(("tasks", kind) for kind in catalog("tasks"))}
+"""Whose options have not all a sentence yet."""
 
 
 def test_files_are_listed_and_underscored_neighbours_are_not():
@@ -51,3 +60,37 @@ def test_a_set_of_values_is_written_in_one_order_everywhere() -> None:
                 values = tuple(ast.literal_eval(value) for value in node.slice.elts)
                 orders.setdefault(frozenset(values), set()).add(values)
     assert [found for found in orders.values() if len(found) > 1] == []
+
+
+def without_sentence(model: type[BaseModel], within: str = "") -> Iterator[str]:
+    """The options, and those of the mappings that they take, whose field has not one whole sentence on what they are."""
+    for name, field in model.model_fields.items():
+        about = field.description or ""
+        if not re.fullmatch(r"[A-Zε](?:(?!\. [A-Z]).)*\.", about) or about.count("`") % 2:
+            yield within + (field.alias or name)
+        for part in models_in(field.annotation):
+            yield from without_sentence(part, f"{within}{field.alias or name}.")
+
+
+@pytest.mark.parametrize(("folder", "kind"), sorted(set(KINDS) - UNTOLD))
+def test_every_option_says_in_a_sentence_what_it_is(folder: str, kind: str) -> None:
+    assert list(without_sentence(catalog(folder)[kind].Params)) == [], "give each of them `Field(default, description=...)`"
+
+
+@pytest.mark.parametrize(("folder", "kind"), sorted(UNTOLD))
+def test_what_may_lack_sentences_does_lack_some(folder: str, kind: str) -> None:
+    assert list(without_sentence(catalog(folder)[kind].Params)), f"take {folder} {kind} out of UNTOLD"
+
+
+def test_no_sentence_two_sentences_and_half_a_one_are_refused() -> None:
+    class Within(BaseParams):
+        here: int = 0
+
+    class Options(BaseParams):
+        none: int = 0
+        half: int = Field(0, description="share of pieces")
+        two: int = Field(0, description="Share of pieces. From 0 to 1.")
+        whole: int = Field(0, alias="lambda", description="Share of the pieces of e.g. a sentence, λ in the paper.")
+        mapping: Within | None = Field(None, description="A mapping.")
+
+    assert list(without_sentence(Options)) == ["none", "half", "two", "mapping.here"]

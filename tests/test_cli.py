@@ -26,7 +26,10 @@ from tests.grids import write_grid
 from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
-COMMANDS = ["grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export", "list", "ui", "sync", "doctor", "gc"]
+COMMANDS = [
+    *("grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export"),
+    *("init", "list", "ui", "sync", "doctor", "gc"),
+]
 
 
 @dataclass(frozen=True)
@@ -236,6 +239,8 @@ def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: 
 
 def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
     assert "finetune: " in run("list", "methods").out
+    assert "Weight of the regulariser" in run("list", "methods", "finetune").out
+    assert run("list", "methods", "linear", "--format", "markdown").out.startswith("## linear\n")
     done = run("list", "method")
     assert (done.code, done.err) == (2, "error: list method: did you mean methods?\n")
 

@@ -35,7 +35,7 @@ def _everywhere(
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_grids.grid, _grids.plan, _grids.status, _grids.results, _grids.report),
     *(_single.pairs, _single.aer, _single.align, _single.evaluate, _single.export),
-    *(_care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
+    *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )
 for _command in _COMMANDS:
     app.command(name=_command.__name__.rstrip("_"))(_command)

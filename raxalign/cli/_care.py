@@ -11,14 +11,27 @@ import typer
 from raxalign.cli._terminal import GridFile, ListFormat, Storage, print_out, tell
 
 
+def init(
+    name: Annotated[str, typer.Argument(help="quickstart (no download), paper (the large one) or mine (your own text files).")] = "quickstart",
+    out: Annotated[Path | None, typer.Option(help="The file to write (default: <name>.yaml here); nothing is overwritten.")] = None,
+) -> None:
+    """Write a commented grid file to start from."""
+    from raxalign.single.start import write_grid
+
+    written = write_grid(name, out)
+    print_out(str(written))
+    tell(f"next: raxalign plan {written}, then raxalign grid {written}")
+
+
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
+    kind: Annotated[str | None, typer.Argument(help="One of them, for what it is and what its options are.")] = None,
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
 ) -> None:
-    """List the plug-ins of a kind, with their options."""
+    """List the plug-ins of a kind with their options, or print one with a sentence on each option."""
     from raxalign.report import catalogue
 
-    print_out(catalogue.as_markdown(what) if format is ListFormat.markdown else catalogue.describe(what))
+    print_out(catalogue.as_markdown(what, kind) if format is ListFormat.markdown else catalogue.describe(what, kind))
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:

@@ -14,9 +14,9 @@ from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._specs import CorpusSpec, EncoderSpec, PairsSpec, SplitSpec, Symmetrization, TextSpec
-from raxalign.config._validate import key_names, models_in, validate
+from raxalign.config._validate import key_names, validate
 from raxalign.config._yaml import Node
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, models_in
 from raxalign.config.parts import Parts
 from raxalign.languages import LANGUAGES
 

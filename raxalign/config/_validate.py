@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._yaml import Node
+from raxalign.config.params import models_in
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -223,7 +224,10 @@ def _permitted(detail: Any) -> list[str]:
 def _about(model: type[BaseModel] | None, name: str) -> str:
     """What a missing option is, where its declaration says so."""
     field = model.model_fields.get(key_names(model).get(name, "")) if model else None
-    return field.description if field is not None and field.description else "it has no default"
+    if field is None or not field.description:
+        return "it has no default"
+    sentence = field.description.rstrip(".")
+    return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
@@ -249,11 +253,3 @@ def alternatives(annotation: Any) -> list[Any]:
     if get_origin(annotation) in {Union, types.UnionType}:
         return [part for entry in get_args(annotation) for part in alternatives(entry)]
     return [annotation]
-
-
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation names, anywhere in it."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from models_in(part)

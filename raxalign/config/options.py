@@ -14,9 +14,9 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults
 from raxalign.config._paths import Paths
-from raxalign.config._validate import alternatives, key_names, models_in, validate
+from raxalign.config._validate import alternatives, key_names, validate
 from raxalign.config._yaml import Node, _Builder
-from raxalign.config.params import BaseParams, path_fields
+from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError
 
 _OPENING = ("[", '"', "'")  # a list or a quoted text that is begun and not ended is a slip, not a text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, get_args
 
@@ -51,3 +52,11 @@ def path_fields(model: type[BaseParams]) -> frozenset[str]:
         if any(isinstance(entry, PathMarker) for entry in [*parts, *nested]):
             marked.add(name)
     return frozenset(marked)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that an annotation names, anywhere in it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from models_in(part)

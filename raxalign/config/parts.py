@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath
 
@@ -9,12 +11,12 @@ from raxalign.config.sources import DataPath
 class Parts(BaseParams):
     """A path for each part of a corpus, as published splits have them; read with ``split: files``.
 
-    Without `dev` there is no dev set. Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
+    Paths may hold ``{lang}`` and ``{pivot}``, and are completed as a single path is.
     """
 
-    train: DataPath
-    dev: DataPath | None = None
-    test: DataPath
+    train: DataPath = Field(description="Path of the training text.")
+    dev: DataPath | None = Field(None, description="Path of the dev text (none: there is no dev set).")
+    test: DataPath = Field(description="Path of the test text.")
 
     def paths(self) -> dict[str, str]:
         """The paths by part, in the order in which the parts make up the corpus: training, dev, test."""

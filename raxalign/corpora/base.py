@@ -12,6 +12,9 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.errors import DataError
 
+PRETOKENIZED = "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser makes the words."
+"""What the option `pretokenized` of several corpora is."""
+
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
-from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
@@ -27,20 +27,19 @@ class Hub(Corpus):
     licence: ClassVar[str] = "that of the dataset, see its card"
 
     class Params(Corpus.Params):
-        """`dataset` is a name on the hub (its files are pinned by `revision`), or `path` is a local file or folder of files, read by name.
+        """Either `dataset` or `path` is given; `config`, `split` and `revision` are those of a `dataset`.
 
         `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a field leads into it (``translation.de``).
-        With `pretokenized: true` blanks divide the words of both sides, in every language; without it the text is tokenised.
         """
 
-        dataset: str | None = None
-        path: DataPath | None = None
-        config: str | None = None
-        split: str = "train"
-        revision: str = "main"
-        source_field: str = "translation.{lang}"
-        target_field: str = "translation.{pivot}"
-        pretokenized: Annotated[bool, LATER] = False
+        dataset: str | None = Field(None, description="Name of the dataset on the hub.")
+        path: DataPath | None = Field(None, description="Local file, or folder of files that are read in the order of their names.")
+        config: str | None = Field(None, description="Name of the dataset's configuration (none: its default one).")
+        split: str = Field("train", description="Split of the dataset that is read.")
+        revision: str = Field("main", description="Branch, tag or commit of the dataset; a commit pins its files.")
+        source_field: str = Field("translation.{lang}", description="Field of a row that holds the other language's sentence.")
+        target_field: str = Field("translation.{pivot}", description="Field of a row that holds the pivot's sentence.")
+        pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
 
         @model_validator(mode="after")
         def _one_place(self) -> Hub.Params:

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from pydantic import Field
+
 from raxalign.config.parts import Parts
 from raxalign.config.sources import DataPrefix, LocalFile, Source
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.readers.files import FileCorpus, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
+
+_PATH = "Path that both files share up to their extension, the code of the language; it may hold `{lang}` and `{pivot}`."
 
 
 class Moses(FileCorpus):
@@ -21,15 +25,12 @@ class Moses(FileCorpus):
     licence: ClassVar[str] = "that of the files"
 
     class Params(FileCorpus.Params):
-        """`path` is the prefix that both files share; their extensions are the language codes. It may hold ``{lang}`` and ``{pivot}``.
-
-        Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, a prefix each, with `split: files`. A file
-        may be packed (`<path>.<lang>.gz`). `codes` are the files' own codes for languages (``{nl: nld}``), in extensions and for ``{lang}``
-        and ``{pivot}``. With `pretokenized: true` the words of both sides are what blanks divide, in every language, as files with gold links
-        have them; without it the text is tokenised.
+        """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, one prefix each, with `split: files`. A
+        file may be packed (`<path>.<lang>.gz`). `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files with gold links are
+        usually `pretokenized`.
         """
 
-        path: DataPrefix | Parts
+        path: DataPrefix | Parts = Field(description=_PATH)
 
     params: Params
 

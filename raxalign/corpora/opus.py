@@ -20,6 +20,7 @@ from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
+_CODES = "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they differ from those of the grid."
 _VERSIONS = {
     "Books": "v1",
     "DGT": "v2019",
@@ -53,16 +54,15 @@ class Opus(Corpus):
     class Params(Corpus.Params):
         """`version` and `sha256` are one string for one corpus, or a mapping by corpus.
 
-        `version` may be left out for well-known corpora. `sha256` pins the zip file. `codes` are OPUS's codes for languages where they are
-        others (``{zh: zh_cn}`` in OpenSubtitles). `base_url` is a server or a local folder of the same layout (the environment variable
-        RAXALIGN_OPUS_URL sets it for all); it is no part of the identity, and neither is the pin, for which the file's digest stands.
+        The environment variable RAXALIGN_OPUS_URL sets `base_url` for all corpora. `base_url` is not part of the identity, and neither is
+        `sha256`, for which the file's digest stands.
         """
 
-        corpus: str = Field(min_length=1)
-        version: str | dict[str, str] = Field(default_factory=dict)
-        sha256: str | dict[str, str] = Field(default_factory=dict)
-        codes: dict[str, str] = Field(default_factory=dict)
-        base_url: str | None = None
+        corpus: str = Field(min_length=1, description="Name of the corpus in OPUS, or several names joined by `+`.")
+        version: str | dict[str, str] = Field(default_factory=dict, description="Version of the corpus, which may be left out for well-known ones.")
+        sha256: str | dict[str, str] = Field(default_factory=dict, description="SHA-256 that the downloaded zip file must have.")
+        codes: dict[str, str] = Field(default_factory=dict, description=_CODES)
+        base_url: str | None = Field(None, description="Server of OPUS, or a local folder of the same layout (none: the public server).")
 
         @field_validator("base_url")
         @classmethod

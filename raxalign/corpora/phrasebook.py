@@ -23,10 +23,10 @@ class Phrasebook(Corpus):
     licence = "Apache-2.0, part of raxalign"
 
     class Params(BaseParams):
-        """How many sentence pairs, and of which seed; a larger size begins with the smaller one."""
+        """The sentence pairs of a smaller `size` are the first ones of a larger."""
 
-        size: int = Field(12_000, ge=1)
-        seed: int = Field(0, ge=0)
+        size: int = Field(12_000, ge=1, description="Number of sentence pairs.")
+        seed: int = Field(0, ge=0, description="Seed that the sentences are drawn by.")
 
     @property
     def _options(self) -> Phrasebook.Params:

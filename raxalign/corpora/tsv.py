@@ -23,19 +23,17 @@ class Tsv(FileCorpus):
     licence: ClassVar[str] = "that of the file"
 
     class Params(FileCorpus.Params):
-        """Columns are 0-based numbers or, with `header`, names; names and `path` may hold ``{lang}`` and ``{pivot}``.
+        """Names of columns may hold ``{lang}`` and ``{pivot}`` too.
 
-        A `delimiter` may have several characters: fast_align's `src ||| tgt` is read with `delimiter: "|||"`. Blanks around columns are then
-        dropped. Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be
-        packed (`.gz`). `codes` are the file's own codes for languages (``{nl: nld}``), for ``{lang}`` and ``{pivot}``. With
-        `pretokenized: true` the words of both sides are what blanks divide, in every language, as files with gold links have them; without it
-        the text is tokenised.
+        With a `delimiter` of several characters (fast_align's `src ||| tgt` is read with `delimiter: "|||"`) blanks around columns are dropped.
+        Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be packed
+        (`.gz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with gold links are usually `pretokenized`.
         """
 
-        source_column: int | str = Field(0, description="the other language")
-        target_column: int | str = Field(1, description="the pivot")
-        header: bool = False
-        delimiter: str = Field("\t", min_length=1)
+        source_column: int | str = Field(0, description="Column of the other language's sentence: its number from 0, or with `header` its name.")
+        target_column: int | str = Field(1, description="Column of the pivot's sentence: its number from 0, or with `header` its name.")
+        header: bool = Field(False, description="Whether the first line names the columns.")
+        delimiter: str = Field("\t", min_length=1, description="What divides columns, one character or several.")
 
         @model_validator(mode="before")
         @classmethod

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+from pydantic import Field
+
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
@@ -29,10 +31,10 @@ class Transformer(EncoderKind):
     family: ClassVar[str] = "transformer"
 
     class Params(EncoderKind.Params):
-        """`name` is a folder (``/...``, ``./...``, ``../...``, ``~...``, or one that exists) or a hub name; `revision` pins a hub name."""
+        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists as a folder, is a folder."""
 
-        name: str
-        revision: str | None = None
+        name: str = Field(description="Folder of the encoder in Hugging Face's form, or its name on the hub.")
+        revision: str | None = Field(None, description="Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it.")
 
     params: Params
 

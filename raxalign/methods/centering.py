@@ -28,7 +28,7 @@ class Centering(TextMethod):
     reference = "Libovický et al. 2020"
 
     class Params(TextMethod.Params):
-        """The means are over the words of the first `max_sentences` sentences of each language (None: of all)."""
+        """The means are over the words of the sentences that are read."""
 
     params: Params
 

@@ -9,12 +9,13 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
+from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import TrainedMethod
 from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.masking import chance_of
 from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 
 if TYPE_CHECKING:
@@ -43,18 +44,17 @@ class CodeSwitching(TrainedMethod):
     reference = "Qin et al. 2020"
 
     class Params(MaskedLMParams):
-        """A sentence is mixed with the probability `sentence_share`; each word of a mixed sentence that the dictionary has is changed with the
-        probability `switch_share`. `batch_size` counts sentences in all. Sentences of less than `min_pieces` pieces, special ones apart, are
-        left out. Of all pieces that are not special `mask_share` are masked in each batch: 80 % by the mask, 10 % by random pieces, 10 % by
-        themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces. `swap` is for a
-        dictionary with the pivot's word first, as MUSE publishes them from English.
-        """
+        """Training is by AdamW."""
 
-        dictionary: DataPath
-        swap: Annotated[bool, LATER] = False
-        sentence_share: float = Field(1.0, ge=0, le=1)
-        switch_share: float = Field(0.5, ge=0, le=1)
-        min_pieces: int = Field(1, ge=1)
+        dictionary: DataPath = Field(
+            description="File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and `{pivot}`."
+        )
+        swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
+        sentence_share: float = Field(1.0, ge=0, le=1, description="Probability that words of a sentence are changed at all.")
+        switch_share: float = Field(
+            0.5, ge=0, le=1, description="Probability that a word of such a sentence is changed, where the dictionary has it."
+        )
+        min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params
 

@@ -12,6 +12,7 @@ from raxalign.config.sources import DataPath, Source
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.trained import TrainedMethod, losses
 from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.loop import TrainSettings, fit
@@ -40,23 +41,19 @@ class Distillation(TrainedMethod):
     reference = "Reimers & Gurevych 2020"
 
     class Params(Method.Params):
-        """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: the mean over all pieces, special ones too,
-        or that of [CLS]; `teacher_pooling` the teacher's (None: the same), always from its last layer where `teacher` is given, and from
-        `layers` (one layer) else. The rate falls linearly after the warm-up. `eps` is Adam's. `dropout: false` trains
-        without dropout.
-        """
+        """A teacher of its own folder is read at its last layer, the encoder as its own teacher at the layer that is trained."""
 
-        teacher: DataPath | None = None
-        teacher_pooling: SentencePooling | None = None
-        learning_rate: float = Field(2e-5, gt=0)
-        batch_size: int = Field(64, ge=1)
-        epochs: int = Field(5, ge=1)
-        warmup: float = Field(0.1, ge=0)
-        layers: Layer = "last"
-        pooling: SentencePooling = "mean"
-        dropout: bool = True
-        max_length: int = Field(128, ge=3)
-        eps: float = Field(1e-6, gt=0)
+        teacher: DataPath | None = Field(None, description="Hugging Face folder of the teacher (none: the encoder as it was before training).")
+        teacher_pooling: SentencePooling | None = Field(None, description="What the teacher's vector of a sentence is (none: as in `pooling`).")
+        learning_rate: float = Field(2e-5, gt=0, description=wording.LEARNING_RATE)
+        batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
+        epochs: int = Field(5, ge=1, description=wording.EPOCHS)
+        warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
+        layers: Layer = Field("last", description=wording.LAYER_TRAINED)
+        pooling: SentencePooling = Field("mean", description=wording.SENTENCE_POOLING)
+        dropout: bool = Field(True, description=wording.DROPOUT)
+        max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
+        eps: float = Field(1e-6, gt=0, description=wording.ADAM_EPS)
 
     params: Params
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, Norm, Reduction
 from raxalign.methods.rows.linked_words import read_linked_rows
@@ -24,6 +25,11 @@ _PROFILES: Profiles = {
     "released": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 4, "shuffle": False},
     "sane": {"batch_size": 8, "align_target": "frozen", "reduction": "mean", "special_pairs": True, "part": 0, "shuffle": True},
 }
+
+_LAYERS = "Layers over which the loss is summed: `last`, one number or a range such as `9-12` (0: the embeddings)."
+_ALIGN_TARGET = "What a word is drawn towards, g in the formula: the vector of the encoder in training (`live`), or that of its start (`frozen`)."
+_REDUCTION = "Whether distances are summed over words (`sum`), or averaged over words and, where they are squared, over coordinates (`mean`)."
+_PART = "Sentence pairs over which one mean is taken with `reduction: mean`; the means of a batch are then summed (0: one mean over the batch)."
 
 
 @final
@@ -49,27 +55,25 @@ class Finetune(TrainedMethod):
     profiles = _PROFILES
 
     class Params(Method.Params):
-        """`batch_size` counts sentence pairs of each language. Adam has β (0.9, 0.98), ε 1e-9; the rate stays after the warm-up. Rows have at
-        most `max_length` pieces. What is None is the profile's.
-        """
+        """Adam has β (0.9, 0.98), ε 1e-9."""
 
-        profile: Literal["paper", "released", "sane"] = "sane"
-        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
-        learning_rate: float = Field(5e-5, gt=0)
-        batch_size: int | None = Field(None, ge=1)
-        epochs: int = Field(1, ge=1)
-        warmup: float = Field(0.1, ge=0)
-        layers: Layers = "last"
-        pooling: Pooling = "last"
-        direction: Literal["to-pivot", "to-other"] = "to-pivot"
-        norm: Norm = "squared"
-        align_target: Literal["live", "frozen"] | None = None
-        reduction: Reduction | None = None
-        special_pairs: bool | None = None
-        part: int | None = Field(None, ge=0)
-        shuffle: bool | None = None
-        dropout: bool = True
-        max_length: int = Field(128, ge=3)
+        profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False, description="Weight of the regulariser, λ in the formula.")
+        learning_rate: float = Field(5e-5, gt=0, description="Learning rate from the end of the warm-up on.")
+        batch_size: int | None = Field(None, ge=1, description="Sentence pairs of each language per training step.")
+        epochs: int = Field(1, ge=1, description=wording.EPOCHS)
+        warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
+        layers: Layers = Field("last", description=_LAYERS)
+        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+        direction: Literal["to-pivot", "to-other"] = Field("to-pivot", description=wording.DIRECTION)
+        norm: Norm = Field("squared", description="The distance d in the formula: the Euclidean distance (`plain`) or its square (`squared`).")
+        align_target: Literal["live", "frozen"] | None = Field(None, description=_ALIGN_TARGET)
+        reduction: Reduction | None = Field(None, description=_REDUCTION)
+        special_pairs: bool | None = Field(None, description="Whether [CLS] and [SEP] of a sentence pair count as linked words.")
+        part: int | None = Field(None, ge=0, description=_PART)
+        shuffle: bool | None = Field(None, description="Whether sentence pairs are read in random order, rather than in that of the corpus.")
+        dropout: bool = Field(True, description=wording.DROPOUT)
+        max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
 

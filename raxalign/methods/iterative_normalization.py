@@ -9,6 +9,7 @@ from pydantic import Field
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.text import TextMethod
 from raxalign.methods.families.word_map import Direction, moving_readout
 from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
@@ -39,13 +40,11 @@ class IterativeNormalization(TextMethod):
     reference = "Zhang et al. 2019"
 
     class Params(TextMethod.Params):
-        """The means are over the words of the first `max_sentences` sentences of each language (None: of all); `direction` says which
-        language is rotated.
-        """
+        """The means are over the words of the sentences that are read."""
 
-        rounds: int = Field(5, ge=1)
-        rotate: bool = False
-        direction: Direction = "to-pivot"
+        rounds: int = Field(5, ge=1, description="Times that vectors are brought to length one and centred.")
+        rotate: bool = Field(False, description="Whether a rotation over word pairs follows, as in the method `rotation`.")
+        direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params
 

@@ -42,13 +42,10 @@ class Linear(Method):
     reference = "Mikolov et al. 2013; Wang et al. 2019"
 
     class Params(WordPairParams):
-        """`center` maps the centroids of the pairs onto each other; `ridge` holds the matrix small; `direction` says which language moves.
+        """`dictionary`, `swap` and `min_count` have an effect with `supervision: dictionary` alone."""
 
-        `swap` is for a dictionary with the pivot's word first, as MUSE publishes them from English.
-        """
-
-        center: bool = False
-        ridge: float = Field(0.0, ge=0, allow_inf_nan=False)
+        center: bool = Field(False, description="Whether the centroids of the word pairs are mapped onto each other too.")
+        ridge: float = Field(0.0, ge=0, allow_inf_nan=False, description="Weight of the squared norm of W, which holds the matrix small (0: none).")
 
     params: Params
 

@@ -38,9 +38,9 @@ class Lir(TextMethod):
     reference = "Yang et al. 2021"
 
     class Params(TextMethod.Params):
-        """`rank` directions a language, found on the words of the first `max_sentences` sentences (None: of all)."""
+        """The directions are those of the words of the sentences that are read."""
 
-        rank: int = Field(1, ge=1)
+        rank: int = Field(1, ge=1, description="Number of directions that are taken out of each language's vectors.")
 
     params: Params
 

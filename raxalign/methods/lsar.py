@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
+_RANK = "Dimensions of the subspace: at most the number of languages, the pivot included, less one (none: as many as that)."
+
 
 @final
 class Lsar(TextMethod):
@@ -38,11 +40,9 @@ class Lsar(TextMethod):
     reference = "Xie et al. 2022"
 
     class Params(TextMethod.Params):
-        """`rank` is at most the number of languages, the pivot included, less one (None: that); the means are over the words of the first
-        `max_sentences` sentences of each language (None: of all).
-        """
+        """The means are over the words of the sentences that are read."""
 
-        rank: int | None = Field(None, ge=1)
+        rank: int | None = Field(None, ge=1, description=_RANK)
 
     params: Params
 

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.train.runtime import Runtime
+
+_ROWS = "What is read at once: `blocks` of running text, or single `sentences`, as tasks read them."
 
 
 @final
@@ -36,20 +39,16 @@ class MeanShift(Method):
     reference = "Liu et al. 2020"
 
     class Params(Method.Params):
-        """`layers` is one layer, from 1 on; `alpha` 0 changes nothing. At most `max_blocks` rows of each language are read, from the
-        beginning (None: all). `rows: sentences` makes a row of each sentence, as tasks read them, in place of blocks. `weighting` says
-        whether every row weighs the same or every token, `specials` whether [CLS] and [SEP] count in the means. With `direction:
-        to-other` the pivot's tokens move.
-        """
+        """With `rows: sentences` every sentence is a block of its own for `max_blocks` and `weighting`."""
 
-        layers: str = "last"
-        alpha: float = Field(1.0, allow_inf_nan=False)
-        direction: Direction = "to-pivot"
-        rows: Literal["blocks", "sentences"] = "blocks"
-        block_size: int = Field(510, ge=1)
-        max_blocks: int | None = Field(10_000, ge=1)
-        weighting: Literal["blocks", "tokens"] = "blocks"
-        specials: Literal["include", "exclude"] = "include"
+        layers: str = Field("last", description="Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.")
+        alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the shift, α in the formula (0: nothing changes).")
+        direction: Direction = Field("to-pivot", description=wording.DIRECTION)
+        rows: Literal["blocks", "sentences"] = Field("blocks", description=_ROWS)
+        block_size: int = Field(510, ge=1, description="Pieces per block, without the special ones around it.")
+        max_blocks: int | None = Field(10_000, ge=1, description="Blocks of each language that are read, from the beginning of its text (none: all).")
+        weighting: Literal["blocks", "tokens"] = Field("blocks", description="Whether every block weighs the same in a mean, or every token.")
+        specials: Literal["include", "exclude"] = Field("include", description="Whether [CLS] and [SEP] count in the means.")
 
         @field_validator("layers")
         @classmethod

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import TrainedMethod
 from raxalign.methods.rows.sentences import Sentences, read_bitexts, read_texts, single_rows
@@ -34,14 +35,10 @@ class Mlm(TrainedMethod):
     reference = "Devlin et al. 2019; Pan et al. 2021"
 
     class Params(MaskedLMParams):
-        """`data` says which sentences are read; `batch_size` counts sentences in all. Sentences of less than `min_pieces` pieces, special ones
-        apart (with `bitext` pairs with such a side), are left out. Of all pieces that are not special `mask_share` are masked in each batch:
-        80 % by the mask, 10 % by random pieces, 10 % by themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at
-        most `max_length` pieces.
-        """
+        """Training is by AdamW. With `data: bitext`, `min_pieces` leaves out whole pairs that have a shorter side."""
 
-        data: Literal["text", "bitext"] = "text"
-        min_pieces: int = Field(1, ge=1)
+        data: Literal["text", "bitext"] = Field("text", description="Which sentences are read: monolingual text, or both sides of the bitext.")
+        min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params
 

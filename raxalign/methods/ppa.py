@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.families.trained import Profiles, TrainedMethod
 from raxalign.methods.rows.sentences import Bitexts, read_bitexts
@@ -23,6 +24,7 @@ _PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
     "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1, "max_pieces": 0},
 }
+_QUEUE_START = "How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until it is `full`."
 _OF_MOCO = ("queue_size", "queue_start", "momentum", "temperature", "normalize_z", "projection")
 _OF_TLM = ("mask_share", "mlm_for_tlm")
 
@@ -53,24 +55,21 @@ class Ppa(TrainedMethod):
     profiles = _PROFILES
 
     class Params(MaskedLMParams):
-        """`batch_size` counts sentence pairs in all. `moco: false`, `tlm: false` leave a part out; `mlm_for_tlm` masks each sentence on its own.
-        `projection` is the width of z, `mask_share` the share of masked pieces. AdamW; the rate falls linearly after the warm-up. Rows have at
-        most `max_length` pieces. Pairs have `min_pieces` or more on each side and at most `max_pieces` (0: any number) on both, without special
-        ones. What is None is the profile's.
-        """
+        """Training is by AdamW."""
 
-        profile: Literal["paper", "sane"] = "sane"
-        moco: bool = True
-        tlm: bool = True
-        mlm_for_tlm: bool = False
-        queue_size: int = Field(32_000, ge=1)
-        queue_start: Literal["random", "full"] | None = None
-        momentum: float = Field(0.999, ge=0, le=1)
-        temperature: float = Field(0.05, gt=0)
-        normalize_z: bool | None = None
-        projection: int = Field(300, ge=1)
-        min_pieces: int | None = Field(None, ge=1)
-        max_pieces: int | None = Field(None, ge=0)
+        profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
+        moco: bool = Field(True, description="Whether L_MoCo, the contrast of sentences, is part of the loss.")
+        tlm: bool = Field(True, description="Whether L_TLM, the prediction of masked pieces, is part of the loss.")
+        mlm_for_tlm: bool = Field(False, description="Whether each sentence is read on its own for L_TLM, rather than together with its translation.")
+        queue_size: int = Field(32_000, ge=1, description="Number of earlier sentences, as keys in the queue, that a sentence is contrasted with.")
+        queue_start: Literal["random", "full"] | None = Field(None, description=_QUEUE_START)
+        momentum: float = Field(0.999, ge=0, le=1, description="Share of f' and g' that a step keeps; the rest comes from f and g.")
+        temperature: float = Field(0.05, gt=0, description="Temperature of the contrast, τ in the formula.")
+        normalize_z: bool | None = Field(None, description="Whether q and k are brought to length one before they are compared.")
+        projection: int = Field(300, ge=1, description="Number of coordinates of q and k.")
+        min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
+        max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
+        batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)
 
         @model_validator(mode="after")
         def _trains_something(self) -> Ppa.Params:

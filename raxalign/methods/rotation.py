@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Rotation", "procrustes"]
 
+_NORMALIZE = "Whether vectors are brought to length one, centred, and brought to length one again before the rotation."
+_CENTROIDS = "What centroids are means over: the vectors of the word pairs (`pairs`), or all occurrences of words in each language's text (`corpus`)."
+_TOWARD_IDENTITY = "How much the rotation is held near the identity where the pairs do not determine it: 0 not at all, 0.1 a little, 1 much."
+
 
 @final
 class Rotation(Method):
@@ -57,17 +61,15 @@ class Rotation(Method):
     reference = "Wang et al. 2019; Kulshreshtha et al. 2020"
 
     class Params(WordPairParams):
-        """`center` also maps the centroids onto each other; `direction` says which language moves. Centroids (those of `center`, and the
-        centres of `normalize`) are means over the vectors of the pairs, as Kulshreshtha et al. print it, or over all occurrences of words in
-        each language's text (`corpus`; vecmap takes every word of the vocabulary once). With those of the pairs the pivot has one centre for
-        each language. `toward_identity` (0: nothing) holds the rotation near the identity where the pairs do not determine it; .1 is little, 1
-        much. `swap` is for a dictionary with the pivot's word first, as MUSE publishes them from English.
+        """Centroids are those of `center` and the centres of `normalize`. Kulshreshtha et al. print them as means over pairs, with which the
+        pivot has one centre for each language; vecmap takes every word of the vocabulary once. `dictionary`, `swap` and `min_count` have an
+        effect with `supervision: dictionary` alone.
         """
 
-        center: bool = False
-        normalize: Literal["none", "unit-center-unit"] = "none"
-        centroids: Literal["pairs", "corpus"] = "pairs"
-        toward_identity: Annotated[float, LATER] = Field(0.0, ge=0, allow_inf_nan=False)
+        center: bool = Field(False, description="Whether the centroids of both languages are mapped onto each other too.")
+        normalize: Literal["none", "unit-center-unit"] = Field("none", description=_NORMALIZE)
+        centroids: Literal["pairs", "corpus"] = Field("pairs", description=_CENTROIDS)
+        toward_identity: Annotated[float, LATER] = Field(0.0, ge=0, allow_inf_nan=False, description=_TOWARD_IDENTITY)
 
         def reads_corpus(self) -> bool:
             """Whether centroids are taken, and from text."""

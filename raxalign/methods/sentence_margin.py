@@ -9,6 +9,7 @@ from pydantic import Field
 
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.loop import TrainSettings, fit
@@ -43,6 +44,8 @@ _PROFILES: Profiles = {
     },
 }
 
+_SAME_SENTENCE = "Whether sentence pairs that have a sentence in common are negatives of one another (`keep`) or not (`mask`)."
+
 
 @final
 class SentenceMargin(TrainedMethod):
@@ -66,27 +69,23 @@ class SentenceMargin(TrainedMethod):
     profiles = _PROFILES
 
     class Params(Method.Params):
-        """`batch_size` counts sentence pairs of all languages. `pooling` makes a sentence's vector: that of [CLS], or the mean over all pieces.
-        `scale` multiplies the cosines (1 / temperature). `layers` is one layer. `steps` (0: none) replaces `epochs`. The rate falls linearly after
-        the warm-up. `clip` bounds the gradient's norm (0: not), `eps` is Adam's. `dropout: false` trains without dropout. What is None is the
-        profile's.
-        """
+        """Training is by Adam."""
 
-        profile: Literal["released", "sane"] = "sane"
-        margin: float = Field(0.3, ge=0, allow_inf_nan=False)
-        scale: float = Field(100.0, gt=0, allow_inf_nan=False)
-        same_sentence: Literal["keep", "mask"] | None = None
-        learning_rate: float | None = Field(None, gt=0)
-        batch_size: int | None = Field(None, ge=1)
-        epochs: int = Field(1, ge=1)
-        steps: int | None = Field(None, ge=0)
-        warmup: float | None = Field(None, ge=0)
-        layers: Layer = "last"
-        pooling: SentencePooling | None = None
-        dropout: bool = True
-        max_length: int | None = Field(None, ge=3)
-        eps: float | None = Field(None, gt=0)
-        clip: float | None = Field(None, ge=0)
+        profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
+        margin: float = Field(0.3, ge=0, allow_inf_nan=False, description="Margin that is taken off the cosine of a translation, m in the formula.")
+        scale: float = Field(100.0, gt=0, allow_inf_nan=False, description="Factor of the cosines, s in the formula: the inverse of a temperature.")
+        same_sentence: Literal["keep", "mask"] | None = Field(None, description=_SAME_SENTENCE)
+        learning_rate: float | None = Field(None, gt=0, description=wording.LEARNING_RATE)
+        batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
+        epochs: int = Field(1, ge=1, description=wording.EPOCHS_OR_STEPS)
+        steps: int | None = Field(None, ge=0, description=wording.STEPS)
+        warmup: float | None = Field(None, ge=0, description=wording.WARMUP)
+        layers: Layer = Field("last", description=wording.LAYER_TRAINED)
+        pooling: SentencePooling | None = Field(None, description=wording.SENTENCE_POOLING)
+        dropout: bool = Field(True, description=wording.DROPOUT)
+        max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
+        eps: float | None = Field(None, gt=0, description=wording.ADAM_EPS)
+        clip: float | None = Field(None, ge=0, description=wording.CLIP)
 
     params: Params
 

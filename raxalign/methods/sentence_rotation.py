@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, final
 
 import lazy_loader as lazy
+from pydantic import Field
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction, moving_readout
 from raxalign.methods.statistics.pair_moments import Moments, sentences_of
 from raxalign.methods.statistics.procrustes import nearest_rotation
@@ -42,12 +44,12 @@ class SentenceRotation(Method):
     reference = "Aldarmaki and Diab 2019"
 
     class Params(Method.Params):
-        """`center` also maps the centroids of the sentences onto each other; `pooling` joins the pieces of each word, before the mean."""
+        """`pooling` comes before the mean over the words of a sentence."""
 
-        center: bool = False
-        layers: Layers = "last"
-        pooling: Pooling = "last"
-        direction: Direction = "to-pivot"
+        center: bool = Field(False, description="Whether the centroids of the sentences are mapped onto each other too.")
+        layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
+        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+        direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal, final
 import numpy as np
 from pydantic import Field
 
+from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
 from raxalign.methods.families.trained import Profiles, TrainedMethod
 from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.masking import chance_of
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
 
 if TYPE_CHECKING:
@@ -43,16 +44,14 @@ class Tlm(TrainedMethod):
     profiles = _PROFILES
 
     class Params(MaskedLMParams):
-        """`batch_size` counts sentence pairs in all. With `random_order` each pair is turned around, or not, anew each time; else the pivot
-        comes last. Pairs have `min_pieces` or more on each side and at most `max_pieces` (0: any number) on both, without special ones; what
-        is None is the profile's. Of all pieces that are not special `mask_share` are masked in each batch: 80 % by the mask, 10 % by random
-        pieces, 10 % by themselves. AdamW; the rate rises over `warmup` and falls linearly to 0. Rows have at most `max_length` pieces.
-        """
+        """Training is by AdamW."""
 
-        profile: Literal["paper", "sane"] = "sane"
-        random_order: bool = True
-        min_pieces: int | None = Field(None, ge=1)
-        max_pieces: int | None = Field(None, ge=0)
+        profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
+        random_order: bool = Field(True, description="Whether the order of the two sentences is drawn anew each time, rather than the pivot's last.")
+        min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
+        max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
+        batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)
+        max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)
 
     params: Params
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, final
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.methods.rows.sentences import read_bitexts
@@ -44,20 +45,20 @@ class Weam(TrainedMethod):
     profiles = _PROFILES
 
     class Params(MaskedLMParams):
-        """`batch_size` counts sentence pairs in all. `mask_share` of the pieces are masked. AdamW; the rate falls linearly after the warm-up.
-        Rows have at most `max_length` pieces (the longer sentence is cut first). Pairs have `min_pieces` or more on each side and at most
-        `max_pieces` (0: any number) on both, without special ones. What is None is the profile's.
-        """
+        """Training is by AdamW."""
 
-        profile: Literal["paper", "sane"] = "sane"
-        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False)
-        learning_rate: float = Field(5e-5, gt=0)
-        batch_size: int = Field(32, ge=1)
-        epochs: int = Field(2, ge=1)
-        mask_share: float = Field(0.3, gt=0, lt=1)
-        reduction: Literal["sum", "mean"] | None = None
-        min_pieces: int = Field(1, ge=1)
-        max_pieces: int = Field(0, ge=0)
+        profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
+        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False, description="Weight of L_cp, λ in the formula.")
+        learning_rate: float = Field(5e-5, gt=0, description=wording.LEARNING_RATE)
+        batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
+        epochs: int = Field(2, ge=1, description=wording.EPOCHS)
+        mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
+        reduction: Literal["sum", "mean"] | None = Field(
+            None, description="Whether L_mp and L_cp are sums or means over the masked pieces of a batch."
+        )
+        min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)
+        max_pieces: int = Field(0, ge=0, description=wording.MAX_PIECES_OF_PAIR)
+        max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)
 
     params: Params
 

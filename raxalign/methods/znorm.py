@@ -29,7 +29,7 @@ class Znorm(TextMethod):
     reference = "Zhao et al. 2021"
 
     class Params(TextMethod.Params):
-        """Mean and deviation are over the words of the first `max_sentences` sentences of each language (None: of all)."""
+        """Mean and deviation are over the words of the sentences that are read."""
 
     params: Params
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
     from raxalign.plan.data import SharedStages
-    from raxalign.tasks.base import Task
+    from raxalign.tasks.base import Refit, Task
 
 
 @dataclass
@@ -88,10 +88,10 @@ class TaskStages:
         if task.training() is not None:
             trained = self._trained(spec, task, method, start, aligned, languages, seed)
             inputs["trained"] = trained.key
-            if task.refits():
-                refitted = self._refitted(spec, task, method, aligned, trained)
+            if (refit := task.refit()) is not None:
+                refitted = self._refitted(spec, refit, method, aligned, trained)
                 inputs["aligned"] = refitted.key
-                task = task if refitted is not aligned else task.keeping()  # what has no readout has one result, whatever was asked for
+                task = task if refitted is not aligned else refit.keeping()  # what has no readout has one result, whatever was asked for
         digests, locations, named = self._sources(task, covered)
         params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot, **named}
         if task.has_chance():
@@ -117,7 +117,7 @@ class TaskStages:
         inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
         return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
 
-    def _refitted(self, spec: TaskSpec, task: Task, method: Method, aligned: Stage, trained: Stage) -> Stage:
+    def _refitted(self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage) -> Stage:
         """The method's readouts, fitted again on the encoder that the task's training left, on words as the task reads them; what is no readout
         stays as it is.
         """
@@ -132,7 +132,7 @@ class TaskStages:
                 f"{where}: {aligned.maker} moves the pivot, so that the task trains through its readouts; leave it out by `exclude`, or write "
                 "`readout: keep`"
             )
-        method = method.reading(task.reads_words())
+        method = method.reading(refit.reads_words())
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
         locations = {**aligned.locations, "params": method.params.model_dump_json(by_alias=True)}
         return self.shared.add(replace(aligned, params=params, inputs={**aligned.inputs, "encoder": trained.key}, locations=locations))

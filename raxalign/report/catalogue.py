@@ -3,29 +3,55 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from pydantic import BaseModel
+
 from raxalign.catalog import Catalog, catalog
-from raxalign.config.params import BaseParams, path_fields
+from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError
 
 FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
+WIDTH = 80
+"""Columns of the text on one plug-in."""
 
 
-def describe(folder: str) -> str:
-    """Every plug-in with its first sentence and its options with their defaults."""
-    return "\n\n".join(_describe(kind, plugin) for kind, plugin in _plugins(folder).items())
+@dataclass(frozen=True)
+class Option:
+    """An option as pages show it. `about` is its sentence; `profiles` are its values by profile, empty where its default is its own."""
+
+    name: str
+    values: str
+    default: str
+    about: str
+    profiles: Mapping[str, str]
+
+    def value(self) -> str:
+        """The value that it has where none is given."""
+        if self.profiles:
+            return ", ".join(f"{profile} {value}" for profile, value in self.profiles.items())
+        return self.default if self.default == "required" else f"default {self.default}"
 
 
-def as_markdown(folder: str) -> str:
-    """A page of docs/: every plug-in with what it is, and a table of its options."""
+def describe(folder: str, kind: str | None = None) -> str:
+    """Every plug-in with its first sentence and its options with their defaults, or one with all that is known of it, 80 columns wide."""
     found = _plugins(folder)
+    return "\n\n".join(_describe(name, plugin) for name, plugin in found.items()) if kind is None else _card(kind, found[kind])
+
+
+def as_markdown(folder: str, kind: str | None = None) -> str:
+    """A page of docs/: every plug-in with what it is, and a table of its options; or the part of one plug-in."""
+    found = _plugins(folder)
+    if kind is not None:
+        return "\n\n".join(_section(kind, found[kind])) + "\n"
     title = "Word aligners" if folder == "aligners" else folder.capitalize()
     note = f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the two."
-    return "\n\n".join([f"# {title}", note, *(part for kind, plugin in found.items() for part in _section(kind, plugin))]) + "\n"
+    return "\n\n".join([f"# {title}", note, *(part for name, plugin in found.items() for part in _section(name, plugin))]) + "\n"
 
 
 def _plugins(folder: str) -> Catalog:
@@ -37,27 +63,54 @@ def _plugins(folder: str) -> Catalog:
 
 def _describe(kind: str, plugin: Any) -> str:
     summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
-    lines = [f"{kind}: {summary}"]
-    lines += [
-        f"    {name}: " + (default if default == "required" else f"default {default}") + (f" ({values})" if values else "")
-        for name, values, default in _options(plugin)
-    ]
-    return "\n".join(lines)
+    return "\n".join([f"{kind}: {summary}", *(f"    {option.name}: {option.value()} ({option.values})" for option in _options(plugin))])
+
+
+def _card(kind: str, plugin: Any) -> str:
+    options = list(_options(plugin))
+    paragraphs = [f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}", *(f"{name}: {value}" for name, value in _facts(plugin))]
+    paragraphs += [inspect.cleandoc(plugin.Params.__doc__ or "")] if options else ["No options."]
+    parts = [_wrapped(paragraph) for text in paragraphs for paragraph in text.split("\n\n")]
+    parts.append("\n".join(_entry(option) for option in options))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _entry(option: Option) -> str:
+    head = _wrapped(f"{option.name}: {option.value()} ({option.values})", 2, 6)
+    return f"{head}\n{_wrapped(option.about, 6, 6)}" if option.about else head
+
+
+def _wrapped(text: str, first: int = 0, others: int = 0) -> str:
+    words, starts, continues = " ".join(text.split()), " " * first, " " * others
+    wrap = textwrap.TextWrapper(WIDTH, initial_indent=starts, subsequent_indent=continues, break_long_words=False, break_on_hyphens=False)
+    return wrap.fill(words)
 
 
 def _section(kind: str, plugin: Any) -> Iterator[str]:
     yield f"## {kind}"
     yield inspect.cleandoc(plugin.__doc__ or "")
     yield from (f"{name}: {value}" for name, value in _facts(plugin))
-    options = [tuple(text.replace("|", "\\|") for text in option) for option in _options(plugin)]
+    options = list(_options(plugin))
     if options:
         own = plugin.Params.__doc__
         yield inspect.cleandoc(own) if own else "Options:"
-        yield "\n".join(
-            ["| option | values | default |", "|---|---|---|", *(f"| `{name}` | {values} | {default} |" for name, values, default in options)]
-        )
+        yield _table(options)
     else:
         yield "No options."
+
+
+def _table(options: Sequence[Option]) -> str:
+    """A table with one row per option, and with one column per profile where there are profiles."""
+    profiles = list(dict.fromkeys(name for option in options for name in option.profiles))
+    rows = [["option", "values", "default", *profiles, "what it is"], ["---"] * (4 + len(profiles))]
+    for option in options:
+        filled = [option.profiles.get(name, "") for name in profiles]
+        rows.append([f"`{option.name}`", option.values, "by profile" if option.profiles else option.default, *filled, option.about])
+    return "\n".join("|" + "|".join(_cell(text) for text in row) + "|" for row in rows)
+
+
+def _cell(text: str) -> str:
+    return text if text == "---" else " " + text.replace("|", "\\|") + " "
 
 
 def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
@@ -67,12 +120,22 @@ def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
             yield name.capitalize(), value
 
 
-def _options(plugin: Any) -> Iterator[tuple[str, str, str]]:
-    """(name in YAML, values, default) of every option."""
-    paths = path_fields(plugin.Params)
-    for name, field in plugin.Params.model_fields.items():
-        default = "required" if field.is_required() else _shown(field.get_default(call_default_factory=True))
-        yield field.alias or name, "a path" if name in paths else _values(field.annotation), default
+def _options(plugin: Any) -> Iterator[Option]:
+    yield from _options_of(plugin.Params, getattr(plugin, "profiles", {}), "")
+
+
+def _options_of(model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str) -> Iterator[Option]:
+    """Every option of a model, each followed by those of the mapping that it takes (`freeze`, `freeze.blocks`)."""
+    paths = path_fields(model) if issubclass(model, BaseParams) else frozenset()
+    for field_name, field in model.model_fields.items():
+        name, parts = field.alias or field_name, list(models_in(field.annotation))
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        by_profile = default is None and any(name in values for values in profiles.values())
+        values = " | ".join(["a path", *(["mapping"] if parts else [])]) if field_name in paths else _values(field.annotation)
+        filled = {profile: _shown(given.get(name)) for profile, given in profiles.items()} if by_profile else {}
+        yield Option(within + name, values, "required" if field.is_required() else _shown(default), field.description or "", filled)
+        for part in parts:
+            yield from _options_of(part, {}, f"{within}{name}.")
 
 
 def _shown(value: Any) -> str:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from raxalign.corpora.readers.inspection import FileRead
-    from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.train.runtime import Runtime
@@ -86,6 +85,18 @@ class Outcome:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
+class Refit(Protocol):
+    """The capability of a task that readouts can be fitted again on: its training leaves one encoder (`trained_encoder` of transfer tasks)."""
+
+    def reads_words(self) -> Pooling | None:
+        """How the task joins the pieces of the words that it reads, so that readouts are fitted on these; None where it reads something other
+        than words ([CLS], or every piece), and readouts are fitted on words as the method has them.
+        """
+
+    def keeping(self) -> Task:
+        """The same task with `readout: keep`: what is done where there is no readout to fit again."""
+
+
 class Task(ABC):
     """An evaluation. Subclasses are final, one a file, and import torch only inside functions or lazily."""
 
@@ -127,22 +138,9 @@ class Task(ABC):
         """The languages whose data the training reads (selection on target development sets reads theirs)."""
         return (pivot,)
 
-    def refits(self) -> bool:
-        """Whether a method's readouts are fitted again on the encoder that the task's own training left (`trained_encoder`).
-
-        A task that may has a param `readout`, `keep` or `refit`.
-        """
-        return False
-
-    def reads_words(self) -> Pooling | None:
-        """How a task that `refits` joins the pieces of the words that it reads, so that readouts are fitted on these; None where it reads
-        something other than words ([CLS], or every piece), and readouts are fitted on words as the method has them.
-        """
+    def refit(self) -> Refit | None:
+        """What is asked for fitting a method's readouts again on the encoder that the task's own training left; None where they stay as they are."""
         return None
-
-    def keeping(self) -> Self:
-        """The same task with `readout: keep`: what a task that `refits` does where there is no readout to fit again."""
-        return type(self)(self.params.model_copy(update={"readout": "keep"}))
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""
@@ -174,12 +172,6 @@ class Task(ABC):
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train on what `training` says, from the weights of `aligned`, and leave the result in `folder`; returns notes."""
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
-
-    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder `start` with the weights that `train` left in `folder`, where `refits`: it kept one model, of one epoch."""
-        from raxalign.tasks.transfer.trained import trained_encoder
-
-        return trained_encoder(start, folder)
 
     @abstractmethod
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:

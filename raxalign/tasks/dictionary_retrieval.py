@@ -18,6 +18,7 @@ from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
 from raxalign.corpora.text.dataset import vocabulary
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks, best_gold_ranks
 from raxalign.tasks.vectors.word_means import lone_vectors, mean_vectors
 
@@ -32,6 +33,7 @@ else:
 
 _DICTIONARY = "dictionary"
 _CUTS = (1, 5, 10)
+_MEASURES = ("mrr", *(f"precision_at_{cut}" for cut in _CUTS))
 
 
 @final
@@ -104,7 +106,7 @@ class DictionaryRetrieval(Task):
             answers, notes[label] = self._answers(aligned.toward(lang), entries, lang, inputs)
             scores += [Score(label, metric, "test", value) for metric, value in _metrics([answer.ranks.rank for answer in answers]).items()]
             tables += [answer.table(label) for answer in answers]
-        scores += _averages(scores, len(languages)) if len(languages) > 1 else []
+        scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages], metrics=_MEASURES) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _entries(self, lang: str, inputs: TaskInputs) -> _Entries:
@@ -214,11 +216,3 @@ def _metrics(ranks: Sequence[Floats]) -> dict[str, float]:
     for name, (to_pivot, from_pivot) in measures.items():
         values |= {name: (to_pivot + from_pivot) / 2, f"{name}_to_pivot": to_pivot, f"{name}_from_pivot": from_pivot}
     return {**values, "mrr_pairs": float(sum(len(part) for part in asked))}
-
-
-def _averages(scores: Sequence[Score], languages: int) -> Iterator[Score]:
-    """The mean over language pairs of what all of them have."""
-    for name in ("mrr", *(f"precision_at_{cut}" for cut in _CUTS)):
-        values = [score.value for score in scores if score.metric == name]
-        if len(values) == languages:
-            yield Score("avg", name, "test", float(np.mean(values)))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, final
 
-from pydantic import Field
-
-from raxalign.config.params import BaseParams
 from raxalign.config.sources import differs_by_language
 from raxalign.tasks.base import Outcome, TaskInputs
-from raxalign.tasks.spans.metrics import Rules
+from raxalign.tasks.spans.params import SpanParams
+from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
+from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -21,46 +19,8 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-class HubSets(BaseParams):
-    """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the pivot's training set, and `translated_config` of
-    `dataset` those of the other languages for translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation,
-    revision main and, beside `hub`, `rules: squad`. MLQA's own files need code that is not run: the default is the branch where the hub keeps
-    what they are converted to.
-    """
-
-    dataset: str = "facebook/mlqa"
-    config: str = "mlqa.{lang}.{lang}"
-    dev: str | None = "validation"
-    test: str | None = "test"
-    revision: str = "refs/convert/parquet"
-    train_dataset: str = "rajpurkar/squad"
-    train_config: str = "plain_text"
-    train_revision: str = "main"
-    translated_config: str = "mlqa-translate-train.{lang}"
-
-    def place(self, split: str, lang: str, pivot: str) -> tuple[str, str, str]:
-        """(data set, configuration, split) of the hub."""
-        if split != "train":
-            return self.dataset, self.config.replace("{lang}", lang), getattr(self, split)
-        if lang == pivot:
-            return self.train_dataset, self.train_config, "train"
-        return self.dataset, self.translated_config.replace("{lang}", lang), "train"
-
-    def revision_of(self, split: str, lang: str, pivot: str) -> str:
-        """The branch, tag or commit that is asked for."""
-        return self.train_revision if split == "train" and lang == pivot else self.revision
-
-
-class PhrasebookSizes(BaseParams):
-    """Questions a language that the phrasebook makes."""
-
-    train: int = Field(2000, ge=1)
-    dev: int = Field(300, ge=1)
-    test: int = Field(300, ge=1)
-
-
 @final
-class Mlqa(TransferTask):
+class Mlqa(PairTask):
     """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's questions in the pivot.
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same training, and each language's questions on each
@@ -79,29 +39,13 @@ class Mlqa(TransferTask):
     VERSION = 1
     main_metric = "f1"
 
-    class Params(TransferParams):
+    class Params(SpanParams):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold {lang} and {pivot}. `max_length`,
         `max_question_length`, `doc_stride` (from the start of one window to the next) and `max_answer_length` are in pieces; the first three
         shrink to fit the encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a window as one), `max_train`
         questions a language. `warmup` below 1 is a share of all steps, from 1 on a number of steps. `selection` chooses the epoch by F1
         (`pivot-dev` by MLQA's rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be MLQA's or XQuAD's.
         """
-
-        setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
-        rules: Rules = "mlqa"
-        hub: HubSets = HubSets()
-        phrasebook: PhrasebookSizes = PhrasebookSizes()
-        learning_rate: float = Field(3e-5, gt=0)
-        epochs: int = Field(3, ge=1)
-        batch_size: int = Field(32, ge=1)
-        warmup: float = Field(0.1, ge=0)
-        weight_decay: float = Field(1e-4, ge=0)
-        dropout: float = Field(0.0, ge=0, lt=1)
-        max_length: int = Field(384, ge=16)
-        max_question_length: int = Field(64, ge=1)
-        doc_stride: int = Field(128, ge=1)
-        max_answer_length: int = Field(30, ge=1)
-        max_train: int | None = Field(None, ge=1)
 
     params: Params
 
@@ -119,7 +63,7 @@ class Mlqa(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """The set that is evaluated, and the training set."""
-        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if lang in self.training_languages((lang,), pivot) else {})}
+        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})}
         return {name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot)) for name, split in splits.items()}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:

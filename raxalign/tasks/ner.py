@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import final
 
-from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.task import TaggingTask
 
 
 @final
@@ -43,7 +44,6 @@ class Ner(TaggingTask):
         pieces; `warmup` a share of the steps.
         """
 
-        data: Literal["hub", "phrasebook"] | TaggedFiles = "hub"
         dataset: str = "unimelb-nlp/wikiann"
 
     params: Params

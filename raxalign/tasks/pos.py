@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import final
 
 from pydantic import Field
 
-from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.task import TaggingTask
 
 _TREEBANKS = {
     "ar": "ar_padt",
@@ -58,7 +59,6 @@ class Pos(TaggingTask):
         tagger's; see `ner` for the others.
         """
 
-        data: Literal["hub", "phrasebook"] | TaggedFiles = "hub"
         dataset: str = "universal-dependencies/universal_dependencies"
         revision: str = "refs/convert/parquet"
         configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)

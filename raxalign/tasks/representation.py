@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words, read_linked_words
 from raxalign.tasks.vectors.projection import POINTS, projected_words
 
@@ -100,7 +101,7 @@ class Representation(Task):
                 counts = (self.params.occurrences, self.params.types)
                 tables.append(projected_words(label, pairs, src, tgt, (layers[0], layers[-1]), counts, self.params.projection, self.params.draw))
             notes[label] = {"sentences": len(pairs.ids), "words_src": int(src[1].sum()), "words_tgt": int(tgt[1].sum())}
-        scores += _averages(scores) if len(languages) > 1 else []
+        scores += means(scores) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else POINTS.empty_table(), notes)
 
     def _vectors(self, aligned: AlignedEncoder, words: Words, lang: str, layers: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], Bools]:
@@ -147,12 +148,3 @@ def _sentence_means(vectors_NLH: npt.NDArray[np.float32], rows: npt.NDArray[np.i
     sums = np.zeros((len(sentences), *vectors_NLH.shape[1:]), np.float64)
     np.add.at(sums, owners, vectors_NLH)
     return (sums / np.bincount(owners)[:, None, None]).astype(np.float32), sentences
-
-
-def _averages(scores: list[Score]) -> Iterator[Score]:
-    """The mean over language pairs of what all of them have."""
-    labels = {score.lang for score in scores}
-    for metric in dict.fromkeys(score.metric for score in scores):
-        values = [score.value for score in scores if score.metric == metric]
-        if len(values) == len(labels):
-            yield Score("avg", metric, "test", float(np.mean(values)))

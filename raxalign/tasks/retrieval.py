@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
@@ -15,6 +14,7 @@ from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
 from raxalign.tasks.vectors.retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
 
@@ -102,7 +102,7 @@ class Retrieval(Task):
                 scores += [Score(label, metric, split, value) for metric, value in values.items()]
                 tables.append(answers.table(label, split))
                 notes.setdefault(label, {})[split] = {**counts, **({"absent": absent} if absent else {})}
-        scores += _averages(scores) if len(languages) > 1 else []
+        scores += means(scores, metrics=[name for name, _, _ in METRICS]) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _answer(self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes) -> tuple[Answers, dict[str, object]]:
@@ -179,13 +179,3 @@ def _only(present: Bools, words: Ints) -> Bools:
     chosen = np.zeros_like(present)
     chosen[words] = True
     return present & chosen
-
-
-def _averages(scores: Sequence[Score]) -> Iterator[Score]:
-    """The mean over language pairs of each accuracy that all of them have."""
-    languages = {score.lang for score in scores}
-    for split in ("dev", "test"):
-        for name, _, _ in METRICS:
-            values = [score.value for score in scores if score.split == split and score.metric == name]
-            if len(values) == len(languages):
-                yield Score("avg", name, split, float(np.mean(values)))

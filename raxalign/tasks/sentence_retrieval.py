@@ -16,6 +16,7 @@ from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
 from raxalign.tasks.vectors.linked_words import Bools, Ints
 
@@ -101,7 +102,7 @@ class SentenceRetrieval(Task):
                 scores += [Score(label, metric, split, value) for metric, value in answers.metrics().items()]
                 tables.append(answers.table(label, split))
                 notes.setdefault(label, {})[split] = counts
-        scores += _averages(scores) if len(languages) > 1 else []
+        scores += means(scores, metrics=["accuracy"]) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _answer(self, aligned: AlignedEncoder, pairs: _Pairs, lang: str, pivot: str) -> tuple[_Answers, dict[str, object]]:
@@ -179,12 +180,3 @@ _SCHEMA = pa.schema(
         ("correct", pa.bool_()),
     ]
 )
-
-
-def _averages(scores: Sequence[Score]) -> Iterator[Score]:
-    """The mean over language pairs of the accuracy, where all of them have one."""
-    languages = {score.lang for score in scores}
-    for split in ("dev", "test"):
-        values = [score.value for score in scores if (score.split, score.metric) == (split, "accuracy")]
-        if len(values) == len(languages):
-            yield Score("avg", "accuracy", split, float(np.mean(values)))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, final
 
-from raxalign.tasks.tagging.task import TaggedFiles, TaggingParams, TaggingTask
+from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.transfer.task import DataFiles
 
 
 @final
@@ -33,6 +35,6 @@ class Slots(TaggingTask):
         `tokens` and `slots`, `tags` or `ner_tags`. What is None is the profile's or the tagger's; see `ner` for the others.
         """
 
-        data: Literal["hub", "phrasebook"] | TaggedFiles
+        data: Literal["hub", "phrasebook"] | DataFiles
 
     params: Params

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.transfer.outcome import means
 
 if TYPE_CHECKING:
     import torch
@@ -116,9 +117,9 @@ class TokenTranslation(Task):
             splits = {split: place for split, place in (("dev", folder / "dev"), ("test", folder / "data")) if place.is_dir()}
             sides = {split: read_sides(stream, place, (lang, inputs.pivot), most[split]) for split, place in splits.items()}
             sides = {split: both for split, both in sides.items() if len(both[0].ids)}
-            means = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
+            language_means = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
             for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):
-                steps = {layer: means[target].means_LH[k] - means[source].means_LH[k] for k, layer in enumerate(layers)}
+                steps = {layer: language_means[target].means_LH[k] - language_means[source].means_LH[k] for k, layer in enumerate(layers)}
                 chosen = {split: _Way(*(both if source == lang else both[::-1])) for split, both in sides.items()}
                 made = {split: self._outputs(stream, way, steps) for split, way in chosen.items()}
                 found = {split: {point: _counted(output, chosen[split]) for point, output in points.items()} for split, points in made.items()}
@@ -132,8 +133,9 @@ class TokenTranslation(Task):
                         for split, way in chosen.items()
                         for score in _best_scores(stream, label, split, way, made[split][best], found[split][best])
                     ]
-                notes[label] = _notes(best, chosen, means)
-        return Outcome([*scores, *_averages(scores)], pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
+                notes[label] = _notes(best, chosen, language_means)
+        scores += means(scores, metrics=("convert_rate", "bleu1", "bleu1_sacrebleu"))
+        return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _means(self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]) -> TokenMeans:
         from raxalign.encoders.models.token_means import Reading, token_means
@@ -217,16 +219,6 @@ def _notes(best: Point | None, ways: Mapping[str, _Way], means: Mapping[str, Tok
             "shared": shared,
         }
     return told
-
-
-def _averages(scores: list[Score]) -> Iterator[Score]:
-    """The mean over directions of what every direction has at its best point."""
-    labels = {score.lang for score in scores}
-    for split in ("dev", "test"):
-        for metric in ("convert_rate", "bleu1", "bleu1_sacrebleu"):
-            values = [score.value for score in scores if (score.split, score.metric) == (split, metric)]
-            if labels and len(values) == len(labels):
-                yield Score("avg", metric, split, sum(values) / len(values))
 
 
 def _table(label: str, split: str, way: _Way, points: Mapping[Point, Counts]) -> pa.Table:

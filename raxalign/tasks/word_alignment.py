@@ -21,6 +21,7 @@ from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.error_rate import LinkCounts, count_links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, read_gold
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
+from raxalign.tasks.transfer.outcome import means
 
 if TYPE_CHECKING:
     import torch
@@ -146,7 +147,7 @@ class WordAlignment(Task):
                 sure, possible = (len(np.unique(part.codes())) for part in (gold.links.sure, gold.links.possible))
                 facts = {"sentences": len(links), "links": int(counts.found.sum()), "sure": sure, "possible": possible, "words_unread": unread}
                 notes.setdefault(label, {})[split] = facts
-        scores += _averages(scores, len(languages)) if len(languages) > 1 else []
+        scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages]) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _links(self, aligned: AlignedEncoder, gold: _Gold, lang: str, pivot: str) -> tuple[Links, int]:
@@ -228,15 +229,6 @@ def _sides(path: Path) -> Iterator[tuple[Sentence, Sentence]]:
 def _metrics(counts: LinkCounts) -> dict[str, float]:
     scores = counts.scores()
     return dict(zip(_METRICS, (scores.f1, scores.precision, scores.recall, scores.error_rate), strict=True))
-
-
-def _averages(scores: Sequence[Score], languages: int) -> Iterator[Score]:
-    """The means over language pairs, of splits that all of them have."""
-    for split in ("dev", "test"):
-        for metric in _METRICS:
-            values = [score.value for score in scores if (score.metric, score.split) == (metric, split)]
-            if len(values) == languages:
-                yield Score("avg", metric, split, float(np.mean(values)))
 
 
 _COUNTS = ("id", "n_right", "n_right_sure", "n_gold", "n_predicted", "n_wrong")

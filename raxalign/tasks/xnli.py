@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, final
 
-from pydantic import Field
-
-from raxalign.config.params import BaseParams
 from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.classification.params import ClassificationParams
+from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
-from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferParams, TransferTask, split_faults
+from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -19,16 +18,8 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-class PhrasebookSizes(BaseParams):
-    """Examples a language that the phrasebook makes."""
-
-    train: int = Field(3000, ge=1)
-    dev: int = Field(600, ge=1)
-    test: int = Field(600, ge=1)
-
-
 @final
-class Xnli(TransferTask):
+class Xnli(PairTask):
     """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the pivot too: trained on the pivot (`zero-shot`),
     or on the translations of its training data into all languages together (`translate-train`, one model; Pan et al. 2021).
 
@@ -45,7 +36,7 @@ class Xnli(TransferTask):
     main_metric = "accuracy"
     guessing = 1 / 3  # entailment, neutral, contradiction
 
-    class Params(TransferParams):
+    class Params(ClassificationParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. `selection` chooses the epoch: by the pivot's
         development set, by the mean of all, by each language's own (no zero-shot result then), or the last one. `max_length` is in pieces.
         `batch_size` and `max_train` (a language) count training pairs as they stand in the files; the two mixes of a pair count as one.
@@ -57,17 +48,7 @@ class Xnli(TransferTask):
         premise, are resampled together.
         """
 
-        setting: Literal["zero-shot", "translate-train"] = "zero-shot"
         dataset: str = "facebook/xnli"
-        revision: str = "main"
-        phrasebook: PhrasebookSizes = PhrasebookSizes()
-        learning_rate: float = Field(5e-5, gt=0)
-        epochs: int = Field(3, ge=1)
-        batch_size: int = Field(32, ge=1)
-        max_length: int = Field(128, ge=8)
-        warmup: float = Field(0.1, ge=0)
-        dropout: float = Field(0.1, ge=0, lt=1)
-        max_train: int | None = Field(None, ge=1)
 
     params: Params
 

@@ -277,7 +277,8 @@ def test_a_language_may_have_a_corpus_of_its_own(read: Any, tmp_path: Path) -> N
 def test_shared_options_may_be_incomplete_where_each_language_completes_them(read: Any, faults: Any) -> None:
     text = change("  path: data/{lang}-{pivot}", "  by_language: {de: {path: a}, no: {path: b}}")
     assert read(text).corpus_for("no").params.path.endswith("/b")
-    assert faults(change(", no: {path: b}", "", text)) == ["line 5: corpus.path: is missing (it has no default)"]
+    about = "path that both files share up to their extension, the code of the language; it may hold `{lang}` and `{pivot}`"
+    assert faults(change(", no: {path: b}", "", text)) == [f"line 5: corpus.path: is missing ({about})"]
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

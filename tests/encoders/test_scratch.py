@@ -13,10 +13,14 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
-from raxalign.encoders.training.masked_lm import batches, mask_pieces, pack_rows, read_words
+from raxalign.encoders.training.masked_lm import PackedRows, Pretraining, new_bert, pack_rows, train_settings
+from raxalign.encoders.training.params import ScratchParams
+from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
 NOUNS = {"en": ["dog", "cat", "house", "river"], "de": ["Hund", "Katze", "Haus", "Fluß"], "bg": ["куче", "котка", "къща", "река"]}
@@ -32,6 +36,7 @@ PARAMS = {
     "batch_size": 16,
     "steps": 60,
 }
+SMALL = ScratchParams.model_validate(PARAMS)
 
 
 def sentences(lang: str, count: int = 300) -> list[list[str]]:
@@ -58,7 +63,7 @@ def build(text: dict[str, Path], folder: Path, runtime: Runtime | None = None, *
 def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(text: dict[str, Path], tmp_path: Path) -> None:
     curve: list[tuple[int, float]] = []
     notes = build(text, tmp_path / "a", Runtime(report=lambda metrics, step: curve.append((step, metrics["scratch/loss"]))))
-    assert [step for step, _ in curve] == [20, 40, 60]
+    assert [step for step, _ in curve] == list(range(1, 61))
     assert curve[-1][1] < 0.75 * float(str(notes["first_loss"]))
     assert notes["sentences"] == {"bg": 300, "de": 300, "en": 300}
     encoder = Scratch(Scratch.Params()).load(EncoderInputs(folder=tmp_path / "a"), "cpu")
@@ -126,38 +131,50 @@ def test_packed_rows_hold_every_sentence_once_within_the_window() -> None:
     assert all(row.ids[row.first - 1] == 3 for row in pairs)
 
 
-def test_batches_keep_to_their_budget_and_go_on_for_ever() -> None:
-    rows = [single(length) for length in [5, 7, 4, 12] * 30]
-    stream = batches(rows, 64, np.random.default_rng(0))
-    taken = [next(stream) for _ in range(60)]
-    assert all(len(batch) * max(len(row) for row in batch) <= 64 for batch in taken)
-    first_pass = 0
-    for k, batch in enumerate(taken):
-        first_pass += len(batch)
-        if first_pass >= len(rows):
-            assert first_pass == len(rows)
-            assert k < 30
-            break
+def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None:
+    for lengths, expected in (([16] * 40, 16), ([8] * 40, 32), ([4, 12] * 20, 32), ([16] * 3, 16)):
+        rows = PackedRows.of([single(length) for length in lengths])
+        assert train_settings(SMALL, rows).batch_size == expected
 
 
-def test_masking_takes_its_share_and_splits_it_80_10_10() -> None:
-    ids = np.arange(10, 20_010).reshape(100, 200)
-    candidates = np.ones_like(ids, dtype=bool)
-    candidates[:, 0] = False
-    changed, places = mask_pieces(ids, candidates, 0.15, 4, np.arange(5, 10), np.random.default_rng(0))
-    assert len(places) == round(0.15 * 19_900)
-    assert len(set(places.tolist())) == len(places)
-    assert not (places % 200 == 0).any()
-    values = changed.reshape(-1)[places]
-    assert (values == 4).mean() == pytest.approx(0.8, abs=0.03)
-    assert (values < 10).mean() - (values == 4).mean() == pytest.approx(0.1, abs=0.02)
-    untouched = np.setdiff1d(np.arange(ids.size), places)
-    assert (changed.reshape(-1)[untouched] == ids.reshape(-1)[untouched]).all()
+@pytest.mark.parametrize(("warmup", "expected"), [(0.5, [0.5, 1, 1, 0.5]), (0.0, [1, 1, 2 / 3, 1 / 3]), (1.0, [0.25, 0.5, 0.75, 1])])
+def test_the_rate_rises_over_the_warm_up_and_falls_linearly(text: dict[str, Path], tmp_path: Path, warmup: float, expected: list[float]) -> None:
+    rates: list[float] = []
+    runtime = Runtime(report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01))
+    build(text, tmp_path / "a", runtime, steps=4, warmup=warmup)
+    assert rates == pytest.approx(expected)
 
 
-def test_one_place_at_least_is_masked() -> None:
-    _, places = mask_pieces(np.array([[2, 11, 3]]), np.array([[False, True, False]]), 0.15, 4, np.arange(5, 10), np.random.default_rng(0))
-    assert places.tolist() == [1]
+def objective(params: ScratchParams) -> Pretraining:
+    everything = [words for lang in NOUNS for words in sentences(lang)]
+    tokenizer = train_wordpiece(everything, params.vocab_size)
+    torch.manual_seed(0)
+    encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer)
+    rows = pack_rows(encoder.pieces(everything[:40], "en"), params.window, np.random.default_rng(0))
+    encoder.model.eval()
+    return Pretraining(encoder, PackedRows.of(rows), params)
+
+
+def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch() -> None:
+    training = objective(SMALL)
+    step = Step(3, 0, np.array([4, 0, 7, 2]), seed=1, micro=4)
+    training.begin(step)
+    rows, model = training.rows, training.encoder.model
+    changed, flat = training.masks.applied(rows), training.masks.flat(rows.offsets)
+    labels = np.full(len(rows.ids), -100)
+    labels[flat] = rows.ids[flat]
+    total = 0.0
+    with torch.no_grad():
+        for r in range(4):
+            part = slice(rows.offsets[r], rows.offsets[r + 1])
+            ids, types, wanted = (torch.from_numpy(values[part].astype(np.int64))[None] for values in (changed, rows.segments, labels))
+            logits = model(input_ids=ids, token_type_ids=types).logits[0]
+            total += float(torch.nn.functional.cross_entropy(logits, wanted[0], ignore_index=-100, reduction="sum"))
+        whole = float(training.loss(step, step.share()))
+        parts = sum(float(training.loss(step, positions)) for positions in (np.array([0, 2]), np.array([1]), np.array([3])))
+    assert rows.segments.any()
+    assert whole == pytest.approx(total / training.masks.total, rel=1e-5)
+    assert parts == pytest.approx(whole, rel=1e-5)
 
 
 def test_no_more_sentences_are_read_than_asked_for(text: dict[str, Path]) -> None:
@@ -166,7 +183,7 @@ def test_no_more_sentences_are_read_than_asked_for(text: dict[str, Path]) -> Non
 
 
 def test_text_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no text dataset"):
+    with pytest.raises(DataError, match=r"is not a dataset: it has no state.json"):
         read_words(tmp_path, 10)
     with pytest.raises(RaxalignError, match="there is none"):
         Scratch(Scratch.Params()).build(EncoderInputs(), Runtime(), tmp_path)

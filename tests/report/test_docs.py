@@ -35,9 +35,41 @@ def test_every_plugin_and_option_is_told(folder: str) -> None:
             assert f"| `{name}` |" in page
 
 
+def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
+    page = as_markdown("methods", "finetune")
+    assert "| option | values | default | paper | released | sane | what it is |" in page
+    batch = next(line for line in page.splitlines() if line.startswith("| `batch_size`"))
+    assert batch == "| `batch_size` | whole number | by profile | 2 | 8 | 8 | Sentence pairs of each language per training step. |"
+    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data. |" in page
+
+
+def test_a_method_without_profiles_has_no_columns_of_them() -> None:
+    assert "| option | values | default | what it is |" in as_markdown("methods", "linear")
+
+
+def test_one_plugin_is_printed_with_a_sentence_per_option_in_80_columns() -> None:
+    text = describe("methods", "finetune")
+    assert text.startswith("finetune: Train the encoder so that linked words")
+    assert "\n  lambda: default 1 (number)\n      Weight of the regulariser, λ in the formula.\n" in text
+    assert "\n  batch_size: paper 2, released 8, sane 8 (whole number)\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_options_of_a_mapping_follow_it() -> None:
+    text = describe("methods", "strong_contrastive")
+    assert text.index("  freeze: default none (none | lower | upper | mapping)") < text.index("  freeze.blocks: required (text)")
+    assert "| `path.train` | a path | required | Path of the training text. |" in as_markdown("corpora", "tsv")
+
+
+def test_a_plugin_without_options_says_so() -> None:
+    assert describe("methods", "none").endswith("No options.")
+
+
 def test_an_unknown_kind_is_told() -> None:
     with pytest.raises(RaxalignError, match="there are methods, tasks"):
         describe("zebras")
+    with pytest.raises(RaxalignError, match="did you mean finetune"):
+        describe("methods", "fintune")
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/grid-file.md"])

@@ -285,6 +285,10 @@ def test_averages_are_over_languages(tmp_path):
     assert not values(run(tmp_path), lang="avg")
 
 
+def test_languages_without_pairs_have_no_mean(tmp_path):
+    assert list(run(tmp_path, rows=[], languages=("de", "fr")).scores) == []
+
+
 @pytest.mark.parametrize("noncontextual", ["corpus", "queries"])
 def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
     outcome = run(tmp_path, dev=ROWS[:1], noncontextual=noncontextual)

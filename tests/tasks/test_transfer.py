@@ -42,3 +42,13 @@ def test_a_language_without_any_split_is_an_error():
 def test_there_is_no_mean_over_languages_of_a_split_that_one_lacks():
     scores = [Score("en", "f1", "dev", 0.5), Score("en", "f1", "test", 0.5), Score("th", "f1", "test", 0.25)]
     assert means(scores, ["en", "th"], "en") == [Score("avg", "f1", "test", 0.375), Score("avg_zero_shot", "f1", "test", 0.25)]
+
+
+def test_the_mean_of_no_scores_is_no_score():
+    assert means([], ["de-en"]) == means([]) == []
+    assert means([Score("de-en", "mrr_pairs", "test", 4.0)], metrics=["mrr"]) == []
+
+
+def test_a_mean_without_named_languages_is_over_all_that_have_a_score():
+    scores = [Score("de-en", "mrr", "test", 0.25), Score("fr-en", "mrr", "test", 0.75), Score("fr-en", "mrr", "dev", 0.5)]
+    assert means(scores) == [Score("avg", "mrr", "test", 0.5)]

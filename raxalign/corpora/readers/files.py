@@ -13,10 +13,12 @@ from pydantic import Field
 from raxalign.config.params import LATER
 from raxalign.config.parts import Parts
 from raxalign.config.sources import DataPath, expand_path
-from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.words import divide_at_blanks
 
 WHOLE = ""  # the name of the only part of a corpus that has one
+
+_CODES = "The files' own codes for languages, by language (`{nl: nld}`), where they differ from those of the grid."
 
 
 class FileCorpus(Corpus):
@@ -25,9 +27,11 @@ class FileCorpus(Corpus):
     class Params(Corpus.Params):
         """The options of all corpora of local text files."""
 
-        path: DataPath | Parts
-        pretokenized: Annotated[bool, LATER] = Field(False, description="blanks divide the words of both sides; no tokeniser is used")
-        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description="what the files call a language, by its code")
+        path: DataPath | Parts = Field(
+            description="Path of the file, or of one for each of `train`, `dev` and `test`; it may hold `{lang}` and `{pivot}`."
+        )
+        pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
+        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
 
     params: Params
 

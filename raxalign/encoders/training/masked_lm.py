@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-from raxalign.caveats import listener
+from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.loading import save_masked_lm
-from raxalign.encoders.models.pieces import PieceRow, token_batches
+from raxalign.encoders.models.packing import flat_states, pack
+from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.params import ScratchParams
+from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
-from raxalign.errors import DataError, RaxalignError
-from raxalign.losses import check_step, not_lowered
+from raxalign.errors import RaxalignError
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import Objective, Step
+from raxalign.train.runtime import Runtime
 
-if TYPE_CHECKING:
-    from raxalign.encoders.scratch import Scratch
-    from raxalign.train.runtime import Runtime
+NAME = "scratch"
+"""The curves and checkpoints of a pre-training are called so."""
+LAST = 20
+"""Steps whose mean loss stands in the notes as the last one."""
+MASKING = 0
+"""What masks are drawn by: ``chance_of(step, MASKING)``."""
 
-REPORT_EVERY = 20
-BUCKET = 32
-"""Batches whose rows are sorted by length together."""
 
-
-def pretrain(params: Scratch.Params, text: Mapping[str, Path], runtime: Runtime, folder: Path) -> Mapping[str, object]:
-    """Train vocabulary and model on the text of all languages and save them; returns notes (sentences, vocabulary, losses)."""
+def pretrain(params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path) -> Mapping[str, object]:
+    """Train vocabulary and model on the text of all languages; returns notes (sentences, vocabulary, losses). The first worker saves them."""
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
         raise RaxalignError("a scratch encoder is trained on text, but there is none: give the grid a corpus")
@@ -39,37 +43,90 @@ def pretrain(params: Scratch.Params, text: Mapping[str, Path], runtime: Runtime,
         tokenizer = train_wordpiece([words for part in sentences.values() for words in part], params.vocab_size, lowercase=params.lowercase)
         encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
         rng = np.random.default_rng(params.seed)
-        rows = [row for lang, part in sentences.items() for row in pack_rows(encoder.pieces(part, lang), params.window, rng)]
-        losses = _train(params, encoder, rows, rng, runtime)
-        save_masked_lm(encoder.model, tokenizer, folder)
+        rows = PackedRows.of([row for lang, part in sentences.items() for row in pack_rows(encoder.pieces(part, lang), params.window, rng)])
+        settings = train_settings(params, rows)
+        fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, replace(runtime, seed=params.seed), name=NAME)
+        if runtime.rank == 0:
+            save_masked_lm(encoder.model, tokenizer, folder)
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},
         "vocabulary": len(tokenizer),
-        "pieces": sum(len(row) for row in rows),
-        "first_loss": losses[0],
-        "last_loss": float(np.mean(losses[-REPORT_EVERY:])),
+        "pieces": len(rows.ids),
+        "rows_per_step": settings.batch_size,
+        "first_loss": fitted.losses[0],
+        "last_loss": float(np.mean(fitted.losses[-LAST:])),
     }
 
 
-def read_words(folder: Path, limit: int) -> list[list[str]]:
-    """The first `limit` sentences (column ``words``) of a dataset folder."""
-    import pyarrow as pa
-
-    try:
-        names = [entry["filename"] for entry in json.loads((folder / "state.json").read_text(encoding="utf-8"))["_data_files"]]
-        sentences: list[list[str]] = []
-        for name in names:
-            with pa.memory_map(str(folder / name)) as source, pa.ipc.open_stream(source) as reader:
-                for batch in reader:
-                    sentences += batch.column("words")[: max(0, limit - len(sentences))].to_pylist()
-                    if len(sentences) >= limit:
-                        return sentences
-    except (OSError, KeyError, ValueError) as error:
-        raise DataError(folder, f"is no text dataset ({error})") from error
-    return sentences
+def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
+    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have `batch_size` windows of pieces on average."""
+    per_row = len(rows.ids) / len(rows)
+    return TrainSettings(
+        learning_rate=params.learning_rate,
+        batch_size=max(1, round(params.batch_size * params.window / per_row)),
+        steps=params.steps,
+        warmup=float(max(1, round(params.warmup * params.steps))),
+        schedule="linear",
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
+        clip=1.0,
+    )
 
 
-def new_bert(params: Scratch.Params, vocabulary: int) -> Any:
+@dataclass(frozen=True)
+class PackedRows:
+    """The rows of a pre-training: row r is the entries ``offsets[r]`` to ``offsets[r + 1]`` of the pieces `ids` and their token types
+    `segments`.
+    """
+
+    ids: np.ndarray
+    segments: np.ndarray
+    offsets: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, rows: Sequence[PieceRow]) -> PackedRows:
+        """The pieces and segments of some rows, laid end to end."""
+        ids, segments = (np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments"))
+        return cls(ids.astype(np.int32), segments.astype(np.int8), offsets_of(np.array([len(row) for row in rows])))
+
+    def take(self, rows: np.ndarray) -> PackedRows:
+        """Some of the rows, in the order given."""
+        index, _ = ranges(self.offsets, rows)
+        return PackedRows(self.ids[index], self.segments[index], offsets_of(np.diff(self.offsets)[rows]))
+
+
+class Pretraining(Objective):
+    """The mean cross-entropy over the masked places of the global batch; rows share a forward pass without padding, each seeing only itself."""
+
+    def __init__(self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams) -> None:
+        self.module = encoder.model
+        self.encoder, self.all_rows, self.window = encoder, rows, params.window
+        self.rule = MaskRule.of(encoder, params.mask_share)
+        self.rows: PackedRows
+        self.masks: Masks
+
+    def begin(self, step: Step) -> None:
+        """The rows of the global batch and its masks."""
+        self.rows = self.all_rows.take(step.rows)
+        self.masks = choose_masks(self.rows, self.rule, chance_of(step, MASKING))
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
+        """The contribution of some rows. Only masked places reach the head: with a large vocabulary it costs more than the blocks."""
+        masked = positions[np.diff(self.masks.offsets)[positions] > 0]
+        if not len(masked):
+            return torch.zeros((), device=self.encoder.device)
+        rows, masks = self.rows.take(masked), self.masks.take(masked)
+        pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
+        packed = pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
+        (states_FH,) = flat_states(self.encoder, packed, (self.encoder.n_layers,))
+        places, targets = (torch.from_numpy(part).to(self.encoder.device) for part in (masks.flat(packed.starts_S), masks.targets))
+        return torch.nn.functional.cross_entropy(self.encoder.lm_logits(states_FH[places]), targets, reduction="sum") / masks.total
+
+
+def new_bert(params: ScratchParams, vocabulary: int) -> Any:
     """A BERT with random weights (torch's global random state)."""
     from transformers import BertConfig, BertForMaskedLM
 
@@ -106,73 +163,6 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         first = len(group[0]) if len(group) == 2 else len(ids)
         rows.append(PieceRow(ids, np.full(len(ids), -1), first, 0, group[0].languages))
     return rows
-
-
-def batches(rows: Sequence[PieceRow], budget: int, rng: np.random.Generator) -> Iterator[list[PieceRow]]:
-    """Batches of about `budget` pieces for ever: shuffled, then sorted by length among neighbours so that little is padding."""
-    lengths = np.array([len(row) for row in rows])
-    while True:
-        order = rng.permutation(len(rows))
-        bounds = np.cumsum(lengths[order]) // (budget * BUCKET)
-        for bucket in np.split(order, np.flatnonzero(np.diff(bounds)) + 1):
-            chunks = list(token_batches(lengths[bucket], budget))
-            for k in rng.permutation(len(chunks)):
-                yield [rows[i] for i in bucket[chunks[k]]]
-
-
-def mask_pieces(
-    ids: np.ndarray, candidates: np.ndarray, share: float, mask_id: int, random_ids: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """(changed ids, chosen flat places): a `share` of the candidate places, one at least; 80 % become the mask, 10 % random, 10 % stay."""
-    places = np.flatnonzero(candidates)
-    chosen = np.sort(rng.choice(places, size=max(1, round(share * len(places))), replace=False)) if len(places) else places
-    changed = ids.reshape(-1).copy()
-    fate = rng.random(len(chosen))
-    changed[chosen[fate < 0.8]] = mask_id
-    strange = chosen[fate >= 0.9]
-    changed[strange] = rng.choice(random_ids, size=len(strange))
-    return changed.reshape(ids.shape), chosen
-
-
-def _train(params: Scratch.Params, encoder: TransformerEncoder, rows: list[PieceRow], rng: np.random.Generator, runtime: Runtime) -> list[float]:
-    """The losses of all steps: AdamW, linear warm-up and decay."""
-    from dataclasses import replace
-
-    model, tokenizer = encoder.model, encoder.tokenizer
-    optimizer = torch.optim.AdamW(model.parameters(), lr=params.learning_rate, betas=(0.9, 0.98), weight_decay=0.01, foreach=True)
-    rising = max(1, round(params.warmup * params.steps))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / rising, (params.steps - step) / max(1, params.steps - rising))
-    )
-    specials = np.array(tokenizer.all_special_ids)
-    ordinary = np.setdiff1d(np.arange(len(tokenizer)), specials)
-    losses = []
-    model.train()
-    for step, chosen_rows in zip(range(params.steps), batches(rows, params.batch_size * params.window, rng), strict=False):
-        batch = encoder.collate(chosen_rows)
-        ids = batch.ids_BT.cpu().numpy()
-        changed, places = mask_pieces(ids, ~np.isin(ids, specials), params.mask_share, tokenizer.mask_token_id, ordinary, rng)
-        where = torch.from_numpy(places).to(encoder.device)
-        targets = batch.ids_BT.reshape(-1)[where]
-        states = encoder.hidden(replace(batch, ids_BT=torch.from_numpy(changed).to(encoder.device)))[-1]
-        # Only masked places reach the head: with a large vocabulary it costs more than the blocks.
-        logits = encoder.lm_logits(states.reshape(-1, encoder.hidden_size)[where])
-        loss = torch.nn.functional.cross_entropy(logits, targets, reduction="sum") / max(1, len(places))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
-        losses.append(float(loss.detach()))
-        fault = "" if math.isfinite(norm) else f"gradient norm {norm}"
-        check_step("scratch", losses, params.steps, float(schedule.get_last_lr()[0]), params.learning_rate, fault=fault)
-        optimizer.step()
-        schedule.step()
-        if (step + 1) % REPORT_EVERY == 0:
-            runtime.report({"scratch/loss": float(np.mean(losses[-REPORT_EVERY:]))}, step + 1)
-    model.eval()
-    found, flat = listener(), not_lowered(losses)
-    if found is not None and flat is not None:
-        found.not_lowered["scratch"] = flat
-    return losses
 
 
 @contextmanager

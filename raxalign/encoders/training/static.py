@@ -14,18 +14,18 @@ import numpy as np
 
 from raxalign.encoders.models.static import Reading, Space, StaticEncoder
 from raxalign.encoders.models.static_files import Subwords
-from raxalign.encoders.training.masked_lm import read_words
+from raxalign.encoders.training.static_params import StaticParams
+from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import DataError, RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.static_files import Floats
-    from raxalign.encoders.static import Static
 
 Sentences = Sequence[Sequence[str]]
 
 
-def train(params: Static.Params, text: Mapping[str, Path], vocabulary: Path | None, folder: Path) -> Mapping[str, object]:
+def train(params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path) -> Mapping[str, object]:
     """Train the vectors of every language and save them; returns notes, with counts a language."""
     sentences = {lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)}
     if not any(sentences.values()):
@@ -43,7 +43,7 @@ def train(params: Static.Params, text: Mapping[str, Path], vocabulary: Path | No
     return notes
 
 
-def _cased(sentences: list[list[str]], params: Static.Params) -> list[list[str]]:
+def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
     return [[word.lower() for word in sentence] for sentence in sentences] if params.casing == "lower" else sentences
 
 
@@ -59,13 +59,13 @@ def _read_vocabulary(path: Path) -> list[str]:
     return pieces
 
 
-def _train_vocabulary(sentences: Mapping[str, Sentences], params: Static.Params) -> list[str]:
+def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:
     tokenizer = train_wordpiece([words for part in sentences.values() for words in part], params.vocab_size, lowercase=params.casing == "lower")
     names: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     return names
 
 
-def _train_space(lang: str, sentences: Sentences, params: Static.Params) -> tuple[Space, dict[str, object]]:
+def _train_space(lang: str, sentences: Sentences, params: StaticParams) -> tuple[Space, dict[str, object]]:
     counts = Counter(word for sentence in sentences for word in sentence if word != "[UNK]")
     ranked = sorted(((word, n) for word, n in counts.items() if n >= params.min_count), key=lambda entry: (-entry[1], entry[0]))
     if not ranked:
@@ -79,7 +79,7 @@ def _train_space(lang: str, sentences: Sentences, params: Static.Params) -> tupl
     return Space(words, vectors, subwords), notes
 
 
-def _glove(sentences: Sentences, words: Sequence[str], params: Static.Params) -> tuple[Floats, list[float]]:
+def _glove(sentences: Sentences, words: Sequence[str], params: StaticParams) -> tuple[Floats, list[float]]:
     from raxalign.encoders.training.glove import train_glove
 
     numbers = {word: i for i, word in enumerate(words)}
@@ -88,7 +88,7 @@ def _glove(sentences: Sentences, words: Sequence[str], params: Static.Params) ->
     return train_glove(rows, len(words), epochs=params.trained_epochs, learning_rate=params.rate, **options)
 
 
-def _gensim(sentences: Sentences, counts: Mapping[str, int], params: Static.Params) -> tuple[Floats, Subwords | None]:
+def _gensim(sentences: Sentences, counts: Mapping[str, int], params: StaticParams) -> tuple[Floats, Subwords | None]:
     """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on Python's hashes; `hashfxn` says so again."""
     from gensim.models import FastText, Word2Vec
 

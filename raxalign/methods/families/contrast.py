@@ -11,6 +11,7 @@ from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.families.freezing import Freeze, frozen, lowest_trained
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
 from raxalign.train.loop import TrainSettings, fit
@@ -48,6 +49,15 @@ _PROFILES: Profiles = {
     },
 }
 
+_REG_WEIGHT = "Weight of the regulariser, λ in the formula: of the distance (not squared) of the weights from the start."
+_REGULARIZER = "What holds the encoder near its start: the distance of its weights from theirs at the start (`parameters`), or nothing (`none`)."
+_NEGATIVES = "What a linked word is contrasted with: the other linked words of the batch (`linked`), or all words of the batch (`all`)."
+_SAME_TYPE = "Whether links that share a word type on either side are negatives of one another (`keep`) or not (`mask`)."
+_FREEZE = (
+    "What is not trained: the lower half of the blocks and the embeddings (`lower`), the upper half of the blocks (`upper`), or what a mapping names."
+)
+_LAYERS = "Layers whose words are contrasted, one by one, and averaged: `last`, one number or a range such as `9-12` (0: the embeddings)."
+
 
 class ContrastMethod(TrainedMethod):
     """Trains the encoder by a contrast of linked words; `strong` is what the two methods differ in."""
@@ -57,38 +67,30 @@ class ContrastMethod(TrainedMethod):
     name: ClassVar[str]
 
     class Params(Method.Params):
-        """`batch_size` counts sentence pairs of all languages. `lambda` weighs the distance of the weights from the start (the norm, not its
-        square; `regularizer: none` leaves it out). `identical_pairs: drop` leaves out links of words that are spelt the same. `negatives:
-        linked` contrasts a linked word with the other linked words of the batch, `all` with all its words, linked or not. `projector_bias` is
-        that of the projector's second layer; the first one has none. `steps` (0: none) replaces `epochs`. The rate falls linearly after the
-        warm-up. Several `layers` are contrasted one by one and averaged. `dropout: false` trains without dropout. Options left at `none` take
-        the profile's value.
-
-        `freeze: lower` holds the lower half of the blocks with the embeddings, `freeze: upper` the upper half of the blocks, and a mapping
-        what it names: `freeze: {blocks: lower, embeddings: false}` holds blocks and trains the embeddings, as AlignFreeze does; `blocks` is
-        `lower`, `upper`, `last`, `none`, one number or a range such as `1-6`.
+        """`freeze: {blocks: lower, embeddings: false}` holds blocks and trains the embeddings, as AlignFreeze does, where `freeze: lower` holds
+        the embeddings too.
         """
 
-        profile: Literal["paper", "released", "sane"] = "sane"
-        reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False)
-        regularizer: Literal["parameters", "none"] = "parameters"
-        temperature: float = Field(0.1, gt=0, allow_inf_nan=False)
-        projector: bool = True
-        projector_size: int = Field(128, ge=1)
-        projector_bias: bool | None = None
-        negatives: Annotated[Literal["all", "linked"], LATER] = "linked"
-        identical_pairs: Literal["drop", "keep"] = "drop"
-        same_type: Literal["keep", "mask"] | None = None
-        freeze: Freeze = "none"
-        learning_rate: float | None = Field(None, gt=0)
-        batch_size: int | None = Field(None, ge=1)
-        epochs: int = Field(1, ge=1)
-        steps: int | None = Field(None, ge=0)
-        warmup: float | None = Field(None, ge=0)
-        layers: Layers = "last"
-        pooling: Pooling | None = None
-        dropout: bool = True
-        max_length: int | None = Field(None, ge=3)
+        profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
+        reg_weight: float | None = Field(None, alias="lambda", ge=0, allow_inf_nan=False, description=_REG_WEIGHT)
+        regularizer: Literal["parameters", "none"] = Field("parameters", description=_REGULARIZER)
+        temperature: float = Field(0.1, gt=0, allow_inf_nan=False, description="Temperature of the contrast, τ in the formula.")
+        projector: bool = Field(True, description="Whether words are contrasted behind a projector, p in the formula.")
+        projector_size: int = Field(128, ge=1, description="Number of coordinates of z, which the projector puts out.")
+        projector_bias: bool | None = Field(None, description="Whether the second layer of the projector has a bias; the first layer has none.")
+        negatives: Annotated[Literal["all", "linked"], LATER] = Field("linked", description=_NEGATIVES)
+        identical_pairs: Literal["drop", "keep"] = Field("drop", description="Whether links of words that are spelt the same are left out (`drop`).")
+        same_type: Literal["keep", "mask"] | None = Field(None, description=_SAME_TYPE)
+        freeze: Freeze = Field("none", description=_FREEZE)
+        learning_rate: float | None = Field(None, gt=0, description=wording.LEARNING_RATE)
+        batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
+        epochs: int = Field(1, ge=1, description=wording.EPOCHS_OR_STEPS)
+        steps: int | None = Field(None, ge=0, description=wording.STEPS)
+        warmup: float | None = Field(None, ge=0, description=wording.WARMUP)
+        layers: Layers = Field("last", description=_LAYERS)
+        pooling: Pooling | None = Field(None, description=wording.WORD_POOLING)
+        dropout: bool = Field(True, description=wording.DROPOUT)
+        max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from raxalign.config.params import BaseParams
 from raxalign.encoders.models.vectors import parse_layers
@@ -30,12 +30,12 @@ Blocks = Annotated[str, AfterValidator(_named)]
 
 
 class FrozenParts(BaseParams):
-    """`blocks` are held: `lower` or `upper` (a half), `last`, one number, a range such as `1-6`, or `none`. `embeddings` holds all that lies
-    outside the blocks too.
-    """
+    """The parts of an encoder that are not trained."""
 
-    blocks: Blocks
-    embeddings: bool = False
+    blocks: Blocks = Field(
+        description="Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range such as `1-6`, or `none`."
+    )
+    embeddings: bool = Field(False, description="Whether all that lies outside the blocks is not trained either.")
 
 
 def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:

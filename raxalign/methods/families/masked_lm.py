@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from raxalign.methods.base import Method
+from raxalign.methods.families import wording
 from raxalign.methods.families.trained import losses
 from raxalign.methods.objectives.masked_lm import MaskedLM
 from raxalign.train.loop import TrainSettings, fit
@@ -20,20 +21,16 @@ if TYPE_CHECKING:
 
 
 class MaskedLMParams(Method.Params):
-    """The options of a training by masked language modelling (Pan et al. 2021): AdamW, the rate rises over `warmup` and falls linearly to 0.
+    """The options of a training by masked language modelling (Pan et al. 2021), with AdamW. Rows are sentences unless a subclass says otherwise."""
 
-    Of the pieces that are not special `mask_share` are masked in each global batch: 80 % by the mask, 10 % by random pieces, 10 % by themselves.
-    Rows have at most `max_length` pieces.
-    """
-
-    mask_share: float = Field(0.15, gt=0, lt=1)
-    learning_rate: float = Field(3e-5, gt=0)
-    batch_size: int = Field(128, ge=1)
-    epochs: int = Field(10, ge=1)
-    warmup: float = Field(0.1, ge=0)
-    weight_decay: float = Field(0.01, ge=0)
-    max_length: int = Field(128, ge=8)
-    dropout: bool = True
+    mask_share: float = Field(0.15, gt=0, lt=1, description=wording.MASK_SHARE)
+    learning_rate: float = Field(3e-5, gt=0, description=wording.LEARNING_RATE)
+    batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_SENTENCES)
+    epochs: int = Field(10, ge=1, description=wording.EPOCHS)
+    warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
+    weight_decay: float = Field(0.01, ge=0, description=wording.WEIGHT_DECAY)
+    max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
+    dropout: bool = Field(True, description=wording.DROPOUT)
 
 
 def train_settings(params: MaskedLMParams) -> TrainSettings:

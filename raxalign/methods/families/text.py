@@ -9,6 +9,7 @@ from pydantic import Field
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.statistics.text_moments import Steps, TextMoments, text_moments
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ class TextMethod(Method):
     accepts = frozenset({"transformer", "static"})
 
     class Params(Method.Params):
-        """Statistics are over the words of the first `max_sentences` sentences of each language (None: of all)."""
+        """Statistics are over the words of the sentences that are read."""
 
-        layers: Layers = "last"
-        pooling: Pooling = "last"
-        max_sentences: int | None = Field(10_000, ge=1)
+        layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
+        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+        max_sentences: int | None = Field(10_000, ge=1, description=wording.MAX_SENTENCES)
 
     params: Params
 

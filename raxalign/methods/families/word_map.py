@@ -11,6 +11,7 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.encoders.models.vectors import Layers, Pooling
 from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.families import wording
 from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_of
 
@@ -21,18 +22,22 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import Affine, Transform, Unit
 
 Direction = Literal["to-pivot", "to-other"]
+_SUPERVISION = "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the entries of a dictionary (`dictionary`)."
+_DICTIONARY = "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and `{pivot}`."
 
 
 class WordPairParams(Method.Params):
-    """The options of a map over word pairs; `direction` says which language moves."""
+    """The options of a map over word pairs."""
 
-    layers: Layers = "last"
-    pooling: Pooling = "last"
-    direction: Direction = "to-pivot"
-    supervision: Literal["parallel", "dictionary"] = "parallel"
-    dictionary: DataPath | None = None
-    swap: Annotated[bool, LATER] = False
-    min_count: int = Field(1, ge=1)
+    layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
+    pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+    direction: Direction = Field("to-pivot", description=wording.DIRECTION)
+    supervision: Literal["parallel", "dictionary"] = Field("parallel", description=_SUPERVISION)
+    dictionary: DataPath | None = Field(None, description=_DICTIONARY)
+    swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
+    min_count: int = Field(
+        1, ge=1, description="Times that both words of a dictionary entry have to occur in the bitext; other entries are left out."
+    )
 
     @model_validator(mode="after")
     def _has_dictionary(self) -> WordPairParams:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.states import read_rows
 from raxalign.train.objective import Objective, Step

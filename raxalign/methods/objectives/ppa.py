@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.objectives.masked_lm import MASKING, MIXING, masked_lm_loss
 from raxalign.methods.objectives.moco import Moco, MocoOptions
-from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
 from raxalign.methods.rows.states import read_rows
 from raxalign.train.objective import Objective, Step, mix

@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.masked_lm import MASKING
-from raxalign.methods.rows.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.methods.rows.piece_links import Partners
 from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
 from raxalign.methods.rows.states import read_rows

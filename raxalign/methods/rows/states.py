@@ -10,9 +10,9 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import ranges
+from raxalign.encoders.models.packing import can_pack, flat_states, pack
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.rows.linked_words import PieceSide
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.sentences import Rows
 
 if TYPE_CHECKING:

@@ -109,6 +109,10 @@ class AlignerInputs:
     own_words: bool = True
 
 
+LOWERCASE = "Whether words are compared in lower case."
+"""What the option `lowercase` of several word aligners is."""
+
+
 class WordAligner(ABC):
     """Makes links in both directions. `forward` links were found by explaining target words by source words, `reverse` the other way;
     both are (source position, target position).

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from raxalign.errors import DependencyError, RaxalignError, TransientError
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
 
@@ -41,13 +41,13 @@ class Eflomal(WordAligner):
     VERSION: ClassVar[int] = 1
 
     class Params(WordAligner.Params):
-        """The program's own options and defaults: `model` 1 is IBM 1, 2 adds an HMM, 3 fertilities; `length` scales the number of iterations."""
+        """The program's own options and defaults."""
 
-        model: Literal[1, 2, 3] = 3
-        length: float = Field(default=1.0, gt=0)
-        samplers: int = Field(default=3, ge=1)
-        null_prior: float = Field(default=0.2, gt=0, lt=1)
-        lowercase: bool = True
+        model: Literal[1, 2, 3] = Field(3, description="Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too (3).")
+        length: float = Field(default=1.0, gt=0, description="Factor of the program's own number of iterations.")
+        samplers: int = Field(default=3, ge=1, description="Number of independent samplers that the program runs.")
+        null_prior: float = Field(default=0.2, gt=0, lt=1, description="Prior probability that a word has no link.")
+        lowercase: bool = Field(True, description=LOWERCASE)
 
     params: Params
 

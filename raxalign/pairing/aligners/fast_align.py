@@ -13,8 +13,10 @@ from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.pairing.aligners._diagonal import Direction, Ints, Settings, Side, make_cells
-from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
+from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
+
+_PROFILE = "How the tension is estimated: by the paper's equations (`sane`), or as the authors' program does (`released`)."
 
 
 class FastAlign(WordAligner):
@@ -28,20 +30,22 @@ class FastAlign(WordAligner):
     VERSION: ClassVar[int] = 1
 
     class Params(WordAligner.Params):
-        """The paper's settings. `alpha` is that of the lexicon's Dirichlet prior (0: maximum likelihood), `null` the share of unlinked words.
+        """The defaults are the paper's settings.
 
         `profile: released` estimates the tension as the authors' program does with `-o`. That counts positions of explained words from 0 where
         it looks at what was found, and divides what the prior expects by the normaliser of swapped lengths. The tension comes out lower
         for it (5.0 in place of 13.2 on 8,447 pairs of English and French). `sane` follows the paper's equations.
         """
 
-        iterations: int = Field(default=5, ge=1)
-        null: float = Field(default=0.08, gt=0, lt=1)
-        tension: float = Field(default=4.0, ge=0.1, le=14)
-        optimize_tension: bool = True
-        alpha: float = Field(default=0.01, ge=0)
-        lowercase: bool = True
-        profile: Literal["released", "sane"] = "sane"
+        iterations: int = Field(default=5, ge=1, description="Passes over the sentence pairs.")
+        null: float = Field(default=0.08, gt=0, lt=1, description="Prior probability that a word has no link, p0 in the paper.")
+        tension: float = Field(
+            default=4.0, ge=0.1, le=14, description="Pull towards the diagonal, λ in the paper; at the start, where it is estimated."
+        )
+        optimize_tension: bool = Field(True, description="Whether the tension is estimated from the second pass on, rather than kept.")
+        alpha: float = Field(default=0.01, ge=0, description="Strength of the lexicon's Dirichlet prior, α in the paper (0: maximum likelihood).")
+        lowercase: bool = Field(True, description=LOWERCASE)
+        profile: Literal["released", "sane"] = Field("sane", description=_PROFILE)
 
         def identity(self) -> dict[str, Any]:
             """Without the profile where it changes nothing."""

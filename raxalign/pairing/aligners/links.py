@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from raxalign.arrays import offsets_of
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
@@ -25,6 +26,9 @@ _NOT_OWN = (
     "the word aligner"
 )
 
+_PATH = "Pharaoh file of the links (none: the corpus's own links); its path may hold `{lang}` and `{pivot}`."
+_WORDS = "Which words the links may count: those of the corpus (`own`), or those that a tokeniser made here too (`any`)."
+
 
 class GivenLinks(WordAligner):
     """Takes links from a Pharaoh file with one line for each line of the corpus, or, without a path, the corpus's gold links.
@@ -38,16 +42,16 @@ class GivenLinks(WordAligner):
     class Params(WordAligner.Params):
         """Where the links are and how they are written.
 
-        `first` is the number of a sentence's first word; `possible` says whether links written `ipj` count; `swap` is for files with the
-        pivot's position before the other language's. `words: any` also takes text that was tokenised here, for links that count exactly
-        these tokens; nothing but the range of the positions is then checked.
+        With `words: any`, nothing but the range of the positions is checked.
         """
 
-        path: DataPath | None = None
-        first: Literal[0, 1] = 0
-        possible: Literal["drop", "keep"] = "keep"
-        swap: bool = False
-        words: Literal["own", "any"] = "own"
+        path: DataPath | None = Field(None, description=_PATH)
+        first: Literal[0, 1] = Field(0, description="Number of the first word of a sentence in the file.")
+        possible: Literal["drop", "keep"] = Field(
+            "keep", description="Whether possible links, which are written `ipj`, count (`keep`) or not (`drop`)."
+        )
+        swap: bool = Field(False, description="Whether the pivot's position comes first in a link of the file.")
+        words: Literal["own", "any"] = Field("own", description=_WORDS)
 
     params: Params
 

@@ -14,7 +14,7 @@ from raxalign.tasks.classification.rows import LABELS, Row, Rows, read_hub
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.xnli import Xnli
+    from raxalign.tasks.classification.params import ClassificationParams
 
 Split = Literal["train", "dev", "test"]
 _PHRASEBOOK_SEED = 0
@@ -25,7 +25,7 @@ _PHRASEBOOK_SEED = 0
 class NliData:
     """Reads one split of one language."""
 
-    params: Xnli.Params
+    params: ClassificationParams
     inputs: TaskInputs
 
     def has(self, split: Split) -> bool:

@@ -22,14 +22,14 @@ from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.xnli import Xnli
+    from raxalign.tasks.classification.params import ClassificationParams
 
 _STRINGS = ("lang", "split", "toward", "label", "predicted")
 _NAMES = ("lang", "split", "toward", "epoch", "id", "premise", "label", "predicted", *LABELS)
 _SCHEMA = pa.schema([(n, pa.string() if n in _STRINGS else pa.int64() if n in ("epoch", "id", "premise") else pa.float32()) for n in _NAMES])
 
 
-def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
+def evaluate(params: ClassificationParams, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
     """Scores of all languages on all splits that are given, their means, and a prediction a row."""
     trained, data = Trained.read(folder), NliData(params, inputs)
     rows = read_given(data.rows, data.splits(), languages, readers(params.selection, languages, inputs.pivot))
@@ -56,7 +56,7 @@ def evaluate(params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[s
 class _Scorer:
     """Probabilities of one model; the classifier is built once, and an epoch's weights are read when another epoch is asked for."""
 
-    params: Xnli.Params
+    params: ClassificationParams
     aligned: AlignedEncoder
     model: TrainedModel
     rows: Mapping[tuple[str, Split], Rows]
@@ -106,7 +106,7 @@ def _table(lang: str, split: str, toward: str | None, epoch: int, rows: Rows, pr
     return pa.table({**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}}, schema=_SCHEMA)
 
 
-def _notes(params: Xnli.Params, rows: Mapping[tuple[str, Split], Rows], models: Mapping[str, object]) -> dict[str, object]:
+def _notes(params: ClassificationParams, rows: Mapping[tuple[str, Split], Rows], models: Mapping[str, object]) -> dict[str, object]:
     notes: dict[str, object] = {
         "setting": params.setting,
         "selection": params.selection,

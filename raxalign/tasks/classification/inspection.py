@@ -16,10 +16,10 @@ from raxalign.tasks.classification.examples import counterparts
 from raxalign.tasks.classification.rows import Rows, fingerprints, refuse_overlap
 
 if TYPE_CHECKING:
-    from raxalign.tasks.xnli import Xnli
+    from raxalign.tasks.classification.params import ClassificationParams
 
 
-def read_files(params: Xnli.Params, languages: Sequence[str], trained: Sequence[str], pivot: str) -> Iterator[FileRead]:
+def read_files(params: ClassificationParams, languages: Sequence[str], trained: Sequence[str], pivot: str) -> Iterator[FileRead]:
     """Reads the training files of the languages that are `trained` on, streamed, then what is evaluated, against their rows."""
     reader = _Reader(params, NliData(params, TaskInputs(pivot)), pivot)
     found = [reader.training(lang) for lang in trained]
@@ -32,7 +32,7 @@ def read_files(params: Xnli.Params, languages: Sequence[str], trained: Sequence[
 class _Reader:
     """Keeps the fingerprints of training rows, and nothing else of them."""
 
-    def __init__(self, params: Xnli.Params, data: NliData, pivot: str) -> None:
+    def __init__(self, params: ClassificationParams, data: NliData, pivot: str) -> None:
         self.params, self.data, self.pivot = params, data, pivot
         self.known: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
 

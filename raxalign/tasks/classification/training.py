@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.pieces import PieceRow
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.xnli import Xnli
+    from raxalign.tasks.classification.params import ClassificationParams
 
 
 def train(
-    params: Xnli.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, runtime: Runtime, folder: Path
+    params: ClassificationParams, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, runtime: Runtime, folder: Path
 ) -> Mapping[str, object]:
     """Fine-tunes on the training rows of `languages` and fills `folder`; returns notes. Every worker calls it, the first one writes."""
     data, pivot = NliData(params, inputs), inputs.pivot
@@ -57,7 +57,7 @@ def train(
 class _FineTuning(Objective):
     """Cross-entropy over the examples of the global batch, whose rows are units of one example or, where languages are mixed, two."""
 
-    def __init__(self, params: Xnli.Params, aligned: AlignedEncoder, parts: Sequence[Part], dev: Rows | None, pivot: str, seed: int) -> None:
+    def __init__(self, params: ClassificationParams, aligned: AlignedEncoder, parts: Sequence[Part], dev: Rows | None, pivot: str, seed: int) -> None:
         self.classifier = SentenceClassifier(aligned, len(LABELS), dropout=params.dropout, max_length=params.max_length, seed=seed)
         self.module: nn.Module = self.classifier
         self.pieces: list[PieceRow] = []

@@ -19,7 +19,7 @@ from raxalign.tasks.transfer.selection import readers
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.mlqa import Mlqa
+    from raxalign.tasks.spans.params import SpanParams
 
 Split = Literal["train", "dev", "test"]
 _PHRASEBOOK_SEED = 0
@@ -41,7 +41,7 @@ class EvaluationSet:
 class QaData:
     """Reads one split of one language."""
 
-    params: Mlqa.Params
+    params: SpanParams
     inputs: TaskInputs
 
     def splits(self) -> list[Split]:

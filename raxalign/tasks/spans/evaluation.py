@@ -24,7 +24,7 @@ from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.mlqa import Mlqa
+    from raxalign.tasks.spans.params import SpanParams
 
 METRICS = {"f1": f1, "exact_match": exact_match}
 _TYPES = {"epoch": pa.int64(), "context": pa.int64(), "f1": pa.float64(), "exact_match": pa.float64()}
@@ -32,7 +32,7 @@ _NAMES = ("lang", "split", "toward", "epoch", "id", "context", "question_lang", 
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
 
 
-def evaluate(params: Mlqa.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
+def evaluate(params: SpanParams, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
     """Scores of all languages or pairs on all splits that are given, their means, and a prediction a question.
 
     The column `context` numbers the contexts of a set: questions on one context are not independent.
@@ -70,7 +70,7 @@ def _owner(held_out: EvaluationSet, pivot: str) -> str:
 class _Scorer:
     """Answers of one model; it is built once, and an epoch's weights are read when another epoch is asked for."""
 
-    params: Mlqa.Params
+    params: SpanParams
     aligned: AlignedEncoder
     model: TrainedModel
     sets: Sequence[EvaluationSet]
@@ -135,7 +135,7 @@ def predictions(held_out: EvaluationSet, toward: str | None, epoch: int, answers
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _notes(params: Mlqa.Params, sets: Sequence[EvaluationSet], models: Mapping[str, object]) -> dict[str, object]:
+def _notes(params: SpanParams, sets: Sequence[EvaluationSet], models: Mapping[str, object]) -> dict[str, object]:
     notes: dict[str, object] = {
         "setting": params.setting,
         "selection": params.selection,

@@ -27,16 +27,16 @@ from raxalign.train.runtime import Runtime
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.mlqa import Mlqa
+    from raxalign.tasks.spans.params import SpanParams
 
 
-def sizes_of(params: Mlqa.Params) -> WindowSizes:
+def sizes_of(params: SpanParams) -> WindowSizes:
     """The sizes of windows that params ask for."""
     return WindowSizes(params.max_question_length, params.doc_stride, params.max_answer_length)
 
 
 def train(
-    params: Mlqa.Params, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, runtime: Runtime, folder: Path
+    params: SpanParams, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, runtime: Runtime, folder: Path
 ) -> Mapping[str, object]:
     """Fine-tunes on the training questions of `languages` and fills `folder`; returns notes. Every worker calls it, the first one writes."""
     data, pivot = QaData(params, inputs), inputs.pivot
@@ -70,7 +70,7 @@ class SpanTuning(Objective):
     """Cross-entropy of starts and ends over the windows of the global batch, whose rows are units: a window, or one of each of two mixes."""
 
     def __init__(
-        self, params: Mlqa.Params, aligned: AlignedEncoder, given: Mapping[str, Questions], dev: Questions | None, pivot: str, seed: int
+        self, params: SpanParams, aligned: AlignedEncoder, given: Mapping[str, Questions], dev: Questions | None, pivot: str, seed: int
     ) -> None:
         self.params, self.pivot, self.dev = params, pivot, dev
         self.model = SpanModel(aligned, 2, dropout=params.dropout, max_length=params.max_length, seed=seed)

@@ -20,7 +20,7 @@ from raxalign.tasks.tagging.rows import UPOS, Sentences, Tagged, iob2, read_conl
 
 if TYPE_CHECKING:
     from raxalign.tasks.base import TaskInputs
-    from raxalign.tasks.tagging.task import TaggingParams
+    from raxalign.tasks.tagging.params import TaggingParams
 
 Split = Literal["train", "dev", "test"]
 _PHRASEBOOK_SEED = 0

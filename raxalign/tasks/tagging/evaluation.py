@@ -22,8 +22,8 @@ from raxalign.tasks.transfer.outcome import languages_of, means, missing_splits,
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.tagging.data import Split, TaggingData
+    from raxalign.tasks.tagging.params import TaggingSettings
     from raxalign.tasks.tagging.rows import Sentences
-    from raxalign.tasks.tagging.task import TaggingSettings
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from raxalign.tasks.transfer.model import FineTuned
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.tagging.task import TaggingSettings
+    from raxalign.tasks.tagging.params import TaggingSettings
 
 
 @dataclass(frozen=True)

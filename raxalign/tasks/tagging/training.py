@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.tagging.data import TaggingData
     from raxalign.tasks.tagging.models import BilstmCrf
+    from raxalign.tasks.tagging.params import TaggingSettings
     from raxalign.tasks.tagging.rows import Sentences
-    from raxalign.tasks.tagging.task import TaggingSettings
     from raxalign.train.runtime import Runtime
 
 ALL = "*"

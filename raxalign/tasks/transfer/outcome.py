@@ -55,15 +55,32 @@ def languages_of(models: Sequence[TrainedModel], languages: Sequence[str], pivot
     return pairs
 
 
-def means(scores: Sequence[Score], languages: Sequence[str], pivot: str) -> list[Score]:
-    """For each metric and split the means over all languages (`avg`), and over those that are not the pivot (`avg_zero_shot`).
+def means(
+    scores: Sequence[Score], languages: Collection[str] | None = None, pivot: str | None = None, metrics: Collection[str] | None = None
+) -> list[Score]:
+    """Forms the means of scores over languages, by metric and split: `avg` over all, and where a pivot is given, `avg_zero_shot` over the others.
 
-    A split that one of them lacks has no such mean: over fewer languages it would be another quantity under the same name.
+    A split that one of them lacks has no such mean: over fewer languages it would be another quantity under the same name. The mean of no
+    scores is no score.
+
+    Args:
+        scores: those of all languages; others are not looked at.
+        languages: the names of languages, or of pairs or directions of languages, as scores have them (None: all that have a score).
+        pivot: the name of what was trained on.
+        metrics: the metrics that have means (None: all of them).
+
+    Returns:
+        the means, in the order of the scores.
     """
-    found = []
-    for metric, split in dict.fromkeys((score.metric, score.split) for score in scores):
-        value = {score.lang: score.value for score in scores if (score.metric, score.split) == (metric, split)}
-        for name, over in (("avg", list(languages)), ("avg_zero_shot", [lang for lang in languages if lang != pivot])):
-            if over and all(lang in value for lang in over):
-                found.append(Score(name, metric, split, float(np.mean([value[lang] for lang in over]))))
-    return found
+    named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
+    several = {"avg": named, **({} if pivot is None else {"avg_zero_shot": [lang for lang in named if lang != pivot]})}
+    values: dict[tuple[str, str], dict[str, float]] = {}
+    for score in scores:
+        if metrics is None or score.metric in metrics:
+            values.setdefault((score.metric, score.split), {})[score.lang] = score.value
+    return [
+        Score(name, metric, split, float(np.mean([value[lang] for lang in over])))
+        for (metric, split), value in values.items()
+        for name, over in several.items()
+        if over and all(lang in value for lang in over)
+    ]

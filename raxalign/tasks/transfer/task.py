@@ -1,4 +1,4 @@
-"""What the tasks of sentence pairs have in common that are trained on the pivot or on translations: settings, data and their faults."""
+"""What the tasks have in common that are trained in one language and evaluated in all: data, their sources, and readouts."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, differs_by_language, expand_path
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora.readers.hub import dataset_revision
-from raxalign.tasks.base import Reads, Task
-from raxalign.tasks.transfer.selection import Selection, kept
+from raxalign.tasks.base import Refit, Task
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.vectors import Pooling
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class DataFiles(BaseParams):
-    """A file a split; a split that is not given is not reported."""
+    """One file per split; a split that is not given is not reported."""
 
     train: DataPath
     dev: DataPath | None = None
@@ -40,17 +43,14 @@ class HubSet:
 
 
 class TransferParams(Task.Params):
-    """What is trained on; each task says what it is. `readout: refit` fits a method's readouts again on the encoder that the training left."""
+    """`data` is where the rows come from. `readout: refit` fits a method's readouts again on the encoder that the training left."""
 
-    setting: str
-    code_switching: Literal["none", "sentence"] = "none"
-    selection: Selection = "pivot-dev"
-    readout: Literal["keep", "refit"] = "keep"
     data: Literal["hub", "phrasebook"] | DataFiles = "hub"
+    readout: Literal["keep", "refit"] = "keep"
 
 
 class TransferTask(Task):
-    """Trained on the pivot, or on all languages together (`translate-train`), and evaluated on every language."""
+    """Trained on the pivot, or on all languages together, and evaluated on every language."""
 
     params: TransferParams
 
@@ -58,30 +58,40 @@ class TransferTask(Task):
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """What is read of the hub for one language, source name -> data set."""
 
-    def reads(self, n_layers: int) -> Reads:
-        """The last layer, which the training changes with all below."""
-        return Reads(frozenset({n_layers}), tunes=True)
+    def trains_on(self, lang: str, pivot: str) -> bool:
+        """Whether the training set of a language is read."""
+        return lang == pivot
 
-    def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot, and all where their translations are trained on."""
-        return self.languages(languages, pivot) if self.params.setting == "translate-train" else (pivot,)
+    def refit(self) -> Refit | None:
+        """The task itself, where `readout: refit` is asked for."""
+        return self if self.params.readout == "refit" else None
 
-    def refits(self) -> bool:
-        """Where `readout: refit` is asked for."""
-        return self.params.readout == "refit"
+    def reads_words(self) -> Pooling | None:
+        """None: what is read is not words."""
+        return None
+
+    def keeping(self) -> Self:
+        """The same task with `readout: keep`."""
+        return type(self)(self.params.model_copy(update={"readout": "keep"}))
+
+    def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
+        """The encoder `start` with the weights that `train` left in `folder`, where it kept one model of one epoch."""
+        from raxalign.tasks.transfer.trained import trained_encoder
+
+        return trained_encoder(start, folder)
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot first, then all."""
         return (pivot, *(lang for lang in languages if lang != pivot))
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Files of a language (training data of the pivot alone, but in translate-train), or the hub's sets."""
+        """Files of a language (training data where it is trained on), or the hub's sets."""
         data = self.params.data
         if data == "phrasebook":
             return {}
         if data == "hub":
             return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()}
-        paths = {"train": data.train if lang in self.training_languages((lang,), pivot) else None, "dev": data.dev, "test": data.test}
+        paths = {"train": data.train if self.trains_on(lang, pivot) else None, "dev": data.dev, "test": data.test}
         return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
@@ -90,31 +100,10 @@ class TransferTask(Task):
         return {(source := found.source()).name: source.pin or dataset_revision(found.dataset, found.revision) for found in sets}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """A training file a language in a zero-shot setting or none in translate-train, mixing without translations, a language that the
-        phrasebook does not have.
-        """
-        data, faults, translated = self.params.data, [], self.params.setting == "translate-train"
-        if self.params.code_switching != "none" and not translated:
-            faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
-        if self.refits() and (translated or kept(self.params.selection) == "every"):
-            faults.append("readout: refit fits on the one encoder that a zero-shot training keeps: it needs `selection: pivot-dev` or `last`")
-        if data == "phrasebook":
-            from raxalign.corpora.grammar import LANGS
+        """A language that the phrasebook does not have."""
+        if self.params.data != "phrasebook":
+            return []
+        from raxalign.corpora.grammar import LANGS
 
-            missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
-            faults += [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
-        if isinstance(data, DataFiles) and differs_by_language(data.train) and not translated:
-            faults.append(f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone; write {{pivot}}")
-        if isinstance(data, DataFiles) and not differs_by_language(data.train) and translated:
-            faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
-        return faults
-
-
-def split_faults(dev: str | None, test: str | None, selection: str, needed: str) -> list[str]:
-    """Selection or evaluation without its data; `needed` is what the message says that selection needs."""
-    faults = []
-    if dev is None and selection != "last":
-        faults.append(f"selection: {selection} needs {needed}; without one write `selection: last`")
-    if dev is None and test is None:
-        faults.append("data has neither dev nor test: there is nothing to evaluate")
-    return faults
+        missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
+        return [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from raxalign.encoders.models.packing import can_pack, flat_states, pack
 from raxalign.methods.rows.linked_words import tokenise
-from raxalign.methods.rows.packing import can_pack, flat_states, pack
 from tests.methods.toy import WORDS, toy_encoder
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from raxalign.arrays import offsets_of
+from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks
 from raxalign.errors import RaxalignError
-from raxalign.methods.rows.masking import MaskRule, chance_of, choose_masks
 from raxalign.methods.rows.sentences import Rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder
