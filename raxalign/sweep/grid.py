@@ -6,6 +6,9 @@ import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -44,9 +47,9 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    _interrupt_twice()
     try:
-        summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
+        with _interrupt_twice():
+            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
     except BaseException:
         progress.stop()
         tracker.abandon()
@@ -103,8 +106,12 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
     marker.write_text(json.dumps({"grid": plan.name, "uri": target.uri}))
 
 
-def _interrupt_twice() -> None:
-    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once."""
+@contextmanager
+def _interrupt_twice() -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once.
+
+    After a grid that ended well signals mean again what they meant before it: a notebook goes on. Outside the main thread nothing is changed.
+    """
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         os._exit(130)
@@ -115,8 +122,13 @@ def _interrupt_twice() -> None:
         sys.stderr.write("\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n")
         raise KeyboardInterrupt
 
-    for known in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(known, first)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {known: signal.signal(known, first) for known in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for known, handler in before.items():
+        signal.signal(known, handler)
 
 
 def local_folder(root: str) -> Path:
