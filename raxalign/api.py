@@ -143,6 +143,7 @@ def word_pairs(
     one_to_one: bool = True,
     storage: str | None = None,
     threads: int = 1,
+    plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
     """Write a word-pair dataset of one language and the pivot; ``datasets.load_from_disk(out)`` opens it.
 
@@ -160,6 +161,7 @@ def word_pairs(
         one_to_one: whether only links of words are kept that have no other.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         threads: CPU threads.
+        plugins: files with plug-ins of one's own.
 
     Returns:
         The dataset's counts: `sentence_pairs`, `word_pairs` and what was dropped.
@@ -167,11 +169,13 @@ def word_pairs(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
+    from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
     request = PairsRequest(source, _texts(options), lang, pivot, sentences, heldout, aligner, _texts(aligner_options), symmetrization, one_to_one)
-    return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
+    with visible(open_file(Path(path)) for path in plugins):
+        return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
 
 
 def align(
@@ -186,6 +190,7 @@ def align(
     device: str | None = None,
     threads: int | None = None,
     storage: str | None = None,
+    plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
     """Align an encoder by one method, and write it as a Hugging Face folder with a model card.
 
@@ -200,6 +205,7 @@ def align(
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
         storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
+        plugins: files with plug-ins of one's own.
 
     Returns:
         What the method noted about itself.
@@ -207,12 +213,14 @@ def align(
     Raises:
         RaxalignError: an option or the data is wrong, or `out` is there already.
     """
+    from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.place import storage_of
 
     folders = {lang: Path(folder).expanduser().absolute() for lang, folder in pairs.items()}
     request = AlignRequest(method, _texts(options), encoder, folders, pivot, seed, device, threads)
-    return make_aligned(request, Path(out), root=storage_of(storage))
+    with visible(open_file(Path(path)) for path in plugins):
+        return make_aligned(request, Path(out), root=storage_of(storage))
 
 
 def evaluate(

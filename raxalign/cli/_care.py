@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._terminal import GridFile, ListFormat, Storage, print_out, tell
+from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out, tell
 
 
 def init(
@@ -26,11 +26,22 @@ def init(
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
+    plugins: Plugins = None,
 ) -> None:
-    """List the plug-ins of a kind, with their options."""
+    """List the plug-ins of a kind, with their options. One from outside that cannot be loaded is a warning."""
+    from raxalign.catalog import PluginFault, open_file, visible
     from raxalign.report import catalogue
 
-    print_out(catalogue.as_markdown(what) if format is ListFormat.markdown else catalogue.describe(what))
+    found = []
+    for path in plugins or ():
+        try:
+            file = open_file(path)
+            with visible([*found, file]):
+                found.append(file)
+        except PluginFault as fault:
+            tell(f"warning: {fault}")
+    with visible(found):
+        print_out(catalogue.as_markdown(what) if format is ListFormat.markdown else catalogue.describe(what))
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:

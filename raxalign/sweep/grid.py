@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from raxalign.catalog import refuse_changed
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
@@ -36,6 +37,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     """
     settings, root = opened.run, opened.root
     ArtifactStore(root).check_writable()
+    refuse_changed(plan.plugins)
     found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
     found.refuse_faults(opened.grid.path)
     if found.files:
