@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,3 +129,12 @@ def test_a_grid_without_results_has_empty_tables_of_the_same_types(tmp_path: Pat
     for of in (rx.results, rx.compare):
         assert of(empty).num_rows == 0
         assert of(empty).schema == of(full).schema
+
+
+def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None:
+    from raxalign.sweep.grid import _interrupt_twice
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), _interrupt_twice():
+        signal.raise_signal(signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -49,13 +49,13 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    try:
-        with _interrupt_twice():
+    with _interrupt_twice():
+        try:
             summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
-    except BaseException:
-        progress.stop()
-        tracker.abandon()
-        raise
+        except BaseException:
+            progress.stop()
+            tracker.abandon()
+            raise
     message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
@@ -112,7 +112,7 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
 def _interrupt_twice() -> Iterator[None]:
     """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once.
 
-    After a grid that ended well signals mean again what they meant before it: a notebook goes on. Outside the main thread nothing is changed.
+    Afterwards signals mean again what they meant before: a notebook goes on. Outside the main thread nothing is changed.
     """
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -128,9 +128,11 @@ def _interrupt_twice() -> Iterator[None]:
         yield
         return
     before = {known: signal.signal(known, first) for known in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for known, handler in before.items():
-        signal.signal(known, handler)
+    try:
+        yield
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
 
 
 def local_folder(root: str) -> Path:
