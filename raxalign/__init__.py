@@ -1,3 +1,76 @@
-"""raxalign: grids of cross-lingual alignment experiments on multilingual encoders."""
+"""raxalign: grids of cross-lingual alignment experiments on multilingual encoders.
+
+``import raxalign as rx`` has the names of `__all__`, each loaded when it is first asked for; docs/python.md shows them at work.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = [
+    "AlignedEncoder",
+    "Corpus",
+    "Encoder",
+    "EncoderKind",
+    "Finished",
+    "Method",
+    "Needs",
+    "Opened",
+    "Params",
+    "RaxalignError",
+    "Task",
+    "WordAligner",
+    "align",
+    "compare",
+    "evaluate",
+    "nearest_neighbors",
+    "plan",
+    "results",
+    "run",
+    "word_pairs",
+]
+
+if TYPE_CHECKING:
+    from raxalign.api import Finished, align, compare, evaluate, results, run, word_pairs
+    from raxalign.config.params import BaseParams as Params
+    from raxalign.corpora.base import Corpus
+    from raxalign.encoders.base import Encoder, EncoderKind
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.errors import RaxalignError
+    from raxalign.methods.base import Method, Needs
+    from raxalign.pairing.aligners.base import WordAligner
+    from raxalign.plan.load import Opened
+    from raxalign.plan.load import open_grid as plan
+    from raxalign.similarity import nearest_neighbors
+    from raxalign.tasks.base import Task
+
+_PLACES = {
+    **dict.fromkeys(("Finished", "align", "compare", "evaluate", "results", "run", "word_pairs"), "raxalign.api"),
+    "AlignedEncoder": "raxalign.encoders.models.aligned",
+    "Corpus": "raxalign.corpora.base",
+    "Encoder": "raxalign.encoders.base",
+    "EncoderKind": "raxalign.encoders.base",
+    "Method": "raxalign.methods.base",
+    "Needs": "raxalign.methods.base",
+    "Opened": "raxalign.plan.load",
+    "RaxalignError": "raxalign.errors",
+    "Task": "raxalign.tasks.base",
+    "WordAligner": "raxalign.pairing.aligners.base",
+    "nearest_neighbors": "raxalign.similarity",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from the module that defines it."""
+    if name == "plan":
+        return import_module("raxalign.plan")
+    if name == "Params":
+        return import_module("raxalign.config.params").BaseParams
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'raxalign' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, "__version__"])

@@ -26,6 +26,7 @@ LAYERS = [
     ("plan",),
     ("tracking", "stages"),
     ("sweep", "report", "single"),
+    ("api",),
     ("cli",),
 ]
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
@@ -193,6 +194,8 @@ def test_plugins_load_and_say_what_they_are(folder):
     "code",
     [
         "import raxalign.cli",
+        "import raxalign as rx\nrx.plan, rx.run, rx.results, rx.compare, rx.word_pairs, rx.align, rx.evaluate, rx.Opened",
+        "import raxalign as rx\nrx.Method, rx.Task, rx.Corpus, rx.Encoder, rx.WordAligner, rx.Params, rx.nearest_neighbors",
         "import raxalign.plan.load, raxalign.report.plans, raxalign.report.tables, raxalign.report.status, raxalign.plan.results",
         "import raxalign.stages, raxalign.tracking, raxalign.sweep.grid, raxalign.similarity",
         "from raxalign.catalog import catalog\nfor f in ('corpora', 'aligners', 'encoders', 'methods', 'tasks'): dict(catalog(f))",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._terminal import GridFile, ListFormat, Storage, print_out, tell
+from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out, tell
 
 
 def init(
@@ -27,11 +27,22 @@ def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
     kind: Annotated[str | None, typer.Argument(help="One of them, for what it is and what its options are.")] = None,
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
+    plugins: Plugins = None,
 ) -> None:
-    """List the plug-ins of a kind with their options, or print one with a sentence on each option."""
+    """List the plug-ins of a kind with their options, or print one with a sentence on each option. One from outside that cannot be loaded is a warning."""
+    from raxalign.catalog import PluginFault, open_file, visible
     from raxalign.report import catalogue
 
-    print_out(catalogue.as_markdown(what, kind) if format is ListFormat.markdown else catalogue.describe(what, kind))
+    found = []
+    for path in plugins or ():
+        try:
+            file = open_file(path)
+            with visible([*found, file]):
+                found.append(file)
+        except PluginFault as fault:
+            tell(f"warning: {fault}")
+    with visible(found):
+        print_out(catalogue.as_markdown(what, kind) if format is ListFormat.markdown else catalogue.describe(what, kind))
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:

@@ -28,38 +28,23 @@ def grid(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
-    from raxalign.errors import RaxalignError
-    from raxalign.plan.load import open_grid, resolve, select
-    from raxalign.plan.shortage import shortages
-    from raxalign.store.ledger import Ledger
-    from raxalign.sweep.grid import finish_tracking, local_folder, run
+    from raxalign.api import run
+    from raxalign.plan.load import open_grid, select
 
     opened = open_grid(file, storage=storage, address=address, workers=workers, allow_missing=dry_run)
     if dry_run:
         _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
         return
-    local = local_folder(opened.root)
-    opened = resolve(opened, local / "downloads")
-    plan = select(opened.plan, only=only, limit=limit)
-    for remark in plan.remarks():
-        tell(f"note: {remark}")
-    there = Ledger(opened.root).keys()
-    if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
-        for message in finish_tracking(opened, plan, local):
-            tell(f"warning: {message}")
-        tell(f"{plan.name}: all {plan.cached(there)} trials are done; see `raxalign results {file}`")
+    finished = run(opened, only=only, limit=limit, tell=tell)
+    if not finished.done and not finished.failed:
+        tell(f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results {file}`")
         return
-    if short := shortages(plan):
-        raise RaxalignError("\n".join(short))
-    summary, messages = run(opened, plan)
-    for message in messages:
-        tell(f"warning: {message}")
-    by_key = plan.by_key
-    for key, message in summary.failed.items():
+    by_key = finished.plan.by_key
+    for key, message in finished.failed.items():
         trial = by_key[key]
         tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
     tell(f"results: raxalign results {file}; runs: raxalign ui")
-    if summary.failed:
+    if finished.failed:
         raise typer.Exit(1)
 
 

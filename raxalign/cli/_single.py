@@ -15,6 +15,7 @@ from raxalign.cli._terminal import (
     Options,
     Out,
     Pivot,
+    Plugins,
     Storage,
     Symmetrization,
     Threads,
@@ -39,15 +40,18 @@ def pairs(
     export_links: Annotated[Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")] = None,
     storage: Storage = None,
     threads: Threads = None,
+    plugins: Plugins = None,
 ) -> None:
     """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus."""
+    from raxalign.catalog import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
     request = PairsRequest(
         source, tuple(option or ()), lang, pivot, sentences, heldout, aligner, tuple(aligner_option or ()), symmetrization.value, one_to_one
     )
-    notes = make_pairs(request, out, root=storage_of(storage), export_links=export_links, threads=threads or 1, tell=tell)
+    with visible(open_file(path) for path in plugins or ()):
+        notes = make_pairs(request, out, root=storage_of(storage), export_links=export_links, threads=threads or 1, tell=tell)
     tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")
     print_out(str(out))
 
@@ -79,14 +83,17 @@ def align(
     device: Device = None,
     threads: Threads = None,
     storage: Storage = None,
+    plugins: Plugins = None,
 ) -> None:
     """Align an encoder by one method, and write it as a Hugging Face folder with a model card."""
+    from raxalign.catalog import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.pairs import parse_named
     from raxalign.single.place import storage_of
 
     request = AlignRequest(method, tuple(option or ()), encoder, parse_named(pairs, "--pairs"), pivot, seed, device, threads)
-    make_aligned(request, out, root=storage_of(storage))
+    with visible(open_file(path) for path in plugins or ()):
+        make_aligned(request, out, root=storage_of(storage))
     print_out(str(out))
 
 

@@ -69,6 +69,9 @@ Device = Annotated[str | None, typer.Option(help="A torch device (default: the G
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
 
+Plugins = Annotated[list[Path] | None, typer.Option("--plugins", metavar="FILE", help="A plug-in of your own, one class in one file.")]
+
+
 def print_out(text: str) -> None:
     """Results go to stdout, and at once: whoever reads them may have gone (`| head`), which is no error."""
     try:

@@ -97,7 +97,9 @@ def _encoder(node: Node, paths: Paths) -> EncoderSpec | None:
     if "name" in values:
         values["name"] = _folder(values["name"], paths)
     built = validate(params, node, faults, values=values, also=("kind",))
-    return EncoderSpec(str(kind.value), built, catalog("encoders")[kind.value](built).label()) if built is not None else None
+    if built is None:
+        return None
+    return EncoderSpec(catalog("encoders").kind(str(kind.value)), built, catalog("encoders")[kind.value](built).label())
 
 
 def _folder(node: Node, paths: Paths) -> Node:
@@ -209,7 +211,7 @@ def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[s
     built = validate(params, node, paths.faults, values=values, also=every)
     if built is not None:
         _check_parts(built, entries.get("path", node), str(source.value), paths.faults, files=files)
-    return CorpusSpec(str(source.value), built) if built is not None else None
+    return CorpusSpec(catalog("corpora").kind(str(source.value)), built) if built is not None else None
 
 
 def _check_parts(params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool) -> None:
@@ -255,7 +257,9 @@ def read_pairs(node: Node, paths: Paths) -> PairsSpec | None:
         return None
     values = paths.entries(params, {name: entry for name, entry in entries.items() if name not in own})
     built = validate(params, node, faults, values=values, also=("aligner", *key_names(PairsSettings)))
-    return PairsSpec(str(aligner.value), built, **dict(_values(settings))) if built is not None and settings is not None else None
+    if built is None or settings is None:
+        return None
+    return PairsSpec(catalog("aligners").kind(str(aligner.value)), built, **dict(_values(settings)))
 
 
 def _values(settings: BaseParams) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSp
         params = plugin_params("methods", kind, faults)
         if check_name(node, name, faults) and params is not None:
             values = paths.entries(params, {key: value for key, value in entries.items() if key != "kind"})
-            specs.append(MethodSpec(name, str(kind.value), _points(params, node, values, faults, search=search)))
+            specs.append(MethodSpec(name, catalog("methods").kind(str(kind.value)), _points(params, node, values, faults, search=search)))
     return tuple(specs)
 
 
@@ -70,7 +70,7 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
         values = paths.entries(params, {key: value for key, value in entries.items() if key not in {"kind", "languages"}})
         built = validate(params, node, faults, values=values, also=("kind", "languages"))
         if built is not None:
-            specs.append(TaskSpec(name, str(kind.value), built, chosen, _lines(node)))
+            specs.append(TaskSpec(name, catalog("tasks").kind(str(kind.value)), built, chosen, _lines(node)))
     return tuple(specs)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from raxalign.catalog import PluginFile
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
 
@@ -106,7 +107,8 @@ class Grid:
     """A grid file that was read and found good.
 
     `together`: one model for all `languages`, otherwise one trial a language. `exclude` are the points that are left out: a point for which
-    all entries of one mapping hold (an entry's value may be a list of values). `run` is never part of a key.
+    all entries of one mapping hold (an entry's value may be a list of values). `run` is never part of a key. `plugins` are files outside the
+    package that the grid names; what they make carries their digests in its kind.
     """
 
     path: Path
@@ -130,6 +132,7 @@ class Grid:
     tasks: tuple[TaskSpec, ...]
     exclude: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     published: tuple[str, ...] = ()
+    plugins: tuple[PluginFile, ...] = ()
     run: RunConfig = field(default_factory=RunConfig)
 
     def corpus_for(self, lang: str) -> CorpusSpec:

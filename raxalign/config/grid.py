@@ -6,16 +6,18 @@ them nothing heavy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from raxalign.catalog import PluginFault, PluginFile, open_file, visible
 from raxalign.config._data import CorpusSettings, check_language, corpus_fields, read_corpora, read_encoders, read_languages, read_pairs, read_text
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._methods import check_name, read_methods, read_tasks
-from raxalign.config._paths import Paths
+from raxalign.config._paths import Paths, absolute
 from raxalign.config._specs import CorpusSpec, EncoderSpec, Grid, MethodSpec, PairsSpec, SplitSpec, TaskSpec, TextSpec
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
@@ -36,7 +38,7 @@ REQUIRED = {
     "methods": "{name: {param: value}}",
     "tasks": "{name: {param: value}}",
 }
-KEYS = (*REQUIRED, "pivot", "text", "pairs", "seeds", "exclude", "search", "published", "run")
+KEYS = (*REQUIRED, "pivot", "text", "pairs", "seeds", "exclude", "search", "published", "plugins", "run")
 _NO_LANGUAGES: tuple[bool, tuple[str, ...]] = (False, ())
 
 
@@ -48,8 +50,10 @@ def load(path: Path | str) -> Grid:
     path = Path(path).absolute()
     faults = Faults()
     root, text = read(path, faults)
+    paths = Paths(path.parent.resolve(), faults)
     try:
-        grid = _read(path, text, root, Paths(path.parent.resolve(), faults))
+        with _plugins(root, paths) as plugins:
+            grid = _read(path, text, root, paths, plugins)
     except _Incomplete:
         grid = None
     if faults or grid is None:
@@ -89,7 +93,28 @@ class _Sections:
         return reader(self.entries[name]) if name in self.entries else None
 
 
-def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
+@contextmanager
+def _plugins(root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
+    """The plug-in files of the grid, whose names stand for them within the block. With a fault in one, the other sections are not read."""
+    node = root.value.get("plugins") if isinstance(root.value, dict) else None
+    found, before = [], len(paths.faults)
+    for item in node.items() if node is not None and node.value is not None else ():
+        if not isinstance(item.value, str) or not item.value.strip():
+            paths.faults.add(item, f"{item.shown()} is not a file", "for example [my_method.py], relative to the grid file")
+            continue
+        try:
+            found.append(open_file(Path(absolute(item.value.strip(), paths.folder))))
+            with visible(found):
+                pass
+        except PluginFault as fault:
+            paths.faults.add(item, str(fault))
+    if len(paths.faults) > before:
+        raise _Incomplete
+    with visible(found):
+        yield tuple(found)
+
+
+def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[PluginFile, ...]) -> Grid:
     faults = paths.faults
     top = _Sections.of(root, faults)
     name = top.read("name", lambda node: _name(node, faults)) or ""
@@ -128,6 +153,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths) -> Grid:
         tasks=tasks,
         exclude=exclude,
         published=published,
+        plugins=plugins,
         run=run,
     )
 

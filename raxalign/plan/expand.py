@@ -81,6 +81,7 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
         unresolved=tuple(identity.unresolved),
         warnings=tuple(expansion.tasks.warnings),
         missing=tuple(map(str, identity.missing)),
+        plugins=grid.plugins,
         unknown_depths=tuple(label for label, depth in depths.items() if depth is None),
     )
 

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Opened:
     """A grid file that was read, how it is run, and its plan."""
 
     grid: Grid
     run: RunConfig
     plan: Plan
+
+    def __repr__(self) -> str:
+        return f"<grid {self.plan.name}: {len(self.plan.trials)} trials, {len(self.plan.stages)} stages, storage {self.root}>"
 
     @property
     def root(self) -> str:
@@ -39,7 +42,7 @@ class Opened:
 
 
 def open_grid(
-    path: Path, *, storage: str | None = None, address: str | None = None, workers: int | None = None, allow_missing: bool = False
+    path: Path | str, *, storage: str | None = None, address: str | None = None, workers: int | None = None, allow_missing: bool = False
 ) -> Opened:
     """Read a grid file and expand it; flags come before the environment, and that before the file's `run`. See `expand` for `allow_missing`."""
     grid = load(path)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
+from raxalign.catalog import PluginFile
 from raxalign.plan.stage import Stage
 from raxalign.plan.touch import told
 from raxalign.plan.trial import Trial, Untouched
@@ -22,7 +23,7 @@ class Plan:
     included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
     (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that
     vary in the grid; `unknown_depths` are the encoders of which it is not known yet how many layers they have, so that some untouched evaluations
-    may still count as wanted.
+    may still count as wanted. `plugins` are the files outside the package that its stages are made by.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Plan:
     warnings: tuple[str, ...] = field(default=())
     missing: tuple[str, ...] = ()
     unknown_depths: tuple[str, ...] = ()
+    plugins: tuple[PluginFile, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -92,6 +94,7 @@ class Plan:
             warnings=self.warnings,
             missing=self.missing,
             unknown_depths=self.unknown_depths,
+            plugins=self.plugins,
         )
 
     def to_json(self) -> str:
@@ -108,6 +111,7 @@ class Plan:
             "warnings": self.warnings,
             "missing": self.missing,
             "unknown_depths": self.unknown_depths,
+            "plugins": [asdict(file) for file in self.plugins],
         }
         return json.dumps(data, ensure_ascii=False)
 
@@ -129,6 +133,7 @@ class Plan:
             warnings=tuple(data["warnings"]),
             missing=tuple(data["missing"]),
             unknown_depths=tuple(data.get("unknown_depths", ())),
+            plugins=tuple(PluginFile(**entry) for entry in data.get("plugins", ())),
         )
 
 

@@ -61,7 +61,15 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         "files": {name: identity.of({lang: LocalFile(path) for lang, path in files.items()})[0] for name, files in inputs.files.items()},
     }
     identity.refuse_missing()
-    key = digest({"method": request.method, "version": method.VERSION, "params": method.canonical(), "seed": request.seed, "inputs": digests})
+    key = digest(
+        {
+            "method": catalog("methods").kind(request.method),
+            "version": method.VERSION,
+            "params": method.canonical(),
+            "seed": request.seed,
+            "inputs": digests,
+        }
+    )
     checkpoints = local_folder(root) / "checkpoints" / key
     where = replace(runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints)
     encoder = start.load(EncoderInputs(locations=locations, revisions=encoder_digests), where.device)

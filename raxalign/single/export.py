@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fsspec
 
+from raxalign.catalog import load_files
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -34,6 +35,7 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
     trial, plan = found.trial, found.plan
     if not ArtifactStore(root).has("aligned", trial.aligned):
         raise RaxalignError(f"{key}: the aligned encoder of this trial is not in {root}; run its grid ({plan.name}) again to make it")
+    load_files(file for file in plan.plugins if file.folder == "encoders")
     workshop = open_workshop(plan, root, runtime("cpu"))
     _refuse_missing_start(workshop, trial)
     aligned = workshop.aligned(trial.aligned)

@@ -115,14 +115,14 @@ def _grid(request: PairsRequest) -> Grid:
         encoders=(),
         together=False,
         languages=(request.lang,),
-        corpora={request.lang: CorpusSpec(request.source, source)},
+        corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
         split=SplitSpec(request.heldout, 0),
         overlap="drop",
         shortage="refuse" if request.sentences is not None else "use-all",
         max_words=128,
         segmentation="characters",
         text=TextSpec(),
-        pairs=PairsSpec(request.aligner, aligner, request.symmetrization, request.one_to_one),  # type: ignore[arg-type]  # the command checks it
+        pairs=PairsSpec(catalog("aligners").kind(request.aligner), aligner, request.symmetrization, request.one_to_one),  # type: ignore[arg-type]  # the command checks it
         sentences=(request.sentences or _ALL,),
         seeds=(0,),
         methods=(),

@@ -6,10 +6,14 @@ import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from raxalign.catalog import refuse_changed
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
@@ -33,6 +37,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     """
     settings, root = opened.run, opened.root
     ArtifactStore(root).check_writable()
+    refuse_changed(plan.plugins)
     found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
     found.refuse_faults(opened.grid.path)
     if found.files:
@@ -44,13 +49,13 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    _interrupt_twice()
-    try:
-        summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
-    except BaseException:
-        progress.stop()
-        tracker.abandon()
-        raise
+    with _interrupt_twice():
+        try:
+            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
+        except BaseException:
+            progress.stop()
+            tracker.abandon()
+            raise
     message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
@@ -103,8 +108,12 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
     marker.write_text(json.dumps({"grid": plan.name, "uri": target.uri}))
 
 
-def _interrupt_twice() -> None:
-    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once."""
+@contextmanager
+def _interrupt_twice() -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once.
+
+    Afterwards signals mean again what they meant before: a notebook goes on. Outside the main thread nothing is changed.
+    """
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         os._exit(130)
@@ -115,8 +124,15 @@ def _interrupt_twice() -> None:
         sys.stderr.write("\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n")
         raise KeyboardInterrupt
 
-    for known in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(known, first)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {known: signal.signal(known, first) for known in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for known, handler in before.items():
+            signal.signal(known, handler)
 
 
 def local_folder(root: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import fsspec
 
+from raxalign.catalog import load_files
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -63,9 +64,11 @@ def write_plan(plan: Plan, root: str) -> str:
 
 @cache
 def read_plan(place: str) -> Plan:
-    """The plan at a place, read once in a process."""
+    """The plan at a place, read once in a process, its plug-in files loaded. Raises `PluginFault` where one is not what the plan was made of."""
     with fsspec.open(place, "rb") as file:
-        return Plan.from_json(file.read().decode())
+        plan = Plan.from_json(file.read().decode())
+    load_files(plan.plugins)
+    return plan
 
 
 def thread_limits(threads: int) -> dict[str, str]:

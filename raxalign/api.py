@@ -1,0 +1,282 @@
+"""What the commands do, as functions: `import raxalign as rx` has them. Each imports what it needs when it is called."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.plan.load import Opened
+    from raxalign.plan.plan import Plan
+
+Options = Mapping[str, object]  # options of a plug-in by their YAML names; a text is read as on the command line
+_TEXT = (
+    "trial",
+    "method",
+    "params",
+    "encoder",
+    "task",
+    "task_params",
+    "lang",
+    "metric",
+    "split",
+    "evaluation",
+    "cell",
+    "baseline",
+    "verdict",
+    "reason",
+)
+_WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
+_TRUTH = ("paired", "at_chance")
+RESULTS = (
+    *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
+    *("task", "task_params", "lang", "metric", "split", "value", "evaluation"),
+)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a grid ended: the plan that was run, how many of its trials were run now and how many were there before, and the failures
+    (trial key -> message).
+    """
+
+    plan: Plan
+    done: int
+    cached: int
+    failed: Mapping[str, str]
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(text.rstrip("\n") + "\n")
+
+
+def run(opened: Opened, *, only: str | None = None, limit: int | None = None, tell: Callable[[str], None] = _to_stderr) -> Finished:
+    """Run what the ledger lacks of a grid, as `raxalign grid` does: on this machine, or on the cluster that the grid names.
+
+    Args:
+        opened: what `plan` returned.
+        only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
+        limit: at most so many trials.
+        tell: receives notes and warnings, one text each (default: they go to stderr).
+
+    Raises:
+        RaxalignError: something is wrong before anything starts (data, storage, resources). Failures of trials are in what is returned.
+    """
+    from raxalign.errors import RaxalignError
+    from raxalign.plan.load import resolve, select
+    from raxalign.plan.shortage import shortages
+    from raxalign.store.ledger import Ledger
+    from raxalign.sweep import grid as sweep
+
+    local = sweep.local_folder(opened.root)
+    opened = resolve(opened, local / "downloads")
+    plan = select(opened.plan, only=only, limit=limit)
+    for remark in plan.remarks():
+        tell(f"note: {remark}")
+    there = Ledger(opened.root).keys()
+    if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
+        for message in sweep.finish_tracking(opened, plan, local):
+            tell(f"warning: {message}")
+        return Finished(plan, 0, plan.cached(there), {})
+    if short := shortages(plan):
+        raise RaxalignError("\n".join(short))
+    summary, messages = sweep.run(opened, plan)
+    for message in messages:
+        tell(f"warning: {message}")
+    return Finished(plan, summary.done, summary.cached, summary.failed)
+
+
+def results(opened: Opened) -> pa.Table:
+    """Return the results of a grid that the ledger has: one row per value, the columns those of `raxalign results --format csv`.
+
+    `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
+    """
+    from raxalign.plan.results import rows
+    from raxalign.store.ledger import Ledger
+
+    return _table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
+
+
+def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
+    """Test every result of a grid against a baseline: one row per value, the columns those of the report's ``comparisons.csv``.
+
+    `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`, `difference_low`, `difference_high`, `p`
+    and `p_adjusted` (Holm) those of the difference to the baseline; `reason` says why there is no test.
+
+    Args:
+        opened: what `plan` returned.
+        baseline: a method as the tables name it (``rotation center=true``); by default the method of the kind `none`.
+
+    Raises:
+        RaxalignError: no result has the baseline's name, or several have.
+    """
+    from raxalign.analysis.cells import cells
+    from raxalign.plan.comparisons import comparisons
+    from raxalign.plan.results import rows
+    from raxalign.report.compared import FIELDS, comparison_rows
+    from raxalign.store.ledger import Ledger
+
+    plan, ledger = _current(opened).plan, Ledger(opened.root)
+    found = rows(plan, ledger)
+    compared = comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
+    return _table(comparison_rows(compared, plan), FIELDS)
+
+
+def word_pairs(
+    source: str,
+    lang: str,
+    out: Path | str,
+    *,
+    options: Options | None = None,
+    pivot: str = "en",
+    sentences: int | None = None,
+    heldout: int = 0,
+    aligner: str = "eflomal",
+    aligner_options: Options | None = None,
+    symmetrization: str = "intersection",
+    one_to_one: bool = True,
+    storage: str | None = None,
+    threads: int = 1,
+    plugins: Sequence[Path | str] = (),
+) -> dict[str, Any]:
+    """Write a word-pair dataset of one language and the pivot; ``datasets.load_from_disk(out)`` opens it.
+
+    Args:
+        source: the corpus, a kind of `raxalign list corpora`, with its `options`.
+        lang: the other language.
+        out: the folder to write; nothing is overwritten.
+        options: options of the corpus.
+        pivot: the language that all others share.
+        sentences: sentence pairs, from the end of the corpus (None: all).
+        heldout: how many last lines are left out.
+        aligner: the word aligner, a kind of `raxalign list aligners`, with its `aligner_options`.
+        aligner_options: options of the word aligner.
+        symmetrization: what becomes of the two directions.
+        one_to_one: whether only links of words are kept that have no other.
+        storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
+        threads: CPU threads.
+        plugins: files with plug-ins of one's own.
+
+    Returns:
+        The dataset's counts: `sentence_pairs`, `word_pairs` and what was dropped.
+
+    Raises:
+        RaxalignError: an option or the data is wrong, or `out` is there already.
+    """
+    from raxalign.catalog import open_file, visible
+    from raxalign.single.pairs import PairsRequest, make_pairs
+    from raxalign.single.place import storage_of
+
+    request = PairsRequest(source, _texts(options), lang, pivot, sentences, heldout, aligner, _texts(aligner_options), symmetrization, one_to_one)
+    with visible(open_file(Path(path)) for path in plugins):
+        return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
+
+
+def align(
+    method: str,
+    encoder: str,
+    pairs: Mapping[str, Path | str],
+    out: Path | str,
+    *,
+    options: Options | None = None,
+    pivot: str = "en",
+    seed: int = 0,
+    device: str | None = None,
+    threads: int | None = None,
+    storage: str | None = None,
+    plugins: Sequence[Path | str] = (),
+) -> dict[str, Any]:
+    """Align an encoder by one method, and write it as a Hugging Face folder with a model card.
+
+    Args:
+        method: a kind of `raxalign list methods`, with its `options`.
+        encoder: an encoder folder or a hub name.
+        pairs: language -> word-pair dataset of `word_pairs`.
+        out: the folder to write; nothing is overwritten.
+        options: options of the method.
+        pivot: the language that all others share.
+        seed: seed of everything random.
+        device: a torch device (None: the GPU where there is one).
+        threads: CPU threads (None: torch's own number).
+        storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
+        plugins: files with plug-ins of one's own.
+
+    Returns:
+        What the method noted about itself.
+
+    Raises:
+        RaxalignError: an option or the data is wrong, or `out` is there already.
+    """
+    from raxalign.catalog import open_file, visible
+    from raxalign.single.align import AlignRequest, make_aligned
+    from raxalign.single.place import storage_of
+
+    folders = {lang: Path(folder).expanduser().absolute() for lang, folder in pairs.items()}
+    request = AlignRequest(method, _texts(options), encoder, folders, pivot, seed, device, threads)
+    with visible(open_file(Path(path)) for path in plugins):
+        return make_aligned(request, Path(out), root=storage_of(storage))
+
+
+def evaluate(
+    opened: Opened,
+    encoder: str,
+    *,
+    tasks: Sequence[str] = (),
+    languages: Sequence[str] = (),
+    seed: int | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+) -> pa.Table:
+    """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the ledger has is not computed again.
+
+    Args:
+        opened: what `plan` returned.
+        encoder: a folder (of `align`, `raxalign export`, or any masked LM's) or a hub name.
+        tasks: tasks by their names in the grid (default: all).
+        languages: languages of the grid (default: all).
+        seed: one seed (None: the grid's).
+        device: a torch device (None: the GPU where there is one).
+        threads: CPU threads (None: the grid's).
+
+    Raises:
+        RaxalignError: the grid has no such task or language, or the data is wrong.
+    """
+    from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
+
+    found, _ = evaluate_encoder(opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads))
+    return _table(found, RESULTS)
+
+
+def _current(opened: Opened) -> Opened:
+    """The grid with the revisions that a run has looked up since it was opened: keys of unresolved data are provisional."""
+    from raxalign.plan.load import open_grid
+
+    return open_grid(opened.grid.path, storage=opened.root) if opened.plan.unresolved else opened
+
+
+def _texts(options: Options | None) -> tuple[str, ...]:
+    """Options as the commands take them."""
+    shown = {name: str(value) if isinstance(value, str | Path) else json.dumps(value) for name, value in (options or {}).items()}
+    return tuple(f"{name}={text}" for name, text in shown.items())
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
+    """Rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows, so that an empty table has them too."""
+    import pyarrow as pa
+
+    def kind(name: str) -> Any:
+        if name == "languages":
+            return pa.list_(pa.string())
+        return pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.bool_() if name in _TRUTH else pa.float64()
+
+    def plain(value: object) -> object:
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else value
+
+    schema = pa.schema([(name, kind(name)) for name in columns])
+    return pa.table({name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns}, schema=schema)

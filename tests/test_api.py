@@ -1,0 +1,140 @@
+"""`import raxalign as rx`: the commands as functions, and the pages that show them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import raxalign as rx
+from raxalign.plan.results import rows
+from raxalign.report.compared import FIELDS
+from raxalign.report.tables import as_csv
+from raxalign.single.place import open_workshop
+from raxalign.stages import run_trial
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+from tests.grids import write_grid
+from tests.ledgers import made_up
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def run_bare(opened: rx.Opened) -> rx.Finished:
+    """`rx.run` without Ray and MLflow."""
+    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    return rx.Finished(opened.plan, len(opened.plan.trials), 0, {})
+
+
+def page(folder: Path) -> list[str]:
+    """The blocks of docs/python.md, its grid written."""
+    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    (grid,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (folder / "grid.yaml").write_text(grid, encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def notebook(folder: Path) -> list[str]:
+    """The cells of the notebook; the last expression of each is evaluated, not shown."""
+    cells = json.loads((DOCS / "first-table.ipynb").read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+PAGES = pytest.mark.parametrize("blocks", [page, notebook], ids=["python.md", "first-table.ipynb"])
+
+
+def execute(sources: list[str]) -> dict[str, object]:
+    names: dict[str, object] = {}
+    for source in sources:
+        exec(compile(source, "docs", "exec"), names)
+    return names
+
+
+@PAGES
+def test_the_examples_of_the_docs_run(blocks: Callable[[Path], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
+    monkeypatch.setattr(rx, "run", run_bare, raising=False)
+    names = execute(blocks(tmp_path))
+    found = rx.compare(names["plan"])  # type: ignore[arg-type]
+    assert found.num_rows
+    assert all(row["low"] <= row["value"] <= row["high"] for row in found.to_pylist() if row["low"] is not None)
+    assert any(row["difference_low"] is not None for row in found.to_pylist())
+
+
+@pytest.mark.slow
+@PAGES
+def test_the_examples_of_the_docs_run_on_ray(blocks: Callable[[Path], list[str]], tmp_path: Path) -> None:
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(tmp_path)), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_was_imported_before(tmp_path: Path) -> None:
+    import raxalign.plan.load  # sets the name `plan` to the package
+
+    assert {name for name in rx.__all__ if getattr(rx, name) is None} == set()
+    opened = rx.plan(str(write_grid(tmp_path)), storage=str(tmp_path / "storage"))
+    assert opened.plan == raxalign.plan.load.open_grid(tmp_path / "grid.yaml", storage=str(tmp_path / "storage")).plan
+    assert repr(opened) == f"<grid small: {len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages, storage {tmp_path / 'storage'}>"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'raxalign' has no attribute 'runn'"):
+        rx.runn  # noqa: B018
+
+
+def test_importing_raxalign_imports_nothing_but_itself() -> None:
+    code = "import sys\nbefore = set(sys.modules)\nimport raxalign\nprint(sorted(n for n in set(sys.modules) - before if n.startswith('raxalign')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['raxalign']"
+
+
+def test_results_are_those_of_the_command_with_types_of_their_own(tmp_path: Path) -> None:
+    opened, ledger = made_up(tmp_path)
+    table = rx.results(opened)
+    printed = list(csv.DictReader(io.StringIO(as_csv(rows(opened.plan, ledger)))))
+    assert table.num_rows == len(printed) > 100
+    for row, wanted in zip(table.to_pylist(), printed, strict=True):
+        assert row["value"] == float(wanted["value"])
+        assert json.loads(row["params"]) == json.loads(wanted["params"])
+        assert (row["trial"], row["task"], row["lang"], row["metric"]) == (wanted["trial"], wanted["task"], wanted["lang"], wanted["metric"])
+    assert table.to_pandas()["value"].dtype == "float64"
+
+
+def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(tmp_path: Path) -> None:
+    opened, _ = made_up(tmp_path)
+    assert rx.compare(opened).column_names == list(FIELDS)
+    assert set(rx.compare(opened).column("baseline").to_pylist()) == {"none"}
+    assert set(rx.compare(opened, baseline="rotation").column("baseline").to_pylist()) == {"rotation"}
+    with pytest.raises(rx.RaxalignError, match="no result is called 'rotatoin'"):
+        rx.compare(opened, baseline="rotatoin")
+
+
+def test_a_grid_without_results_has_empty_tables_of_the_same_types(tmp_path: Path) -> None:
+    full, _ = made_up(tmp_path)
+    empty = rx.plan(full.grid.path, storage=str(tmp_path / "other"))
+    assert Ledger(empty.root).keys() == set()
+    for of in (rx.results, rx.compare):
+        assert of(empty).num_rows == 0
+        assert of(empty).schema == of(full).schema
+
+
+def test_after_an_interrupted_grid_signals_mean_what_they_meant_before() -> None:
+    from raxalign.sweep.grid import _interrupt_twice
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), _interrupt_twice():
+        signal.raise_signal(signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
