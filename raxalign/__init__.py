@@ -6,7 +6,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from raxalign.version import VERSION
+
+__version__ = VERSION
 __all__ = [
     "AlignedEncoder",
     "Corpus",

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from raxalign import __version__
+from raxalign.version import VERSION
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "eflomal", "datasets", "ray", "mlflow")
 
@@ -15,7 +15,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "eflomal", "datase
 @cache
 def versions() -> dict[str, str]:
     """Library -> version, for those that are installed; raxalign's own with the commit where it runs from a repository."""
-    found = {"raxalign": __version__, **commit()}
+    found = {"raxalign": VERSION, **commit()}
     for library in _LIBRARIES:
         try:
             found[library] = version(library)

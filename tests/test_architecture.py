@@ -16,7 +16,7 @@ from raxalign.catalog import catalog
 PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
-    ("arrays", "errors", "languages"),
+    ("arrays", "errors", "languages", "version"),
     ("catalog", "caveats", "losses"),
     ("store", "config", "provenance"),
     ("corpora", "train"),

@@ -18,9 +18,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from raxalign import __version__
+        from raxalign.version import VERSION
 
-        print_out(f"raxalign {__version__}")
+        print_out(f"raxalign {VERSION}")
         raise typer.Exit
 
 

@@ -29,11 +29,14 @@ def list_(
     format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
     plugins: Plugins = None,
 ) -> None:
-    """List the plug-ins of a kind with their options, or print one with a sentence on each option. One from outside that cannot be loaded is a warning."""
-    from raxalign.catalog import PluginFault, open_file, visible
+    """List the plug-ins of a kind with their options, or print one with a sentence on each option.
+
+    One from outside that cannot be loaded is a warning.
+    """
+    from raxalign.catalog import PluginFault, PluginFile, open_file, visible
     from raxalign.report import catalogue
 
-    found = []
+    found: list[PluginFile] = []
     for path in plugins or ():
         try:
             file = open_file(path)

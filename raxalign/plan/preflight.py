@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign import __version__
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.store.key import digest
+from raxalign.version import VERSION
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
@@ -82,7 +82,7 @@ class _Unit:
         stage = self.stages[0]
         digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
         options = json.loads(stage.locations["params"])
-        return digest([__version__, stage.kind, stage.maker, stage.version, options, list(self.languages), self.pivot, digests])
+        return digest([VERSION, stage.kind, stage.maker, stage.version, options, list(self.languages), self.pivot, digests])
 
     def read(self) -> Iterator[FileRead]:
         """The files, as the plug-in reads them."""

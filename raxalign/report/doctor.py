@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign import __version__
 from raxalign.errors import RaxalignError
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.version import VERSION
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -23,7 +23,7 @@ EXTRAS = {"jieba": "segment", "pythainlp": "segment", "spacy": "pos", "s3fs": "s
 
 def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
     """Lines to print, and whether everything that is needed is there."""
-    lines = [f"raxalign {__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} cores"]
+    lines = [f"raxalign {VERSION}, Python {sys.version.split()[0]}, {os.cpu_count()} cores"]
     healthy = True
     for name in NEEDED:
         try:

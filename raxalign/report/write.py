@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign import __version__
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.report._analyses import retrieval_analyses
 from raxalign.report._figures import figures_section
@@ -24,6 +23,7 @@ from raxalign.report.compared import comparison_rows, comparisons_csv
 from raxalign.report.document import Analysis, Document, Figure, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.tables import as_csv, as_json
+from raxalign.version import VERSION
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -118,7 +118,7 @@ def _facts(results: Results) -> list[tuple[str, str]]:
         ("seeds", f"{len(results.seeds)}" if results.seeds else ""),
         ("trials", f"{len(trials):,}"),
         ("evaluations", f"{results.done:,} of {results.planned:,} done"),
-        ("made by", f"raxalign {__version__}"),
+        ("made by", f"raxalign {VERSION}"),
     ]
     return [(name, value) for name, value in facts if value]
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from raxalign import __version__
 from raxalign.store._faults import storage_error
 from raxalign.store._sealed import seal, unseal
 from raxalign.store.key import Json, digest, file_digest
+from raxalign.version import VERSION
 
 MANIFEST = "manifest.json"
 
@@ -71,7 +71,7 @@ class Manifest:
         if MANIFEST in files:
             raise ValueError(f"{kind} {key}: a file called {MANIFEST} is the storage's own")
         created = datetime.now(UTC).isoformat(timespec="microseconds")
-        return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, __version__)
+        return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, VERSION)
 
 
 def _files(folder: Path) -> Iterator[Path]:

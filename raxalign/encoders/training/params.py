@@ -12,22 +12,22 @@ class ScratchParams(EncoderKind.Params):
     `steps`.
     """
 
-    layers: int = Field(3, ge=1)
-    hidden_size: int = Field(128, ge=8)
-    heads: int = Field(4, ge=1)
-    intermediate: int = Field(512, ge=8)
-    positions: int = Field(128, ge=8)
-    vocab_size: int = Field(4_000, ge=100)
-    lowercase: bool = False
-    max_sentences: int = Field(20_000, ge=1)
-    window: int = Field(64, ge=8)
-    batch_size: int = Field(16, ge=1)
-    steps: int = Field(1_200, ge=1)
-    learning_rate: float = Field(1e-3, gt=0)
-    warmup: float = Field(0.1, ge=0, le=1)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    mask_share: float = Field(0.15, gt=0, lt=1)
-    seed: int = 0
+    layers: int = Field(3, ge=1, description="Number of blocks.")
+    hidden_size: int = Field(128, ge=8, description="Width of the hidden states, which `heads` must divide.")
+    heads: int = Field(4, ge=1, description="Attention heads per block.")
+    intermediate: int = Field(512, ge=8, description="Width of the feed-forward layer of a block.")
+    positions: int = Field(128, ge=8, description="Number of positions: the largest number of pieces that the encoder reads at once.")
+    vocab_size: int = Field(4_000, ge=100, description="Largest number of pieces in the vocabulary.")
+    lowercase: bool = Field(False, description="Whether text is read in lower case.")
+    max_sentences: int = Field(20_000, ge=1, description="Largest number of sentences of each language that are trained on.")
+    window: int = Field(64, ge=8, description="Largest number of pieces per training row.")
+    batch_size: int = Field(16, ge=1, description="Windows of `window` pieces per training step; shorter rows are counted by their pieces.")
+    steps: int = Field(1_200, ge=1, description="Training steps.")
+    learning_rate: float = Field(1e-3, gt=0, description="Learning rate at the end of the warm-up.")
+    warmup: float = Field(0.1, ge=0, le=1, description="Share of the steps over which the learning rate rises.")
+    dropout: float = Field(0.1, ge=0, lt=1, description="Probability of dropout, here and in any later training of the encoder.")
+    mask_share: float = Field(0.15, gt=0, lt=1, description="Share of the pieces that are masked.")
+    seed: int = Field(0, description="Seed of the first weights and of the training.")
 
     @model_validator(mode="after")
     def _fits(self) -> ScratchParams:
