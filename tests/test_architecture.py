@@ -16,7 +16,7 @@ PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
     ("errors", "languages"),
-    ("catalog", "caveats", "losses"),
+    ("catalog", "caveats", "losses", "sample"),
     ("store", "config", "provenance"),
     ("corpora", "encoders"),
     ("pairing", "similarity"),
