@@ -106,6 +106,18 @@ def test_no_plugin_imports_a_plugin_of_its_own_folder():
                 assert other not in stems or other == path.stem, f"{path.name} imports {module}"
 
 
+def test_tasks_import_in_no_circle():
+    """Imports for type checking alone and imports inside functions count."""
+    modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in sorted((PACKAGE / "tasks").rglob("*.py"))}
+    graph = {}
+    for name, path in modules.items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+        graph[name] = {str(node.module) for node in nodes} & modules.keys()
+    while leaves := {name for name, below in graph.items() if not below}:
+        graph = {name: below - leaves for name, below in graph.items() if name not in leaves}
+    assert graph == {}
+
+
 def test_mechanism_names_no_method_and_no_task():
     names = set(catalog("methods")) | set(catalog("tasks"))
     for path in [PACKAGE / "stages.py", PACKAGE / "tracking.py", *(PACKAGE / "sweep").glob("*.py")]:
