@@ -17,7 +17,7 @@ PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
     ("arrays", "errors", "languages", "version"),
-    ("catalog", "caveats", "losses"),
+    ("catalog", "caveats", "losses", "sample"),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),
@@ -160,6 +160,18 @@ def test_no_plugin_imports_a_plugin_of_its_own_folder():
                 prefix = f"raxalign.{folder.replace('/', '.')}."
                 other = module.removeprefix(prefix).split(".")[0] if module.startswith(prefix) else ""
                 assert other not in stems or other == path.stem, f"{path.name} imports {module}"
+
+
+def test_tasks_import_in_no_circle():
+    """Imports for type checking alone and imports inside functions count."""
+    modules = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path for path in sorted((PACKAGE / "tasks").rglob("*.py"))}
+    graph = {}
+    for name, path in modules.items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+        graph[name] = {str(node.module) for node in nodes} & modules.keys()
+    while leaves := {name for name, below in graph.items() if not below}:
+        graph = {name: below - leaves for name, below in graph.items() if name not in leaves}
+    assert graph == {}
 
 
 def test_mechanism_names_no_method_and_no_task():

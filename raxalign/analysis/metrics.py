@@ -1,10 +1,9 @@
-"""What the name of a metric tells: whether it is worth a table, and the point of a sweep that it belongs to."""
+"""What the name of a metric says: whether it is worth a table, and how a reader writes it."""
 
 from __future__ import annotations
 
 import re
 
-_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
 _LAYER = re.compile(r"layer\d+_.+")
 _SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
 COUNTS = ("_pairs", "_stderr", "_count", "_coverage")
@@ -36,13 +35,3 @@ def spoken(metric: str) -> str:
     ('contextual accuracy', 'MRR', 'BLEU-1 sacrebleu')
     """
     return " ".join(_SPOKEN.get(part, part) for part in metric.split("_"))
-
-
-def shift_point(metric: str) -> tuple[int, float, str] | None:
-    """(layer, weight, metric) of a score of a sweep over layers and weights.
-
-    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
-    ((10, 2.5, 'convert_rate'), None)
-    """
-    found = _SHIFT.fullmatch(metric)
-    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None

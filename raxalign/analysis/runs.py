@@ -15,60 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.sample import Sample
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What a system did in one run: `gains` and `counts` (parts, units), and the `units` (their number) in ascending order.
-
-    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are; where `wanted` (parts, units)
-    is there, times BLEU's brevity penalty of sum(counts) against sum(wanted). A part without counts is left out.
-
-    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over numbers that are no units here. What
-    links hold together may differ between samples over the same units: samples that are compared are clustered by the links of both.
-    """
-
-    units: Ints
-    gains: Floats
-    counts: Floats
-    wanted: Floats | None = None
-    links: Ints | None = None
-
-    @property
-    def value(self) -> float:
-        """The metric over all units."""
-        ratios, penalties, _ = self._parts()
-        return float((ratios * penalties).mean()) if len(ratios) else 0.0
-
-    @property
-    def is_share(self) -> bool:
-        """Whether the metric cannot leave 0 to 1, as no unit gains more than it counts."""
-        return bool(np.all(self.gains >= 0) and np.all(self.gains <= self.counts + 1e-9))
-
-    def influence(self) -> Floats:
-        """(units,): the derivative of the metric by each unit's weight; sums to 0."""
-        ratios, penalties, there = self._parts()
-        if not len(ratios):
-            return np.zeros(len(self.units))
-        counts, totals = self.counts[there], self.counts[there].sum(1, keepdims=True)
-        parts = penalties[:, None] * (self.gains[there] - ratios[:, None] * counts) / totals
-        if self.wanted is not None:
-            wanted = self.wanted[there]
-            sums = wanted.sum(1, keepdims=True)
-            slopes = np.where(sums > totals, (ratios * penalties)[:, None], 0.0)
-            parts = parts + slopes * (counts * sums / totals - wanted) / totals
-        return np.asarray(parts.mean(0), dtype=np.float64)
-
-    def _parts(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Ratios and brevity penalties of the parts that count something, and which those are."""
-        totals = self.counts.sum(1)
-        there = totals > 0
-        ratios = self.gains.sum(1)[there] / totals[there]
-        if self.wanted is None:
-            return ratios, np.ones_like(ratios), there
-        return ratios, np.exp(np.minimum(0.0, 1 - self.wanted.sum(1)[there] / totals[there])), there
 
 
 @dataclass(frozen=True)

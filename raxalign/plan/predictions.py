@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
+from raxalign.catalog import catalog
 from raxalign.plan.chance import Chance
 
 if TYPE_CHECKING:
-    from raxalign.analysis.runs import Runs, Sample
+    from raxalign.analysis.runs import Runs
     from raxalign.plan.plan import Plan
+    from raxalign.sample import Sample
     from raxalign.store.ledger import Ledger
 
 _Asked = tuple[str, str, str]  # (lang, metric, split)
@@ -59,8 +61,6 @@ class Predictions:
         return frozenset(self.chance.training(key) for key in keys)
 
     def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, _Asked], Sample | None]:
-        from raxalign.analysis.samples import samples
-
         wanted: dict[str, set[_Asked]] = defaultdict(set)
         for name in names:
             for keys in cell.evaluations.get(name, {}).values():
@@ -70,7 +70,8 @@ class Predictions:
         for key, asked in wanted.items():
             table = self.ledger.predictions(key) if self.ledger is not None else None
             if table is not None:
-                found |= {(key, what): sample for what, sample in samples(table, sorted(asked)).items()}
+                task = catalog("tasks")[self.plan.stages[key].maker]
+                found |= {(key, what): sample for what, sample in task.samples(table, sorted(asked)).items()}
         return found
 
     def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from raxalign.analysis.cells import MEANS, Cell, Value
-from raxalign.analysis.metrics import shift_point, spoken
+from raxalign.analysis.metrics import spoken
 from raxalign.report._own import named
 from raxalign.report._plots import Curve, Heat, Panel, Points, draw
 from raxalign.report._results import Results
@@ -29,6 +29,7 @@ from raxalign.report._shown import (
 )
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Figure, Section
+from raxalign.tasks.translation.samples import shift_point
 
 MOST_CURVES = 8
 MOST_PANELS = 12

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.analysis.metrics import shift_point
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.report._results import Results
 from raxalign.report._untouched import why
+from raxalign.tasks.translation.samples import shift_point
 
 _FILES = "local files"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
+    from raxalign.sample import Sample
     from raxalign.train.runtime import Runtime
 
 
@@ -172,6 +173,23 @@ class Task(ABC):
     def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train on what `training` says, from the weights of `aligned`, and leave the result in `folder`; returns notes."""
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:  # noqa: ARG003
+        """What the predictions of one language and split say about a metric; None where they cannot be taken apart into independent units."""
+        return None
+
+    @classmethod
+    def samples(cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], Sample | None]:
+        """The samples of several (lang, metric, split) of an evaluation's predictions; each language's rows are looked up once."""
+        import pyarrow.compute as pc
+
+        found: dict[tuple[str, str, str], Sample | None] = dict.fromkeys(wanted)
+        for lang, split in dict.fromkeys((lang, split) for lang, _, split in found):
+            rows = predictions.filter(pc.and_(pc.equal(predictions["lang"], lang), pc.equal(predictions["split"], split)))
+            if len(rows):
+                found |= {(a, metric, c): cls.sample(rows, metric) for a, metric, c in found if (a, c) == (lang, split)}
+        return found
 
     @abstractmethod
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:

@@ -17,9 +17,11 @@ from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
 from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
 from raxalign.corpora.text.dataset import vocabulary
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.ranks import Floats, Ints, Ranks, best_gold_ranks
+from raxalign.tasks.vectors.samples import directed
 from raxalign.tasks.vectors.word_means import lone_vectors, mean_vectors
 
 if TYPE_CHECKING:
@@ -94,6 +96,11 @@ class DictionaryRetrieval(Task):
         from raxalign.corpora.readers.inspection import read_dictionaries
 
         return read_dictionaries(self.sources(lang, pivot) for lang in languages)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """What is formed of ranks, a part per direction."""
+        return directed(rows, metric)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Ranks of every language's dictionary words."""

@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from raxalign.config.sources import differs_by_language
+from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import Outcome, TaskInputs
+from raxalign.tasks.spans.metrics import METRICS
 from raxalign.tasks.spans.params import SpanParams
 from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
@@ -90,6 +94,11 @@ class Mlqa(PairTask):
         from raxalign.tasks.spans.training import train
 
         return train(self.params, aligned, languages, inputs, runtime, folder)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """F1 and exact match, with a unit per context."""
+        return of_column(rows, metric) if metric in METRICS else None
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """F1 and exact match of every language or pair on the splits that are given, at the epoch that `selection` chooses."""

@@ -11,12 +11,14 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
+from raxalign.sample import Sample
 from raxalign.similarity import Measure
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, SeenTypes, Words, read_linked_words
 from raxalign.tasks.vectors.retrieved_words import METRICS, SCHEMA, Answers, first_occurrences, search
+from raxalign.tasks.vectors.samples import word_pairs
 
 if TYPE_CHECKING:
     import torch
@@ -86,6 +88,11 @@ class Retrieval(Task):
         """Without `unseen_in`, which is in the identity of the pairs, and without `k` where no neighbourhood is looked at."""
         idle = {"unseen_in"} if self.params.measure in ("csls", "released_cao") else {"unseen_in", "k"}
         return {name: value for name, value in self.params.identity().items() if name not in idle}
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """The accuracies, a part per direction and a unit per sentence of the pivot."""
+        return word_pairs(rows, metric)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Retrieval on the dev and the test side of every language."""

@@ -13,12 +13,14 @@ from pydantic import Field
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.vectors import Layers, parse_layers
+from raxalign.sample import Sample
 from raxalign.similarity import nearest_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.transfer.outcome import means
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
 from raxalign.tasks.vectors.linked_words import Bools, Ints
+from raxalign.tasks.vectors.samples import directed
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -87,6 +89,11 @@ class SentenceRetrieval(Task):
         resolved = self.resolved()
         idle = ({"k"} if resolved["measure"] == "cosine" else set()) | ({"specials"} if resolved["pooling"] == "cls" else set())
         return {name: value for name, value in resolved.items() if name not in idle}
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """The accuracies, a part per direction."""
+        return directed(rows, metric)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Retrieval on the dev and the test side of every language."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
@@ -12,8 +12,10 @@ from pydantic import Field, field_validator
 
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.translation.samples import shift_sample
 
 if TYPE_CHECKING:
     import torch
@@ -101,6 +103,11 @@ class TokenTranslation(Task):
         """Without the size of blocks where sentences are the rows."""
         idle = {"block_size"} if self.params.rows == "sentences" else set()
         return {name: list(value) if name == "alpha" else value for name, value in self.params.identity().items() if name not in idle}
+
+    @classmethod
+    def samples(cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str, str], Sample | None]:
+        """Convert rate and BLEU-1 of every point, and of the one that the dev side chooses."""
+        return {name: shift_sample(predictions, *name) for name in wanted}
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Every point, direction and split; the points of each direction are compared on dev."""

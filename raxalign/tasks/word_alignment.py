@@ -20,6 +20,7 @@ from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.error_rate import LinkCounts, count_links
 from raxalign.pairing.gold import GoldFormat, GoldLinks, read_gold
+from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs
 from raxalign.tasks.transfer.outcome import means
 
@@ -35,6 +36,12 @@ else:
 
 _DIVIDER = "|||"
 _METRICS = ("f1", "precision", "recall", "alignment_error_rate")
+_RATIOS: Ratios = {
+    "f1": (("n_right", "n_right_sure"), ("n_gold", "n_predicted")),
+    "precision": (("n_right",), ("n_predicted",)),
+    "recall": (("n_right_sure",), ("n_gold",)),
+    "alignment_error_rate": (("n_wrong",), ("n_gold", "n_predicted")),
+}
 
 Sentence = Sequence[str]
 
@@ -130,6 +137,11 @@ class WordAlignment(Task):
     def _annotated(self, text: Path, links: Path, _: Report) -> int:
         """The number of sentence pairs that have links."""
         return len(_Gold.read(text, links, self.params).src)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """Every metric; `f1` is one of possible links, too, where not all are sure."""
+        return of_ratio(rows, metric, _RATIOS)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Links and scores of every language and split."""

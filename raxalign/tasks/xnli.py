@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from raxalign.sample import Sample, of_labels
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.classification.params import ClassificationParams
 from raxalign.tasks.transfer.pairs import PairTask, split_faults
@@ -13,6 +14,8 @@ from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
@@ -84,6 +87,11 @@ class Xnli(PairTask):
         from raxalign.tasks.classification.training import train
 
         return train(self.params, aligned, languages, inputs, runtime, folder)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """The accuracy, with a unit per premise."""
+        return of_labels(rows) if metric == "accuracy" else None
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Accuracies of every language on the splits that are given, at the epoch that `selection` chooses."""

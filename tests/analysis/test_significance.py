@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from benchmarks.significance import EQUAL, MOST_FALSE, TO_FIND, Cell, planted, share_found
-from raxalign.analysis.runs import Runs, Sample, mean_of
+from raxalign.analysis.runs import Runs, mean_of
 from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, holm, interval
+from raxalign.sample import Sample
 
 
 def sample(gains, counts=None, units=None, links=None):

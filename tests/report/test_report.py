@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from raxalign.analysis.cells import Cell, Value
-from raxalign.analysis.metrics import shift_point
 from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.results import rows
@@ -30,6 +29,7 @@ from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
 from raxalign.report.render import as_html, as_latex, as_markdown, breakable, letter, markdown, markdown_cell, tex, tex_below, tex_cell
 from raxalign.report.write import write_report
+from raxalign.tasks.translation.samples import shift_point
 from tests.ledgers import made_up
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from seqeval.metrics import f1_score
 
-from raxalign.analysis.samples import sample
 from raxalign.config.sources import LocalFile, RemoteData
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -97,7 +96,7 @@ def test_predictions_recompute_to_the_scores(tmp_path, encoder, files):
         gold, predicted = [row["label"] for row in chosen], [row["predicted"] for row in chosen]
         assert f1_score(gold, predicted) == pytest.approx(values(outcome)[lang, split], abs=1e-12)
         for metric in ("f1", "precision", "recall", "accuracy"):
-            parts = sample(outcome.predictions, lang, metric, split)
+            parts = Ner.samples(outcome.predictions, [(lang, metric, split)])[lang, metric, split]
             assert parts.gains.sum() / parts.counts.sum() == pytest.approx(values(outcome, metric)[lang, split], abs=1e-12)
     assert outcome.notes["tags_not_in_training"] == {"de/test": ["B-MISC"]}
     assert not any("MISC" in tag for row in rows for tag in row["predicted"])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import torch
 
-from raxalign.analysis.samples import sample
 from raxalign.config.options import read_options
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
@@ -81,7 +80,7 @@ def test_queries_of_one_side_are_its_direction_alone(tmp_path: Path, queries: st
     # of n sentences with a share p of right ones the variance of the mean is p (1 - p) / (n - 1)
     assert found["accuracy_stderr"] == pytest.approx(math.sqrt(expected * (1 - expected) / 3))
     assert set(outcome.predictions["direction"].to_pylist()) == {direction}
-    same = sample(outcome.predictions, "de-en", "accuracy", "test")
+    same = SentenceRetrieval.samples(outcome.predictions, [("de-en", "accuracy", "test")])["de-en", "accuracy", "test"]
     assert same is not None
     assert same.value == pytest.approx(expected)
     assert len(same.units) == 3  # A stands twice

@@ -11,7 +11,6 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 
-from raxalign.analysis.samples import sample, samples
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
@@ -196,10 +195,10 @@ def test_predictions_are_samples_of_every_score(root: Path, encoder: Transformer
     wanted = [(score.lang, score.metric, score.split) for score in scores]
     assert any(metric == "bleu1" for _, metric, _ in wanted)
     assert outcome.predictions is not None
-    for score, found in zip(scores, samples(outcome.predictions, wanted).values(), strict=True):
+    for score, found in zip(scores, TokenTranslation.samples(outcome.predictions, wanted).values(), strict=True):
         assert found is not None
         assert found.value == pytest.approx(score.value)
-    assert sample(outcome.predictions, "de-en", "bleu1_sacrebleu", "test") is None
+    assert TokenTranslation.samples(outcome.predictions, [("de-en", "bleu1_sacrebleu", "test")])["de-en", "bleu1_sacrebleu", "test"] is None
 
 
 def test_inside_transforms_flow_into_means_and_translations(root: Path, encoder: TransformerEncoder) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from raxalign.analysis.samples import sample
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.static import Reading, Space, StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -69,10 +68,11 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
 def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
     outcome = run(tmp_path)
     for metric in ("precision", "recall", "alignment_error_rate"):
-        assert sample(outcome.predictions, "de-en", metric, "test").value == pytest.approx(values(outcome)[metric])
+        name = ("de-en", metric, "test")
+        assert WordAlignment.samples(outcome.predictions, [name])[name].value == pytest.approx(values(outcome)[metric])
     sure = run(tmp_path, gold="0-1 1-0 2-2\n0-0 1-0\n")
     assert values(sure)["f1"] == pytest.approx(1 - values(sure)["alignment_error_rate"])
-    assert sample(sure.predictions, "de-en", "f1", "test").value == pytest.approx(values(sure)["f1"])
+    assert WordAlignment.samples(sure.predictions, [("de-en", "f1", "test")])["de-en", "f1", "test"].value == pytest.approx(values(sure)["f1"])
 
 
 def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path: Path) -> None:

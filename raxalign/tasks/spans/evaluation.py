@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from raxalign.tasks.base import Outcome, Score, TaskInputs
 from raxalign.tasks.spans.data import EvaluationSet, QaData
-from raxalign.tasks.spans.metrics import Rules, best, exact_match, f1
+from raxalign.tasks.spans.metrics import METRICS, Rules, best
 from raxalign.tasks.spans.model import SpanModel
 from raxalign.tasks.spans.rows import refuse_overlap
 from raxalign.tasks.spans.training import sizes_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.spans.params import SpanParams
 
-METRICS = {"f1": f1, "exact_match": exact_match}
 _TYPES = {"epoch": pa.int64(), "context": pa.int64(), "f1": pa.float64(), "exact_match": pa.float64()}
 _NAMES = ("lang", "split", "toward", "epoch", "id", "context", "question_lang", "context_lang", "answer", "prediction", "f1", "exact_match")
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])

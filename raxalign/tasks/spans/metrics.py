@@ -77,3 +77,7 @@ def exact_match(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") ->
 def best(metric: Callable[[str, str, str, Rules], float], prediction: str, golds: Sequence[str], lang: str, rules: Rules = "mlqa") -> float:
     """The largest value over the gold answers; there is at least one."""
     return max(metric(prediction, gold, lang, rules) for gold in golds)
+
+
+METRICS = {"f1": f1, "exact_match": exact_match}
+"""The scores of an answer by their names."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from raxalign.config.sources import differs_by_language
+from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Outcome, Reads, TaskInputs
 from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.params import OF_BILSTM, PROFILES, TAGGERS, TaggingParams, TaggingSettings
@@ -14,10 +15,19 @@ from raxalign.tasks.transfer.selection import kept
 from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.vectors import Pooling
     from raxalign.train.runtime import Runtime
+
+_RATIOS: Ratios = {
+    "f1": (("n_right", "n_right"), ("n_gold", "n_predicted")),
+    "precision": (("n_right",), ("n_predicted",)),
+    "recall": (("n_right",), ("n_gold",)),
+    "accuracy": (("n_tokens_right",), ("n_tokens",)),
+}
 
 
 class TaggingTask(TransferTask):
@@ -108,6 +118,11 @@ class TaggingTask(TransferTask):
         from raxalign.tasks.tagging.training import train
 
         return train(self.settings(), self.data(inputs), aligned, languages, runtime, folder)
+
+    @classmethod
+    def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
+        """Every metric, by counts per sentence."""
+        return of_ratio(rows, metric, _RATIOS)
 
     def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
         """Scores of every language on the splits that are given, by the weights that `selection` chose."""

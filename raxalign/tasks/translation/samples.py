@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.analysis.metrics import shift_point
-from raxalign.analysis.runs import Sample
+from raxalign.sample import Sample
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = {"layer", "alpha", "id", "tokens", "reference", "matches", "converted", "shared"}
+_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
 
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
@@ -50,3 +50,13 @@ def _chosen(table: pa.Table) -> tuple[int, float] | None:
         return points[0] if len(points) == 1 else None
     values = [_sample(dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))), "bleu1").value for layer, alpha in points]
     return points[int(np.argmax(values))]
+
+
+def shift_point(metric: str) -> tuple[int, float, str] | None:
+    """(layer, weight, metric) of a score of a sweep over layers and weights.
+
+    >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
+    ((10, 2.5, 'convert_rate'), None)
+    """
+    found = _SHIFT.fullmatch(metric)
+    return (int(found["layer"]), float(found["alpha"]), found["stem"]) if found else None

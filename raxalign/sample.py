@@ -1,0 +1,171 @@
+"""What a system did in one run as a sample over independent units, and the forms in which predictions become one.
+
+A predictions table has one row per example, with columns `lang` and `split`. A task says which of its metrics are which form:
+
+* `of_ratio`, counts per sentence: a ratio of sums of columns, as F1, precision, recall and alignment error rate are;
+* `of_labels`: the share of rows whose `predicted` is their `label`;
+* `of_column`: the mean of a column over the rows;
+* forms of its own, put together by `summed`.
+
+A unit is named by the first of `UNITS` that is a column. A group of examples (a premise, a context) has the number of its first example, so that the
+same group has the same number in every language of a parallel set, however languages number theirs; all its examples are linked to it, so that
+groups of two languages that share any example (as in MLQA, by the question's id) are one cluster to a test over both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Array = npt.NDArray[Any]
+Ratios = Mapping[str, tuple[Sequence[str], Sequence[str]]]
+"""Metric -> the columns that are summed above and below the line."""
+
+UNITS = ("unit", "context_id", "context", "paragraph", "premise_id", "premise", "sentence", "row", "id")
+_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise"}  # of several examples, which `id` names
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a system did in one run: `gains` and `counts` (parts, units), and the `units` (their number) in ascending order.
+
+    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are; where `wanted` (parts, units)
+    is there, times BLEU's brevity penalty of sum(counts) against sum(wanted). A part without counts is left out.
+
+    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over numbers that are no units here. What
+    links hold together may differ between samples over the same units: samples that are compared are clustered by the links of both.
+    """
+
+    units: Ints
+    gains: Floats
+    counts: Floats
+    wanted: Floats | None = None
+    links: Ints | None = None
+
+    @property
+    def value(self) -> float:
+        """The metric over all units."""
+        ratios, penalties, _ = self._parts()
+        return float((ratios * penalties).mean()) if len(ratios) else 0.0
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the metric cannot leave 0 to 1, as no unit gains more than it counts."""
+        return bool(np.all(self.gains >= 0) and np.all(self.gains <= self.counts + 1e-9))
+
+    def influence(self) -> Floats:
+        """(units,): the derivative of the metric by each unit's weight; sums to 0."""
+        ratios, penalties, there = self._parts()
+        if not len(ratios):
+            return np.zeros(len(self.units))
+        counts, totals = self.counts[there], self.counts[there].sum(1, keepdims=True)
+        parts = penalties[:, None] * (self.gains[there] - ratios[:, None] * counts) / totals
+        if self.wanted is not None:
+            wanted = self.wanted[there]
+            sums = wanted.sum(1, keepdims=True)
+            slopes = np.where(sums > totals, (ratios * penalties)[:, None], 0.0)
+            parts = parts + slopes * (counts * sums / totals - wanted) / totals
+        return np.asarray(parts.mean(0), dtype=np.float64)
+
+    def _parts(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Ratios and brevity penalties of the parts that count something, and which those are."""
+        totals = self.counts.sum(1)
+        there = totals > 0
+        ratios = self.gains.sum(1)[there] / totals[there]
+        if self.wanted is None:
+            return ratios, np.ones_like(ratios), there
+        return ratios, np.exp(np.minimum(0.0, 1 - self.wanted.sum(1)[there] / totals[there])), there
+
+
+def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
+    """The ratio of the sums of a metric's columns; None for a metric that has none, and for rows that lack one of them."""
+    if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(rows.column_names):
+        return None
+    above, below = (np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64) for side in ratios[metric])
+    return summed(units_of(rows), _models(rows), above, below)
+
+
+def of_labels(rows: pa.Table) -> Sample:
+    """The share of rows whose `predicted` is their `label`."""
+    import pyarrow.compute as pc
+
+    right = pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
+    return _grouped(rows, right, np.ones(len(rows)))
+
+
+def of_column(rows: pa.Table, name: str) -> Sample:
+    """The mean of a column."""
+    return _grouped(rows, column(rows, name).astype(np.float64), np.ones(len(rows)))
+
+
+def summed(units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None) -> Sample:
+    """Sums of gains and counts by part and unit."""
+    names, unit = np.unique(units, return_inverse=True)
+    kinds, part = np.unique(parts, return_inverse=True)
+    cells, shape = part * len(names) + unit, (len(kinds), len(names))
+    above, below = (np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64) for values in (gains, counts))
+    return Sample(names.astype(np.int64), above, below, links=links)
+
+
+def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
+    """Sums over the units of a table, a part for each model."""
+    units = units_of(table)
+    return summed(units, _models(table), gains, counts, _links(table, units))
+
+
+def units_of(table: pa.Table) -> Array:
+    """A number for each row's unit, the same in every table."""
+    name = next((entry for entry in UNITS if entry in table.column_names), None)
+    if name is None:
+        return np.arange(len(table))
+    values = _numbers(table, name)
+    if name not in _GROUPS or "id" not in table.column_names:
+        return values
+    examples = _numbers(table, "id")
+    _, first, group = np.unique(values, return_index=True, return_inverse=True)
+    least = examples[first]
+    np.minimum.at(least, group, examples)
+    return np.asarray(least[group])
+
+
+def _links(table: pa.Table, units: Array) -> Array | None:
+    """What links the examples of a group to its number; None where each stands for itself."""
+    if "id" not in table.column_names or not _GROUPS & set(table.column_names):
+        return None
+    examples = _numbers(table, "id")
+    links = np.unique(np.stack([units, examples], axis=1)[units != examples], axis=0)
+    return links if len(links) else None
+
+
+def _numbers(table: pa.Table, name: str) -> Array:
+    values = column(table, name)
+    return values if np.issubdtype(values.dtype, np.integer) else numbered(values.astype(str))
+
+
+def numbered(values: Array) -> Array:
+    """A number for each text: the first 63 bits of its hash."""
+    texts, places = np.unique(values, return_inverse=True)
+    hashes = [int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1 for text in texts]
+    return np.array(hashes, dtype=np.int64)[places]
+
+
+def _models(table: pa.Table) -> Array:
+    """The part of each row: the pivot may be scored by a model a language, and its value is then the mean over models."""
+    if "toward" not in table.column_names:
+        return np.zeros(len(table), dtype=np.int64)
+    return np.array([entry or "" for entry in table["toward"].to_pylist()])
+
+
+def column(table: pa.Table, name: str) -> Array:
+    """The values of a column."""
+    return np.asarray(table[name].to_numpy(zero_copy_only=False))
