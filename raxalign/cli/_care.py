@@ -29,10 +29,10 @@ def list_(
     plugins: Plugins = None,
 ) -> None:
     """List the plug-ins of a kind, with their options. One from outside that cannot be loaded is a warning."""
-    from raxalign.catalog import PluginFault, open_file, visible
+    from raxalign.catalog import PluginFault, PluginFile, open_file, visible
     from raxalign.report import catalogue
 
-    found = []
+    found: list[PluginFile] = []
     for path in plugins or ():
         try:
             file = open_file(path)
