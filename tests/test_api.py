@@ -95,10 +95,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         rx.runn  # noqa: B018
 
 
-def test_importing_raxalign_imports_nothing_but_itself() -> None:
+def test_importing_raxalign_imports_nothing_but_itself_and_its_version() -> None:
     code = "import sys\nbefore = set(sys.modules)\nimport raxalign\nprint(sorted(n for n in set(sys.modules) - before if n.startswith('raxalign')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['raxalign']"
+    assert done.stdout.strip() == "['raxalign', 'raxalign.version']"
 
 
 def test_results_are_those_of_the_command_with_types_of_their_own(tmp_path: Path) -> None:
