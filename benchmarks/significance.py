@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from raxalign.analysis.runs import Runs, Sample
+from raxalign.analysis.runs import Runs
 from raxalign.analysis.significance import LEVEL, compare
+from raxalign.sample import Sample
 
 ROUNDS = 3700
 MOST_FALSE, LEAST_FOUND = 0.07, 0.80
