@@ -160,7 +160,7 @@ def numbered(values: Array) -> Array:
 
 
 def _models(table: pa.Table) -> Array:
-    """The part of each row: the pivot may be scored by a model a language, and its value is then the mean over models."""
+    """The part of each row: the pivot may be scored by one model per language, and its value is then the mean over models."""
     if "toward" not in table.column_names:
         return np.zeros(len(table), dtype=np.int64)
     return np.array([entry or "" for entry in table["toward"].to_pylist()])

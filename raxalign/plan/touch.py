@@ -1,6 +1,6 @@
 """Which evaluations a method leaves untouched: where it acts is not what the task reads, so that the encoder itself would be measured again.
 
-A pair that does not meet is told by the params and by how many layers the encoder has. Where that is not known yet, only what does not meet in
+Params and the encoder's number of layers decide whether a pair meets. Where that is not known yet, only what does not meet in
 an encoder of any size counts as untouched, so that no result is ever missing. Whether it is known changes no key: it decides what is wanted, and
 what is wanted has the key that it always has.
 """

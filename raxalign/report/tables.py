@@ -66,7 +66,7 @@ FEW = 30  # pairs of each language: an accuracy over fewer is a table of acciden
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
-    """One table a task and metric: a line a cell, a column a language (the pivot first, means last), mean and standard deviation over runs."""
+    """One table per task and metric: one line per cell, one column per language (the pivot first, means last), mean and sd over runs."""
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
     lines += idle_cells(plan)

@@ -78,7 +78,7 @@ class Mlqa(PairTask):
             faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
         if isinstance(data, DataFiles) and any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
             # Unlike XNLI's, the format does not say which language a question is in.
-            faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
+            faults.append("data.dev and data.test: need one file per language: put {lang} in the path")
         return faults
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:

@@ -22,7 +22,7 @@ class Ner(TaggingTask):
 
     Data: columns divided by tabs or blanks, word first, tag last, IOB1 or IOB2; or the hub's (WikiANN); or the phrasebook's. Tags that
     training lacks cannot be predicted and count as errors. Words beyond `max_length` are left out of training, and count as O in evaluation.
-    Sentences that were trained on too are told in the notes, and marked in the predictions; more than half is an error.
+    Sentences that were trained on too are recorded in the notes, and marked in the predictions; more than half is an error.
 
     `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps by each language's own development set.
 

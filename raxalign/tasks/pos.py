@@ -43,7 +43,7 @@ class Pos(TaggingTask):
 
     Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's Universal Dependencies, `configs` naming
     a language's treebank; or the phrasebook's. A split that a treebank of the hub lacks (Thai has a test set alone) is told in the notes, and
-    has no mean over the languages. Sentences that were trained on too are told in the notes, and marked in the predictions; more than half is
+    has no mean over the languages. Sentences that were trained on too are recorded in the notes, and marked in the predictions; more than half is
     an error.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.

@@ -18,7 +18,7 @@ class Slots(TaggingTask):
     Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both ends (seqeval, counting as conlleval does).
 
     Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or MultiATIS++'s .tsv with their header (id, utterance,
-    slot_labels, intent), words and labels divided by blanks; or the phrasebook's requests. Requests that were trained on too are told in the
+    slot_labels, intent), words and labels divided by blanks; or the phrasebook's requests. Requests that were trained on too are recorded in the
     notes, and marked in the predictions; more than half is an error.
 
     `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps by each language's own development set.

@@ -272,7 +272,7 @@ def test_faults_that_only_the_params_show(files):
     assert task(files).check(("de",), "en") == []
     assert "zero-shot" in task(translated(files)).check(("de",), "en")[0]
     assert task(translated(files), setting="translate-train").check(("de",), "en") == []
-    assert "no {lang}" in task(files, setting="translate-train").check(("de",), "en")[0]
+    assert "reads one file per language; put {lang} in the path" in task(files, setting="translate-train").check(("de",), "en")[0]
     assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
     assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
     assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
@@ -287,8 +287,8 @@ def test_faults_that_only_the_params_show(files):
 def test_one_file_that_all_languages_would_be_scored_on_is_a_fault(files):
     for split in ("dev", "test"):
         (fault,) = task({**files, split: f"{split}.json"}).check(("de", "es"), "en")
-        assert "write {lang}" in fault
-    assert "write {lang}" in task({**files, "test": "test-{pivot}.json"}, setting="g-xlt").check(("de",), "en")[0]
+        assert "one file per language: put {lang} in" in fault
+    assert "one file per language: put {lang} in" in task({**files, "test": "test-{pivot}.json"}, setting="g-xlt").check(("de",), "en")[0]
 
 
 def test_what_is_read_of_each_language(files):

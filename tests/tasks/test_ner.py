@@ -209,7 +209,7 @@ def test_faults_that_only_the_params_show(files):
     assert "tagger: linear" in task(files, tagger="bilstm_crf", readout="refit", selection="last").check(("de",), "en")[0]
     assert "selection" in task(files, tagger="linear", readout="refit", selection="target-dev").check(("de",), "en")[0]
     assert "zero-shot" in task({**files, "train": "train-{lang}"}).check(("de",), "en")[0]
-    assert "write {lang}" in task({**files, "dev": "dev"}).check(("de",), "en")[0]
+    assert "one file per language: put {lang} in" in task({**files, "dev": "dev"}).check(("de",), "en")[0]
     assert "selection" in task({"train": "t", "test": "x-{lang}"}).check(("de",), "en")[0]
     assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
     assert "phrasebook has no zh" in task("phrasebook").check(("de", "zh"), "en")[0]

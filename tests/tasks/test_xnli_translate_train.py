@@ -126,7 +126,7 @@ def test_which_settings_read_which_training_data(files):
     assert zero_shot.training_languages(("de",), "en") == ("en",)
     assert "needs `setting: translate-train`" in task(files, code_switching="sentence").check(("de",), "en")[0]
     assert "code_switching" not in zero_shot.canonical()
-    assert "no {lang}" in task(files, setting="translate-train").check(("de",), "en")[0]
+    assert "reads one file per language; put {lang} in the path" in task(files, setting="translate-train").check(("de",), "en")[0]
     both = task({**files, "train": "train-{lang}.tsv"}, setting="translate-train", code_switching="sentence")
     assert both.check(("de",), "en") == []
     assert both.training_languages(("de", "fr"), "en") == ("en", "de", "fr")

@@ -88,13 +88,13 @@ class TaggingTask(TransferTask):
         return {"hub": HubSet(self.params.dataset, self.params.configs.get(lang, lang), self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """A training file a language, a choice by a development set that is not given, languages that the phrasebook or the hub's set lacks."""
+        """One training file per language, a choice by a development set that is not given, languages that the phrasebook or the hub's set lacks."""
         data, faults = self.params.data, super().check(languages, pivot)
         if isinstance(data, DataFiles):
             if differs_by_language(data.train):
                 faults.append("data.train holds {lang}: zero-shot training reads the pivot alone; write {pivot}")
             if any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
-                faults.append("data.dev and data.test are a file a language: write {lang} in their paths")
+                faults.append("data.dev and data.test: need one file per language: put {lang} in the path")
             if data.dev is None and (selection := self.resolved()["selection"]) != "last":
                 faults.append(f"selection: {selection} needs data.dev; without one write `selection: last`")
             if data.dev is None and data.test is None:

@@ -48,7 +48,7 @@ class PairTask(TransferTask):
         if isinstance(data, DataFiles) and differs_by_language(data.train) and not translated:
             faults.append(f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone; write {{pivot}}")
         if isinstance(data, DataFiles) and not differs_by_language(data.train) and translated:
-            faults.append("data.train has no {lang}: translate-train reads a file a language; write {lang} in the path")
+            faults.append("data.train: translate-train reads one file per language; put {lang} in the path")
         return faults
 
 
