@@ -1,5 +1,10 @@
-"""All but one mapping stands in pyproject.toml: the wheel carries the repository's grids as ``raxalign/grids``, for `raxalign init`."""
+"""All but one mapping stands in pyproject.toml: the wheel carries the repository's grids as
+``raxalign/grids``, for `raxalign init`.
+"""
 
 from setuptools import find_packages, setup
 
-setup(packages=[*find_packages(include=["raxalign*"]), "raxalign.grids"], package_dir={"raxalign.grids": "grids"})
+setup(
+    packages=[*find_packages(include=["raxalign*"]), "raxalign.grids"],
+    package_dir={"raxalign.grids": "grids"},
+)

@@ -1,1 +1,3 @@
-"""Measurements against the budgets of the design; each prints ratios within one run, since absolute times mean nothing on shared machines."""
+"""Measurements against the budgets of the design; each prints ratios within one run, since absolute
+times mean nothing on shared machines.
+"""

@@ -11,11 +11,18 @@ ROOT = Path(__file__).resolve().parent
 
 def main() -> int:
     """Each in a process of its own, in turn; returns how many failed."""
-    names = sys.argv[1:] or sorted(path.stem for path in ROOT.glob("*.py") if not path.stem.startswith("_"))
+    names = sys.argv[1:] or sorted(
+        path.stem for path in ROOT.glob("*.py") if not path.stem.startswith("_")
+    )
     failed = 0
     for name in names:
         print(f"== {name}", flush=True)
-        failed += subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT.parent, check=False).returncode != 0
+        failed += (
+            subprocess.run(
+                [sys.executable, "-m", f"benchmarks.{name}"], cwd=ROOT.parent, check=False
+            ).returncode
+            != 0
+        )
     return failed
 
 

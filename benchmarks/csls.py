@@ -1,10 +1,14 @@
-"""CSLS in both directions against one bare matrix product, and against the plain way of the common evaluators.
+"""CSLS in both directions against one bare matrix product, and against the plain way of the common
+evaluators.
 
-usage: python benchmarks/csls.py [--n 12000] [--dim 768] [--k 10] [--threads 2] [--repeats 3] [--memory]
+usage: python benchmarks/csls.py [--n 12000] [--dim 768] [--k 10] [--threads 2] [--repeats 3]
+[--memory]
 
-Budgets (design, §11): at most 2.5 times one product of the same size, at most 0.4 of the plain way's time; memory beyond the inputs under
-512 MiB at 50,000 x 50,000 (`--memory` measures that: a minute or so on two cores). The plain way runs where the environment variable
-RAXALIGN_BENCH_REFERENCES names the folder of `csls_reference.py`. All sides run in turn, the best of each counts; only ratios mean something.
+Budgets (design, §11): at most 2.5 times one product of the same size, at most 0.4 of the plain
+way's time; memory beyond the inputs under 512 MiB at 50,000 x 50,000 (`--memory` measures that: a
+minute or so on two cores). The plain way runs where the environment variable
+RAXALIGN_BENCH_REFERENCES names the folder of `csls_reference.py`. All sides run in turn, the best
+of each counts; only ratios mean something.
 """
 
 from __future__ import annotations
@@ -53,7 +57,12 @@ def reference(options: argparse.Namespace) -> float | None:
     if not folder:
         return None
     sizes = [f"--{name}={getattr(options, name)}" for name in ("n", "dim", "k", "threads")]
-    done = subprocess.run([sys.executable, Path(folder) / "csls_reference.py", *sizes], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, Path(folder) / "csls_reference.py", *sizes],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return float(json.loads(done.stdout)["seconds"])
 
 
@@ -69,7 +78,12 @@ def measure_memory(options: argparse.Namespace) -> dict[str, object]:
     nearest_neighbors(small, small, k=options.k)
     before = peak_mib()
     took = seconds(lambda: nearest_neighbors(x, y, k=options.k))
-    return {"n": 50_000, "seconds": took, "memory_mib": peak_mib() - before, "memory_budget_mib": 512}
+    return {
+        "n": 50_000,
+        "seconds": took,
+        "memory_mib": peak_mib() - before,
+        "memory_budget_mib": 512,
+    }
 
 
 def measure_time(options: argparse.Namespace) -> dict[str, object]:
@@ -84,15 +98,26 @@ def measure_time(options: argparse.Namespace) -> dict[str, object]:
         if plain is not None:
             times["reference"].append(plain)
     best = {name: min(values) for name, values in times.items() if values}
-    result: dict[str, object] = {"n": options.n, "dim": options.dim, "k": options.k, "threads": options.threads, "seconds": best}
+    result: dict[str, object] = {
+        "n": options.n,
+        "dim": options.dim,
+        "k": options.k,
+        "threads": options.threads,
+        "seconds": best,
+    }
     result |= {"ratio_to_product": best["csls"] / best["product"], "budget_to_product": 2.5}
     if "reference" in best:
-        result |= {"ratio_to_reference": best["csls"] / best["reference"], "budget_to_reference": 0.4}
+        result |= {
+            "ratio_to_reference": best["csls"] / best["reference"],
+            "budget_to_reference": 0.4,
+        }
     return result
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, value in (("n", 12_000), ("dim", 768), ("k", 10), ("threads", 2), ("repeats", 3)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--memory", action="store_true")

@@ -1,9 +1,10 @@
-"""fast_align beside eflomal: seconds on the same sentence pairs, and both alignment error rates on the Hansards' gold links.
+"""fast_align beside eflomal: seconds on the same sentence pairs, and both alignment error rates on
+the Hansards' gold links.
 
     RAXALIGN_TEST_DATA=... python benchmarks/fast_align.py [--sentences 100000] [--threads 1]
 
-The sentences are Tatoeba's: French, Spanish and German with English, one language after the other until there are enough. The budget is under
-three times eflomal's time. Prints one JSON object.
+The sentences are Tatoeba's: French, Spanish and German with English, one language after the other
+until there are enough. The budget is under three times eflomal's time. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ def gold(data: Path) -> tuple[Links, Links]:
     return Links.from_codes(np.sort(links.codes()[sure]), len(links)), links
 
 
-def run(kind: type[WordAligner], src: Words, tgt: Words, threads: int) -> tuple[Links, Links, float]:
+def run(
+    kind: type[WordAligner], src: Words, tgt: Words, threads: int
+) -> tuple[Links, Links, float]:
     """Forward links, reverse links, and the seconds they took."""
     with tempfile.TemporaryDirectory() as work:
         inputs = AlignerInputs(range(len(src)), None, {}, Path(work), threads)
@@ -63,8 +66,16 @@ def main() -> None:
     if "RAXALIGN_TEST_DATA" not in os.environ:
         sys.exit("RAXALIGN_TEST_DATA is not set: it names the folder with real data")
     data = Path(os.environ["RAXALIGN_TEST_DATA"])
-    src, tgt = ([s for lang in ("fr", "es", "de") for s in tatoeba(data, lang, side or lang)][: asked.sentences] for side in (None, "en"))
-    hansards = [line.split("|||") for line in (data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()]
+    src, tgt = (
+        [s for lang in ("fr", "es", "de") for s in tatoeba(data, lang, side or lang)][
+            : asked.sentences
+        ]
+        for side in (None, "en")
+    )
+    hansards = [
+        line.split("|||")
+        for line in (data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+    ]
     english = Words.of([s.split() for s, _ in hansards] + tatoeba(data, "fr", "en"))
     french = Words.of([t.split() for _, t in hansards] + tatoeba(data, "fr", "fr"))
     sure, possible = gold(data)
@@ -73,10 +84,16 @@ def main() -> None:
         name = kind.__module__.rpartition(".")[2]
         *_, seconds[name] = run(kind, Words.of(src), Words.of(tgt), asked.threads)
         forward, reverse, _ = run(kind, english, french, asked.threads)
-        found = symmetrize_links(forward.part(0, len(sure)), reverse.part(0, len(sure)), "intersection")
+        found = symmetrize_links(
+            forward.part(0, len(sure)), reverse.part(0, len(sure)), "intersection"
+        )
         error_rates[name] = round(score_links(found, sure, possible).error_rate, 4)
     ratio = seconds["fast_align"] / seconds["eflomal"]
-    shown = {"sentence_pairs": len(src), "fast_align_to_eflomal": round(ratio, 3), "seconds": {k: round(v, 2) for k, v in seconds.items()}}
+    shown = {
+        "sentence_pairs": len(src),
+        "fast_align_to_eflomal": round(ratio, 3),
+        "seconds": {k: round(v, 2) for k, v in seconds.items()},
+    }
     print(json.dumps({**shown, "alignment_error_rate": error_rates, "budget": BUDGET}))
 
 

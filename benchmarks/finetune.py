@@ -1,10 +1,13 @@
-"""Speed of fine-tuning alignment against the plain way, with the losses of both. Prints one JSON object.
+"""Speed of fine-tuning alignment against the plain way, with the losses of both. Prints one JSON
+object.
 
-usage: finetune.py [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--steps 50] [--batch 8] [--threads 2] [--rounds 3]
+usage: finetune.py [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--steps 50] [--batch 8] [--threads 2]
+[--rounds 3]
 
-Without folders, a random BERT (4 layers of 256) and sentences of the phrasebook are used. Where the environment variable
-RAXALIGN_BENCH_REFERENCES names a folder with finetune_reference.py, that runs too, in turns with ours, and the ratio is printed: the best round
-of ours over the best round of theirs, in tokens per second.
+Without folders, a random BERT (4 layers of 256) and sentences of the phrasebook are used. Where the
+environment variable RAXALIGN_BENCH_REFERENCES names a folder with finetune_reference.py, that runs
+too, in turns with ours, and the ratio is printed: the best round of ours over the best round of
+theirs, in tokens per second.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ def phrasebook_pairs(folder: Path, rows: int) -> Path:
         for pair in corpus.read("de", "en", CorpusInputs({}, folder)):
             src, tgt = zip(*sorted(pair.links or ()), strict=True)
             values = (pair.id, pair.source_words, pair.target_words, src, tgt)
-            writer.write({name: [value] for name, value in zip(PAIRS_SCHEMA.names, values, strict=True)})
+            writer.write(
+                {name: [value] for name, value in zip(PAIRS_SCHEMA.names, values, strict=True)}
+            )
     return folder
 
 
@@ -57,18 +62,30 @@ def random_bert(folder: Path, pairs: Path) -> Path:
 
     table = read_table(pairs)
     tokenizer = BertWordPieceTokenizer(lowercase=False, strip_accents=False)
-    tokenizer.train_from_iterator((" ".join(words) for name in ("src", "tgt") for words in table.column(name).to_pylist()), vocab_size=16_000)
+    tokenizer.train_from_iterator(
+        (" ".join(words) for name in ("src", "tgt") for words in table.column(name).to_pylist()),
+        vocab_size=16_000,
+    )
     config = BertConfig(
-        vocab_size=16_000, hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024, max_position_embeddings=128
+        vocab_size=16_000,
+        hidden_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        intermediate_size=1024,
+        max_position_embeddings=128,
     )
     torch.manual_seed(0)
     BertForMaskedLM(config).save_pretrained(folder)
-    BertTokenizerFast(tokenizer_object=tokenizer._tokenizer, do_lower_case=False, model_max_length=128).save_pretrained(folder)
+    BertTokenizerFast(
+        tokenizer_object=tokenizer._tokenizer, do_lower_case=False, model_max_length=128
+    ).save_pretrained(folder)
     return folder
 
 
 def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object]:
-    """One training in the `released` profile, without dropout; tokenisation, which happens once, is told apart."""
+    """One training in the `released` profile, without dropout; tokenisation, which happens once, is
+    told apart.
+    """
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.base import MethodInputs
     from raxalign.methods.finetune import Finetune
@@ -86,7 +103,11 @@ def ours(encoder: Path, pairs: Path, steps: int, batch: int) -> dict[str, object
 
     params = Finetune.Params(profile="released", dropout=False, warmup=0, batch_size=batch)
     with tempfile.TemporaryDirectory() as folder:
-        Finetune(params).align(loaded, MethodInputs(("de",), "en", {"de": first_rows(pairs, Path(folder), steps * batch)}), Runtime(report=report))
+        Finetune(params).align(
+            loaded,
+            MethodInputs(("de",), "en", {"de": first_rows(pairs, Path(folder), steps * batch)}),
+            Runtime(report=report),
+        )
     used = int(np.sum([side.offsets[steps * batch] for side in (rows.src, rows.tgt)]))
     seconds = (marks[-1] - marks[0]) * steps / (steps - 1) + tokenising
     return {"seconds": seconds, "tokens_per_second": used / seconds, "losses": losses}
@@ -103,10 +124,17 @@ def first_rows(pairs: Path, folder: Path, n: int) -> Path:
     return folder / "data"
 
 
-def theirs(program: Path, encoder: Path, pairs: Path, options: argparse.Namespace) -> dict[str, object]:
+def theirs(
+    program: Path, encoder: Path, pairs: Path, options: argparse.Namespace
+) -> dict[str, object]:
     """One run of the plain way."""
     arguments = ["--steps", options.steps, "--batch", options.batch, "--threads", options.threads]
-    done = subprocess.run([sys.executable, program, encoder, pairs, *map(str, arguments)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, program, encoder, pairs, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return dict(json.loads(done.stdout))
 
 
@@ -123,7 +151,10 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     program = Path(os.environ.get("RAXALIGN_BENCH_REFERENCES", "")) / "finetune_reference.py"
     mine, reference = [], []
-    with folders(options.encoder, options.pairs, max(options.steps * options.batch, 2000)) as (encoder, pairs):
+    with folders(options.encoder, options.pairs, max(options.steps * options.batch, 2000)) as (
+        encoder,
+        pairs,
+    ):
         for _ in range(options.rounds):
             mine.append(ours(encoder, pairs, options.steps, options.batch))
             if program.is_file():

@@ -2,8 +2,9 @@
 
 usage: python -m benchmarks.inline_trial [TRIALS]
 
-Budget (design, §11): at most 0.5 s over the bare function, actors reused, first trial of an actor excepted. The trials (evaluations of
-rotations) are run by one actor; then their results are forgotten and the same function runs them here, its first one not counted either.
+Budget (design, §11): at most 0.5 s over the bare function, actors reused, first trial of an actor
+excepted. The trials (evaluations of rotations) are run by one actor; then their results are
+forgotten and the same function runs them here, its first one not counted either.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from raxalign.sweep.tuner import run_grid
 GRID = """
 name: inline
 pivot: en
-encoder: {{kind: scratch, layers: 2, hidden_size: 64, heads: 2, intermediate: 128, vocab_size: 500, steps: 5, batch_size: 8}}
+encoder: {{kind: scratch, layers: 2, hidden_size: 64, heads: 2, intermediate: 128,
+  vocab_size: 500, steps: 5, batch_size: 8}}
 languages: {{each: [de]}}
 corpus: {{source: phrasebook, size: 1000, split: {{test: 50, dev: 50}}}}
 pairs: {{aligner: fast_align}}
@@ -54,15 +56,24 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 16
     with tempfile.TemporaryDirectory() as folder:
         grid = Path(folder, "grid.yaml")
-        grid.write_text(GRID.format(sizes=", ".join(str(100 + 20 * number) for number in range(count // 2))), encoding="utf-8")
+        grid.write_text(
+            GRID.format(sizes=", ".join(str(100 + 20 * number) for number in range(count // 2))),
+            encoding="utf-8",
+        )
         plan = open_grid(grid, storage=f"{folder}/storage").plan
-        job, clock = Job(f"{folder}/storage", write_plan(plan, f"{folder}/storage"), at_once=1), Clock()
+        job, clock = (
+            Job(f"{folder}/storage", write_plan(plan, f"{folder}/storage"), at_once=1),
+            Clock(),
+        )
         run_grid(plan, job, clock)
         tuned = [after - before for before, after in zip(clock.ends, clock.ends[1:], strict=False)]
         bare = bare_times(Path(folder, "storage"), job, [trial.key for trial in plan.trials])
     over = statistics.median(tuned) - statistics.median(bare)
     missed = "" if over <= 0.5 else ": MISSED"
-    print(f"a trial through Tune {statistics.median(tuned):.2f} s, bare {statistics.median(bare):.2f} s: {over:.2f} s over it (budget 0.5 s{missed})")
+    print(
+        f"a trial through Tune {statistics.median(tuned):.2f} s, bare {statistics.median(bare):.2f}"
+        f" s: {over:.2f} s over it (budget 0.5 s{missed})"
+    )
 
 
 def bare_times(storage: Path, job: Job, keys: list[str]) -> list[float]:

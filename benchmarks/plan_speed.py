@@ -2,8 +2,9 @@
 
 usage: python -m benchmarks.plan_speed
 
-Budgets (design, §11): `plan` of 1,000 trials in 1 s and of 10,000 in 10 s; `grid` on a finished grid 3 s; `--help` 0.3 s. Absolute times are
-given as multiples of starting Python with the lightest of our libraries too, so that a slow machine can be told from slow code.
+Budgets (design, §11): `plan` of 1,000 trials in 1 s and of 10,000 in 10 s; `grid` on a finished
+grid 3 s; `--help` 0.3 s. Absolute times are given as multiples of starting Python with the lightest
+of our libraries too, so that a slow machine can be told from slow code.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from pathlib import Path
 GRID = """
 name: speed
 pivot: en
-encoder: {{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32, vocab_size: 300, steps: 2, batch_size: 8}}
+encoder: {{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32,
+  vocab_size: 300, steps: 2, batch_size: 8}}
 languages: {{each: [de, fr]}}
 corpus: {{source: phrasebook, size: 100000, split: {{test: 20, dev: 20}}}}
 pairs: {{aligner: fast_align}}
@@ -33,7 +35,8 @@ tasks:
 SMALL = """
 name: speed
 pivot: en
-encoder: {kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32, vocab_size: 300, steps: 2, batch_size: 8}
+encoder: {kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32, vocab_size: 300,
+  steps: 2, batch_size: 8}
 languages: {each: [de]}
 corpus: {source: phrasebook, size: 200, split: {test: 20, dev: 20}}
 pairs: {aligner: fast_align}
@@ -68,7 +71,10 @@ def main() -> None:
         for trials, seeds, budget in ((1_000, 10, 1.0), (10_000, 100, 10.0)):
             lambdas = ", ".join(str(value / 100) for value in range(1, 11))
             grid = Path(folder, f"{trials}.yaml")
-            grid.write_text(GRID.format(seeds=", ".join(map(str, range(seeds))), lambdas=lambdas), encoding="utf-8")
+            grid.write_text(
+                GRID.format(seeds=", ".join(map(str, range(seeds))), lambdas=lambdas),
+                encoding="utf-8",
+            )
             told(f"plan of {trials:,} trials", seconds(*raxalign, "plan", str(grid)), budget, floor)
         grid = Path(folder, "small.yaml")
         grid.write_text(SMALL, encoding="utf-8")
@@ -78,7 +84,11 @@ def main() -> None:
 
 def told(what: str, took: float, budget: float, floor: float) -> None:
     """One line."""
-    print(f"{what}: {took:.2f} s, {took / floor:.1f} times the unit (budget {budget:g} s{'' if took <= budget else ': MISSED'})", flush=True)
+    print(
+        f"{what}: {took:.2f} s, {took / floor:.1f} times the unit (budget {budget:g}"
+        f" s{'' if took <= budget else ': MISSED'})",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.report_speed [TRIALS]
 
-Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs a language) lie beside each result, so that every value is tested
-against the encoder as it was.
-Absolute times are given as multiples of starting Python with the lightest of our libraries too, as in `plan_speed`.
+Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs a language) lie beside
+each result, so that every value is tested against the encoder as it was. Absolute times are given
+as multiples of starting Python with the lightest of our libraries too, as in `plan_speed`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from raxalign.store.ledger import Ledger
 GRID = """
 name: report-speed
 pivot: en
-encoder: {{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32, vocab_size: 300, steps: 2, batch_size: 8}}
+encoder: {{kind: scratch, layers: 1, hidden_size: 16, heads: 1, intermediate: 32,
+  vocab_size: 300, steps: 2, batch_size: 8}}
 languages: {{together: [de, fr, es, bg, el]}}
 corpus: {{source: phrasebook, size: 100000, split: {{test: 20, dev: 20}}}}
 pairs: {{aligner: fast_align}}
@@ -51,13 +52,25 @@ def main() -> None:
         os.environ["RAXALIGN_STORAGE"] = f"{folder}/storage"
         grid = Path(folder, "grid.yaml")
         values = ", ".join(f"{(i + 1) / 10:g}" for i in range(lambdas))
-        grid.write_text(GRID.format(seeds=", ".join(map(str, range(seeds))), lambdas=values), encoding="utf-8")
+        grid.write_text(
+            GRID.format(seeds=", ".join(map(str, range(seeds))), lambdas=values), encoding="utf-8"
+        )
         metrics = fill(grid)
         raxalign = (sys.executable, "-m", "raxalign")
         rows = f"{seeds * lambdas * 5:,} trials x {metrics} metrics"
-        told(f"results of {rows}", seconds(*raxalign, "results", str(grid), "--format", "json"), 5.0, floor)
+        told(
+            f"results of {rows}",
+            seconds(*raxalign, "results", str(grid), "--format", "json"),
+            5.0,
+            floor,
+        )
         told(f"results of {rows} as tables", seconds(*raxalign, "results", str(grid)), 5.0, floor)
-        told(f"report of {rows}", seconds(*raxalign, "report", str(grid), "--out", f"{folder}/out"), 60.0, floor)
+        told(
+            f"report of {rows}",
+            seconds(*raxalign, "report", str(grid), "--out", f"{folder}/out"),
+            60.0,
+            floor,
+        )
 
 
 def fill(grid: Path) -> int:
@@ -83,19 +96,47 @@ def evaluation(skill: float, rng: np.random.Generator) -> tuple[list[dict[str, o
         for lang in LANGS:
             label, correct = f"{lang}-en", rng.random((2, PAIRS)) < skill
             value = float(correct.mean())
-            metrics = {"contextual_accuracy": value, "contextual_accuracy_all": value, "contextual_accuracy_pairs": float(PAIRS)}
+            metrics = {
+                "contextual_accuracy": value,
+                "contextual_accuracy_all": value,
+                "contextual_accuracy_pairs": float(PAIRS),
+            }
             metrics |= {f"more_{i}": float(rng.random()) for i in range(17)}
-            scores += [{"lang": label, "metric": metric, "split": split, "value": number} for metric, number in metrics.items()]
+            scores += [
+                {"lang": label, "metric": metric, "split": split, "value": number}
+                for metric, number in metrics.items()
+            ]
             for direction, right in zip(("to_pivot", "from_pivot"), correct, strict=True):
-                fixed = {"lang": [label] * PAIRS, "split": [split] * PAIRS, "direction": [direction] * PAIRS, "id": np.arange(PAIRS) // 4}
-                flags = dict.fromkeys(("unseen", "first_any", "first", "first_unseen"), np.ones(PAIRS, bool))
-                tables.append(pa.table({**fixed, "correct": right, "correct_first": right, "identical": np.zeros(PAIRS, bool), **flags}))
+                fixed = {
+                    "lang": [label] * PAIRS,
+                    "split": [split] * PAIRS,
+                    "direction": [direction] * PAIRS,
+                    "id": np.arange(PAIRS) // 4,
+                }
+                flags = dict.fromkeys(
+                    ("unseen", "first_any", "first", "first_unseen"), np.ones(PAIRS, bool)
+                )
+                tables.append(
+                    pa.table(
+                        {
+                            **fixed,
+                            "correct": right,
+                            "correct_first": right,
+                            "identical": np.zeros(PAIRS, bool),
+                            **flags,
+                        }
+                    )
+                )
     return scores, pa.concat_tables(tables)
 
 
 def told(what: str, took: float, budget: float, floor: float) -> None:
     """One line."""
-    print(f"{what}: {took:.2f} s, {took / floor:.1f} times the unit (budget {budget:g} s{'' if took <= budget else ': MISSED'})", flush=True)
+    print(
+        f"{what}: {took:.2f} s, {took / floor:.1f} times the unit (budget {budget:g}"
+        f" s{'' if took <= budget else ': MISSED'})",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from pathlib import Path
 GRID = """
 name: shared
 pivot: en
-encoder: {kind: scratch, layers: 2, hidden_size: 64, heads: 2, intermediate: 128, vocab_size: 1000, steps: 200, batch_size: 16}
+encoder: {kind: scratch, layers: 2, hidden_size: 64, heads: 2, intermediate: 128,
+  vocab_size: 1000, steps: 200, batch_size: 16}
 languages: {each: [de, fr]}
 corpus: {source: phrasebook, size: 4000, split: {test: 200, dev: 100}}
 pairs: {aligner: fast_align}
@@ -33,14 +34,27 @@ TRIALS = [
     f"method={method},language={lang},sentences={sentences}{more}"
     for lang in ("de", "fr")
     for sentences in (1000, 2000)
-    for method, more in (("rotation", ",center=False"), ("rotation", ",center=True"), ("finetune", ""))
+    for method, more in (
+        ("rotation", ",center=False"),
+        ("rotation", ",center=True"),
+        ("finetune", ""),
+    )
 ]
 
 
 def run(grid: Path, storage: Path, *arguments: str) -> float:
     """Seconds of one command on an empty storage."""
     start = time.perf_counter()
-    command = [sys.executable, "-m", "raxalign", "grid", str(grid), "--storage", str(storage), *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "raxalign",
+        "grid",
+        str(grid),
+        "--storage",
+        str(storage),
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
@@ -54,10 +68,16 @@ def main() -> None:
         grid = Path(folder, "grid.yaml")
         grid.write_text(GRID, encoding="utf-8")
         whole = run(grid, Path(folder, "whole"))
-        alone = [run(grid, Path(folder, str(number)), "--only", trial) for number, trial in enumerate(TRIALS)]
+        alone = [
+            run(grid, Path(folder, str(number)), "--only", trial)
+            for number, trial in enumerate(TRIALS)
+        ]
     ratio = whole / sum(alone)
     missed = "" if ratio <= 0.4 else ": MISSED"
-    print(f"{len(TRIALS)} trials as a grid {whole:.1f} s, one by one {sum(alone):.1f} s: {ratio:.2f} (budget 0.4{missed})")
+    print(
+        f"{len(TRIALS)} trials as a grid {whole:.1f} s, one by one {sum(alone):.1f} s: {ratio:.2f}"
+        f" (budget 0.4{missed})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""How often equal systems are called different, and how often a true difference is found: planted runs, tested with the project's own functions.
+"""How often equal systems are called different, and how often a true difference is found: planted
+runs, tested with the project's own functions.
 
 usage: python -m benchmarks.significance [ROUNDS]
 
-Budgets (design, §13): at the level of .05 at most 7 % of equal systems in every cell, and at least 80 % of true differences of 2 points with
-5,010 examples and 5 runs that differ by .5. With the default number of rounds a share near 5 % is known to ±.7 points (95 %).
+Budgets (design, §13): at the level of .05 at most 7 % of equal systems in every cell, and at least
+80 % of true differences of 2 points with 5,010 examples and 5 runs that differ by .5. With the
+default number of rounds a share near 5 % is known to ±.7 points (95 %).
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _ACCURACY = 0.7
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: numbers of examples and runs, and in points of accuracy the spread between runs (`sd`) and the true difference."""
+    """One setting: numbers of examples and runs, and in points of accuracy the spread between runs
+    (`sd`) and the true difference.
+    """
 
     examples: int
     runs: int
@@ -35,7 +39,12 @@ class Cell:
     difference: float = 0.0
 
 
-EQUAL = [Cell(examples, runs, sd) for examples in (5010, 500) for runs in (2, 3, 5) for sd in (0.0, 0.5, 1.0)]
+EQUAL = [
+    Cell(examples, runs, sd)
+    for examples in (5010, 500)
+    for runs in (2, 3, 5)
+    for sd in (0.0, 0.5, 1.0)
+]
 DIFFERENT = [Cell(examples, runs, 0.5, 2.0) for examples in (5010, 500) for runs in (5, 3)]
 TO_FIND = DIFFERENT[0]
 
@@ -43,18 +52,28 @@ TO_FIND = DIFFERENT[0]
 def main() -> None:
     """Print a line per cell, and which budgets are missed."""
     rounds, start = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS, time.monotonic()
-    print(f"{'examples':>8} {'runs':>4} {'sd':>4} {'true difference':>15} {'called different':>16}   ({rounds:,} rounds)")
+    print(
+        f"{'examples':>8} {'runs':>4} {'sd':>4} {'true difference':>15} {'called different':>16}  "
+        f" ({rounds:,} rounds)"
+    )
     for cell in (*EQUAL, *DIFFERENT):
         found = share_found(cell, rounds)
-        missed = (found > MOST_FALSE) if cell in EQUAL else (cell == TO_FIND and found < LEAST_FOUND)
-        line = f"{cell.examples:8,} {cell.runs:4} {cell.sd:4g} {cell.difference:15g} {100 * found:14.1f} %"
+        missed = (
+            (found > MOST_FALSE) if cell in EQUAL else (cell == TO_FIND and found < LEAST_FOUND)
+        )
+        line = (
+            f"{cell.examples:8,} {cell.runs:4} {cell.sd:4g} {cell.difference:15g}"
+            f" {100 * found:14.1f} %"
+        )
         print(line + ("   MISSED" if missed else ""), flush=True)
     print(f"{time.monotonic() - start:.0f} s")
 
 
 def share_found(cell: Cell, rounds: int, seed: int = 0) -> float:
     """The share of rounds in which the two systems are called different."""
-    rng = np.random.default_rng([seed, cell.examples, cell.runs, round(10 * cell.sd), round(10 * cell.difference)])
+    rng = np.random.default_rng(
+        [seed, cell.examples, cell.runs, round(10 * cell.sd), round(10 * cell.difference)]
+    )
     return sum(p < LEVEL for p in _p_values(cell, rounds, rng)) / rounds
 
 
@@ -65,9 +84,12 @@ def _p_values(cell: Cell, rounds: int, rng: np.random.Generator) -> Iterator[flo
         yield found
 
 
-def planted(cell: Cell, rng: np.random.Generator, *, common: float = 0.6, own: float = 0.3) -> tuple[Runs, Runs]:
-    """Two systems of a known accuracy. Whether an example is right hangs by a share of `common` on what is hard for both systems, by `own` on
-    what is for all runs of one, and for the rest on the run.
+def planted(
+    cell: Cell, rng: np.random.Generator, *, common: float = 0.6, own: float = 0.3
+) -> tuple[Runs, Runs]:
+    """Two systems of a known accuracy. Whether an example is right hangs by a share of `common` on
+    what is hard for both systems, by `own` on what is for all runs of one, and for the rest on the
+    run.
     """
     units, ones = np.arange(cell.examples), np.ones((1, cell.examples))
     hard = common**0.5 * rng.standard_normal(cell.examples, dtype=np.float32)
@@ -78,7 +100,12 @@ def planted(cell: Cell, rng: np.random.Generator, *, common: float = 0.6, own: f
         score *= (1 - common - own) ** 0.5
         score += hard + own**0.5 * rng.standard_normal(cell.examples, dtype=np.float32)
         right = (score < levels[:, None]).astype(np.float64)
-        systems.append(Runs.of({seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)}, chance=True))
+        systems.append(
+            Runs.of(
+                {seed: [Sample(units, row[None], ones)] for seed, row in enumerate(right)},
+                chance=True,
+            )
+        )
     return systems[0], systems[1]
 
 

@@ -1,11 +1,15 @@
-"""Tokens per second of TLM, word exchange and PPA against the bare forwards and backwards that a step of each needs.
+"""Tokens per second of TLM, word exchange and PPA against the bare forwards and backwards that a
+step of each needs.
 
-usage: python -m benchmarks.training [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--batch 32] [--steps 30] [--threads 2] [--rounds 3]
+usage: python -m benchmarks.training [ENCODER_FOLDER WORD_PAIRS_FOLDER] [--batch 32] [--steps 30]
+[--threads 2] [--rounds 3]
 
-Budget: at least 0.8. The bare side runs the encoder and the masked-LM head of `transformers` over the same sentence pairs in the same batches,
-padded, with the head at masked places alone, and back, without an optimiser's step; ours is the whole training, the optimiser's step included,
-and tokenisation, which happens once, as well. Without folders, a random BERT (4 layers of 256) and sentences of the phrasebook are used. Both sides
-run in turn, the best round of each counts; only the ratio means something.
+Budget: at least 0.8. The bare side runs the encoder and the masked-LM head of `transformers` over
+the same sentence pairs in the same batches, padded, with the head at masked places alone, and back,
+without an optimiser's step; ours is the whole training, the optimiser's step included, and
+tokenisation, which happens once, as well. Without folders, a random BERT (4 layers of 256) and
+sentences of the phrasebook are used. Both sides run in turn, the best round of each counts; only
+the ratio means something.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ def ours(kind: str, encoder: Path, pairs: Path, batch: int) -> float:
     params = method.Params(batch_size=batch, epochs=1, **small)
     loaded = TransformerEncoder.from_folder(encoder)
     start = time.perf_counter()
-    method(params).align(loaded, MethodInputs(("de",), "en", {"de": pairs}, {"de": pairs}), Runtime(threads=torch.get_num_threads()))
+    method(params).align(
+        loaded,
+        MethodInputs(("de",), "en", {"de": pairs}, {"de": pairs}),
+        Runtime(threads=torch.get_num_threads()),
+    )
     return time.perf_counter() - start
 
 
@@ -49,9 +57,16 @@ class Bare:
         table = read_table(pairs)
         src, tgt = table.column("src").to_pylist(), table.column("tgt").to_pylist()
         order = np.random.default_rng(0).permutation(len(src))[: steps * batch]
-        rows = (self.encoder.pieces(src, "de"), self.encoder.pieces(tgt, "en"), self.encoder.pieces(src, "de", tgt, "en"))
+        rows = (
+            self.encoder.pieces(src, "de"),
+            self.encoder.pieces(tgt, "en"),
+            self.encoder.pieces(src, "de", tgt, "en"),
+        )
         chunks = [order[start : start + batch] for start in range(0, len(order), batch)]
-        self.batches = [tuple(self.encoder.collate([side[i] for i in chunk]) for side in rows) for chunk in chunks]
+        self.batches = [
+            tuple(self.encoder.collate([side[i] for i in chunk]) for side in rows)
+            for chunk in chunks
+        ]
         self.tokens = sum(len(rows[2][i]) for i in order)
 
     def seconds(self) -> float:
@@ -60,9 +75,13 @@ class Bare:
         start = time.perf_counter()
         for src, tgt, joint in self.batches:
             if self.kind == "ppa":
-                query = self.encoder.model.base_model(input_ids=src.ids_BT, attention_mask=src.mask_BT).last_hidden_state[:, 0]
+                query = self.encoder.model.base_model(
+                    input_ids=src.ids_BT, attention_mask=src.mask_BT
+                ).last_hidden_state[:, 0]
                 with torch.no_grad():
-                    key = self.encoder.model.base_model(input_ids=tgt.ids_BT, attention_mask=tgt.mask_BT).last_hidden_state[:, 0]
+                    key = self.encoder.model.base_model(
+                        input_ids=tgt.ids_BT, attention_mask=tgt.mask_BT
+                    ).last_hidden_state[:, 0]
                 (query * key).sum().backward()
             self.predict(joint, heads=2 if self.kind == "weam" else 1)
             self.encoder.model.zero_grad(set_to_none=True)
@@ -70,11 +89,18 @@ class Bare:
 
     def predict(self, joint: Batch, heads: int) -> None:
         """A masked forward and backward of pairs."""
-        states = self.encoder.model.base_model(input_ids=joint.ids_BT, attention_mask=joint.mask_BT, token_type_ids=joint.segments_BT)
+        states = self.encoder.model.base_model(
+            input_ids=joint.ids_BT, attention_mask=joint.mask_BT, token_type_ids=joint.segments_BT
+        )
         flat = states.last_hidden_state.reshape(-1, self.encoder.hidden_size)
         places = joint.mask_BT.reshape(-1).nonzero()[:, 0]
         chosen = places[:: round(1 / MASKED[self.kind])]
-        losses = [torch.nn.functional.cross_entropy(self.encoder.lm_logits(flat[chosen]), joint.ids_BT.reshape(-1)[chosen]) for _ in range(heads)]
+        losses = [
+            torch.nn.functional.cross_entropy(
+                self.encoder.lm_logits(flat[chosen]), joint.ids_BT.reshape(-1)[chosen]
+            )
+            for _ in range(heads)
+        ]
         torch.stack(losses).sum().backward()
 
 
@@ -87,8 +113,16 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    found: dict[str, object] = {"batch": options.batch, "steps": options.steps, "threads": options.threads, "budget": 0.8}
-    with folders(options.encoder, options.pairs, options.steps * options.batch) as (encoder, pairs), tempfile.TemporaryDirectory() as scratch:
+    found: dict[str, object] = {
+        "batch": options.batch,
+        "steps": options.steps,
+        "threads": options.threads,
+        "budget": 0.8,
+    }
+    with (
+        folders(options.encoder, options.pairs, options.steps * options.batch) as (encoder, pairs),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         used = first_rows(pairs, Path(scratch), options.steps * options.batch)
         for kind in MASKED:
             bare = Bare(kind, encoder, used, options.steps, options.batch)
@@ -97,7 +131,11 @@ def main() -> None:
             for _ in range(options.rounds):
                 theirs = min(theirs, bare.seconds())
                 mine = min(mine, ours(kind, encoder, used, options.batch))
-            found[kind] = {"ratio": theirs / mine, "tokens_per_second": bare.tokens / mine, "bare_tokens_per_second": bare.tokens / theirs}
+            found[kind] = {
+                "ratio": theirs / mine,
+                "tokens_per_second": bare.tokens / mine,
+                "bare_tokens_per_second": bare.tokens / theirs,
+            }
     print(json.dumps(found, indent=1))
 
 

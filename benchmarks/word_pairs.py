@@ -1,11 +1,14 @@
-"""Word pairs: everything but tokenisation and the word aligner, in sentence pairs a second, and its peak memory.
+"""Word pairs: everything but tokenisation and the word aligner, in sentence pairs a second, and its
+peak memory.
 
     python benchmarks/word_pairs.py [--sentences 250000] [--words 20]
 
-Makes a bitext of random words, then builds its word pairs twice as a grid does: a training set's, and those of a held-out run over test, dev
-and training together. The word aligner is the real one with its program left out: words are numbered and written for it, and the files that it
-would have written lie ready and are read. Beside it stands what the sentences alone cost: reading the bitext and writing it again.
-Prints one JSON object. The budget is 50,000 sentence pairs/s at intersection and one-to-one, and under 2 GiB.
+Makes a bitext of random words, then builds its word pairs twice as a grid does: a training set's,
+and those of a held-out run over test, dev and training together. The word aligner is the real one
+with its program left out: words are numbered and written for it, and the files that it would have
+written lie ready and are read. Beside it stands what the sentences alone cost: reading the bitext
+and writing it again. Prints one JSON object. The budget is 50,000 sentence pairs/s at intersection
+and one-to-one, and under 2 GiB.
 """
 
 from __future__ import annotations
@@ -37,16 +40,30 @@ BUDGET = {"sentence_pairs_per_s": 50_000, "peak_mib": 2048}
 
 
 def make(folder: Path, n: int, mean_words: int) -> None:
-    """A bitext in parts and, for it, links such as a word aligner finds: one for most words, the directions agreeing on most."""
+    """A bitext in parts and, for it, links such as a word aligner finds: one for most words, the
+    directions agreeing on most.
+    """
     random = np.random.default_rng(0)
-    lengths = {side: random.integers(mean_words // 2, mean_words * 3 // 2 + 1, n + 2 * HELDOUT) for side in ("src", "tgt")}
+    lengths = {
+        side: random.integers(mean_words // 2, mean_words * 3 // 2 + 1, n + 2 * HELDOUT)
+        for side in ("src", "tgt")
+    }
     columns = {side: sentences(random, lengths[side]) for side in lengths}
-    parts = {"heldout/data": (0, HELDOUT), "heldout/dev": (HELDOUT, 2 * HELDOUT), "training": (2 * HELDOUT, n + 2 * HELDOUT)}
+    parts = {
+        "heldout/data": (0, HELDOUT),
+        "heldout/dev": (HELDOUT, 2 * HELDOUT),
+        "training": (2 * HELDOUT, n + 2 * HELDOUT),
+    }
     for name, (start, stop) in parts.items():
         with DatasetWriter(folder / name, SCHEMA, {}) as writer:
             for at in range(start, stop, 8192):
                 ids = pa.array(range(at, min(at + 8192, stop)), pa.int64())
-                writer.write(pa.RecordBatch.from_arrays([ids, *(columns[side].slice(at, len(ids)) for side in columns)], schema=SCHEMA))
+                writer.write(
+                    pa.RecordBatch.from_arrays(
+                        [ids, *(columns[side].slice(at, len(ids)) for side in columns)],
+                        schema=SCHEMA,
+                    )
+                )
     for name, explained, other in (("forward", "tgt", "src"), ("reverse", "src", "tgt")):
         own, place = diagonal(random, lengths[explained], lengths[other])
         pair = (place, own) if explained == "tgt" else (own, place)
@@ -60,15 +77,21 @@ def sentences(random: np.random.Generator, lengths: np.ndarray) -> pa.Array:
     """Random sentences of those lengths, word frequencies as Zipf has them."""
     vocabulary = pa.array([f"word{i}" for i in range(60_000)])
     words = vocabulary.take(pa.array(random.zipf(1.2, int(lengths.sum())) % 60_000))
-    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), words)
+    return pa.ListArray.from_arrays(
+        pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), words
+    )
 
 
-def diagonal(random: np.random.Generator, lengths: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def diagonal(
+    random: np.random.Generator, lengths: np.ndarray, others: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Each word's own position, and one near the diagonal of the other side."""
     starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     own = np.arange(int(lengths.sum())) - starts
     other = np.repeat(others, lengths)
-    place = own * other // np.repeat(lengths, lengths) + random.choice([-1, 0, 0, 0, 0, 1], len(own))
+    place = own * other // np.repeat(lengths, lengths) + random.choice(
+        [-1, 0, 0, 0, 0, 1], len(own)
+    )
     return own, np.clip(place, 0, other - 1)
 
 
@@ -86,11 +109,27 @@ def measure(folder: Path) -> None:
     }
     seconds = {"sentences_alone": clock(lambda: copy(folder / "training", folder / "copy"))}
     leave_out_program(folder, "training")
-    seconds["training"] = clock(lambda: build_training(folder / "training", aligner, folder / "pairs", **options))
+    seconds["training"] = clock(
+        lambda: build_training(folder / "training", aligner, folder / "pairs", **options)
+    )
     leave_out_program(folder, "run")
-    build = lambda: build_heldout(folder / "heldout", folder / "training", aligner, folder / "run", **options, keep_training=True)  # noqa: E731
+    build = lambda: build_heldout(  # noqa: E731
+        folder / "heldout",
+        folder / "training",
+        aligner,
+        folder / "run",
+        **options,
+        keep_training=True,
+    )
     seconds["heldout_run"] = clock(build)
-    print(json.dumps({"seconds": seconds, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+        )
+    )
 
 
 def leave_out_program(folder: Path, name: str) -> None:
@@ -132,14 +171,31 @@ def main() -> None:
     try:
         make(folder, asked.sentences, asked.words)
         # A process of its own: the peak is then that of the build, not of making the bitext.
-        child = subprocess.run([sys.executable, __file__, "--measure", str(folder)], check=True, capture_output=True, text=True)
+        child = subprocess.run(
+            [sys.executable, __file__, "--measure", str(folder)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         found = json.loads(child.stdout)
     finally:
         shutil.rmtree(folder)
     seconds = found["seconds"]
     rates = {name: round(asked.sentences / seconds[name]) for name in seconds}
-    ratios = {name: round(seconds[name] / seconds["sentences_alone"], 2) for name in ("training", "heldout_run")}
-    print(json.dumps({"sentence_pairs_per_s": rates, "ratio_to_sentences_alone": ratios, "peak_mib": round(found["peak_mib"]), "budget": BUDGET}))
+    ratios = {
+        name: round(seconds[name] / seconds["sentences_alone"], 2)
+        for name in ("training", "heldout_run")
+    }
+    print(
+        json.dumps(
+            {
+                "sentence_pairs_per_s": rates,
+                "ratio_to_sentences_alone": ratios,
+                "peak_mib": round(found["peak_mib"]),
+                "budget": BUDGET,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """raxalign: grids of cross-lingual alignment experiments on multilingual encoders.
 
-``import raxalign as rx`` has the names of `__all__`, each loaded when it is first asked for; docs/python.md shows them at work.
+``import raxalign as rx`` has the names of `__all__`, each loaded when it is first asked for;
+docs/python.md shows them at work.
 """
 
 from importlib import import_module
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from raxalign.tasks.base import Task
 
 _PLACES = {
-    **dict.fromkeys(("Finished", "align", "compare", "evaluate", "results", "run", "word_pairs"), "raxalign.api"),
+    **dict.fromkeys(
+        ("Finished", "align", "compare", "evaluate", "results", "run", "word_pairs"), "raxalign.api"
+    ),
     "AlignedEncoder": "raxalign.encoders.models.aligned",
     "Corpus": "raxalign.corpora.base",
     "Encoder": "raxalign.encoders.base",

@@ -1,4 +1,6 @@
-"""What the commands do, as functions: `import raxalign as rx` has them. Each imports what it needs when it is called."""
+"""What the commands do, as functions: `import raxalign as rx` has them. Each imports what it needs
+when it is called.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
-Options = Mapping[str, object]  # options of a plug-in by their YAML names; a text is read as on the command line
+Options = Mapping[
+    str, object
+]  # options of a plug-in by their YAML names; a text is read as on the command line
 _TEXT = (
     "trial",
     "method",
@@ -42,8 +46,8 @@ RESULTS = (
 
 @dataclass(frozen=True)
 class Finished:
-    """How a grid ended: the plan that was run, how many of its trials were run now and how many were there before, and the failures
-    (trial key -> message).
+    """How a grid ended: the plan that was run, how many of its trials were run now and how many
+    were there before, and the failures (trial key -> message).
     """
 
     plan: Plan
@@ -56,8 +60,15 @@ def _to_stderr(text: str) -> None:
     sys.stderr.write(text.rstrip("\n") + "\n")
 
 
-def run(opened: Opened, *, only: str | None = None, limit: int | None = None, tell: Callable[[str], None] = _to_stderr) -> Finished:
-    """Run what the ledger lacks of a grid, as `raxalign grid` does: on this machine, or on the cluster that the grid names.
+def run(
+    opened: Opened,
+    *,
+    only: str | None = None,
+    limit: int | None = None,
+    tell: Callable[[str], None] = _to_stderr,
+) -> Finished:
+    """Run what the ledger lacks of a grid, as `raxalign grid` does: on this machine, or on the
+    cluster that the grid names.
 
     Args:
         opened: what `plan` returned.
@@ -66,7 +77,8 @@ def run(opened: Opened, *, only: str | None = None, limit: int | None = None, te
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
-        RaxalignError: something is wrong before anything starts (data, storage, resources). Failures of trials are in what is returned.
+        RaxalignError: something is wrong before anything starts (data, storage, resources).
+            Failures of trials are in what is returned.
     """
     from raxalign.errors import RaxalignError
     from raxalign.plan.load import resolve, select
@@ -93,7 +105,8 @@ def run(opened: Opened, *, only: str | None = None, limit: int | None = None, te
 
 
 def results(opened: Opened) -> pa.Table:
-    """Return the results of a grid that the ledger has: one row per value, the columns those of `raxalign results --format csv`.
+    """Return the results of a grid that the ledger has: one row per value, the columns those of
+    `raxalign results --format csv`.
 
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
     """
@@ -104,14 +117,17 @@ def results(opened: Opened) -> pa.Table:
 
 
 def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
-    """Test every result of a grid against a baseline: one row per value, the columns those of the report's ``comparisons.csv``.
+    """Test every result of a grid against a baseline: one row per value, the columns those of the
+    report's ``comparisons.csv``.
 
-    `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`, `difference_low`, `difference_high`, `p`
-    and `p_adjusted` (Holm) those of the difference to the baseline; `reason` says why there is no test.
+    `value`, `low`, `high` are the mean and its 95 % interval over runs and examples; `difference`,
+    `difference_low`, `difference_high`, `p` and `p_adjusted` (Holm) those of the difference to the
+    baseline; `reason` says why there is no test.
 
     Args:
         opened: what `plan` returned.
-        baseline: a method as the tables name it (``rotation center=true``); by default the method of the kind `none`.
+        baseline: a method as the tables name it (``rotation center=true``); by default the method
+            of the kind `none`.
 
     Raises:
         RaxalignError: no result has the baseline's name, or several have.
@@ -124,7 +140,9 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
 
     plan, ledger = _current(opened).plan, Ledger(opened.root)
     found = rows(plan, ledger)
-    compared = comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
+    compared = (
+        comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
+    )
     return _table(comparison_rows(compared, plan), FIELDS)
 
 
@@ -145,7 +163,8 @@ def word_pairs(
     threads: int = 1,
     plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
-    """Write a word-pair dataset of one language and the pivot; ``datasets.load_from_disk(out)`` opens it.
+    """Write a word-pair dataset of one language and the pivot; ``datasets.load_from_disk(out)``
+    opens it.
 
     Args:
         source: the corpus, a kind of `raxalign list corpora`, with its `options`.
@@ -173,7 +192,18 @@ def word_pairs(
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
-    request = PairsRequest(source, _texts(options), lang, pivot, sentences, heldout, aligner, _texts(aligner_options), symmetrization, one_to_one)
+    request = PairsRequest(
+        source,
+        _texts(options),
+        lang,
+        pivot,
+        sentences,
+        heldout,
+        aligner,
+        _texts(aligner_options),
+        symmetrization,
+        one_to_one,
+    )
     with visible(open_file(Path(path)) for path in plugins):
         return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)
 
@@ -233,7 +263,8 @@ def evaluate(
     device: str | None = None,
     threads: int | None = None,
 ) -> pa.Table:
-    """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the ledger has is not computed again.
+    """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the
+    ledger has is not computed again.
 
     Args:
         opened: what `plan` returned.
@@ -249,12 +280,16 @@ def evaluate(
     """
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
-    found, _ = evaluate_encoder(opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads))
+    found, _ = evaluate_encoder(
+        opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads)
+    )
     return _table(found, RESULTS)
 
 
 def _current(opened: Opened) -> Opened:
-    """The grid with the revisions that a run has looked up since it was opened: keys of unresolved data are provisional."""
+    """The grid with the revisions that a run has looked up since it was opened: keys of unresolved
+    data are provisional.
+    """
     from raxalign.plan.load import open_grid
 
     return open_grid(opened.grid.path, storage=opened.root) if opened.plan.unresolved else opened
@@ -262,21 +297,37 @@ def _current(opened: Opened) -> Opened:
 
 def _texts(options: Options | None) -> tuple[str, ...]:
     """Options as the commands take them."""
-    shown = {name: str(value) if isinstance(value, str | Path) else json.dumps(value) for name, value in (options or {}).items()}
+    shown = {
+        name: str(value) if isinstance(value, str | Path) else json.dumps(value)
+        for name, value in (options or {}).items()
+    }
     return tuple(f"{name}={text}" for name, text in shown.items())
 
 
 def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows, so that an empty table has them too."""
+    """Rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows, so that
+    an empty table has them too.
+    """
     import pyarrow as pa
 
     def kind(name: str) -> Any:
         if name == "languages":
             return pa.list_(pa.string())
-        return pa.string() if name in _TEXT else pa.int64() if name in _WHOLE else pa.bool_() if name in _TRUTH else pa.float64()
+        return (
+            pa.string()
+            if name in _TEXT
+            else pa.int64()
+            if name in _WHOLE
+            else pa.bool_()
+            if name in _TRUTH
+            else pa.float64()
+        )
 
     def plain(value: object) -> object:
         return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else value
 
     schema = pa.schema([(name, kind(name)) for name in columns])
-    return pa.table({name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns}, schema=schema)
+    return pa.table(
+        {name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns},
+        schema=schema,
+    )

@@ -11,7 +11,8 @@ Ints = npt.NDArray[np.int64]
 
 
 def offsets_of(lengths: np.ndarray | Sequence[int]) -> Ints:
-    """Return where each of some adjacent rows begins, and where the last one ends: int64, one more than there are rows. Lengths may be truth values.
+    """Return where each of some adjacent rows begins, and where the last one ends: int64, one more
+    than there are rows. Lengths may be truth values.
 
     >>> offsets_of([2, 0, 3]).tolist(), offsets_of([]).tolist()
     ([0, 2, 2, 5], [0])
@@ -20,7 +21,8 @@ def offsets_of(lengths: np.ndarray | Sequence[int]) -> Ints:
 
 
 def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[Ints, Ints]:
-    """Return the entries of some rows, one after the other: (indices into the flat array, the place in `rows` of the row that each belongs to).
+    """Return the entries of some rows, one after the other: (indices into the flat array, the place
+    in `rows` of the row that each belongs to).
 
     >>> [part.tolist() for part in ranges(np.array([0, 2, 2, 5]), np.array([2, 0]))]
     [[2, 3, 4, 0, 1], [0, 0, 0, 1, 1]]
@@ -28,4 +30,7 @@ def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[Ints, Ints]:
     starts = offsets[rows]
     lengths = offsets[rows + 1] - starts
     owners = np.repeat(np.arange(len(rows)), lengths)
-    return np.arange(len(owners)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths), owners
+    return (
+        np.arange(len(owners)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths),
+        owners,
+    )

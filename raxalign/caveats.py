@@ -1,6 +1,8 @@
-"""What a computation finds out about the ground that its numbers stand on: how much of a text the tokenizer knew, which training came to nothing.
+"""What a computation finds out about the ground that its numbers stand on: how much of a text the
+tokenizer knew, which training came to nothing.
 
-Whoever runs a computation opens `collecting`; whoever reads text or trains says what it saw, and need not know who listens.
+Whoever runs a computation opens `collecting`; whoever reads text or trains says what it saw, and
+need not know who listens.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Caveats:
-    """What was seen: `pieces` read by language, `unknown` ones among them, and for each training whose loss did not fall its loss at the start
-    and at the end.
+    """What was seen: `pieces` read by language, `unknown` ones among them, and for each training
+    whose loss did not fall its loss at the start and at the end.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
@@ -28,11 +30,19 @@ class Caveats:
         self.unknown[lang] += unknown
 
     def notes(self) -> dict[str, object]:
-        """The notes for a record: `unknown` (language -> share of ``[UNK]`` among its pieces), `loss_not_lowered` (training -> the two losses)."""
-        rates = {lang: round(self.unknown[lang] / count, 6) for lang, count in sorted(self.pieces.items()) if count}
+        """The notes for a record: `unknown` (language -> share of ``[UNK]`` among its pieces),
+        `loss_not_lowered` (training -> the two losses).
+        """
+        rates = {
+            lang: round(self.unknown[lang] / count, 6)
+            for lang, count in sorted(self.pieces.items())
+            if count
+        }
         found: dict[str, object] = {"unknown": rates} if rates else {}
         if self.not_lowered:
-            found["loss_not_lowered"] = {name: list(losses) for name, losses in sorted(self.not_lowered.items())}
+            found["loss_not_lowered"] = {
+                name: list(losses) for name, losses in sorted(self.not_lowered.items())
+            }
         return found
 
 
@@ -44,14 +54,18 @@ LITTLE = 0.25
 
 
 def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """What a method was fitted on that is little, from its notes by language: ``rotation de`` -> a sentence without its end."""
+    """What a method was fitted on that is little, from its notes by language: ``rotation de`` -> a
+    sentence without its end.
+    """
     found = {}
     for lang, facts in notes.items():
         if not isinstance(facts, Mapping):
             continue
         entries, there = facts.get("entries"), facts.get("entries_in_text")
         if entries and there is not None and there < LITTLE * entries:
-            found[f"{maker} {lang}"] = f"{there:,} of {entries:,} entries of the dictionary are in the text"
+            found[f"{maker} {lang}"] = (
+                f"{there:,} of {entries:,} entries of the dictionary are in the text"
+            )
         if "warning" in facts:
             found[f"{maker} {lang}"] = str(facts["warning"])
     return found

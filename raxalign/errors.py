@@ -29,7 +29,9 @@ class RaxalignError(Exception):
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault of a grid file: its line (1-based, None for the file), the key it is at, what is wrong, what would be right."""
+    """One fault of a grid file: its line (1-based, None for the file), the key it is at, what is
+    wrong, what would be right.
+    """
 
     line: int | None
     key: str
@@ -53,9 +55,13 @@ class GridError(RaxalignError):
 
 
 class DataError(RaxalignError):
-    """Bad input data; the message begins with the file and, where there is one, the 1-based line."""
+    """Bad input data; the message begins with the file and, where there is one, the 1-based
+    line.
+    """
 
-    def __init__(self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = "") -> None:
+    def __init__(
+        self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = ""
+    ) -> None:
         self.file, self.line = str(file), line
         where = f"{file}:{line}" if line is not None else str(file)
         super().__init__(f"{where}: {problem}" + (f". {remedy}" if remedy else ""))

@@ -13,12 +13,14 @@ FACTOR = 20.0
 
 
 def explodes(losses: Sequence[float], total: int, start: int = 0, unit: float = 1.0) -> bool:
-    """Whether a training of `total` steps has diverged although its loss is a number: its last losses, 5 % of all steps and 3 at least, are
-    all above `FACTOR` times the first one.
+    """Whether a training of `total` steps has diverged although its loss is a number: its last
+    losses, 5 % of all steps and 3 at least, are all above `FACTOR` times the first one.
 
-    A cross-entropy is never there by chance: an even guess among 10^8 classes costs 18. Step `start` (0-based) is the first whose loss has all
-    the parts that the later ones have. A first loss below `unit` counts as that much: a contrast with few negatives begins near 0, and a
-    regulariser at 0, so that the unit of a regularised loss is the regulariser's weight where that is more than 1.
+    A cross-entropy is never there by chance: an even guess among 10^8 classes costs 18. Step
+    `start` (0-based) is the first whose loss has all the parts that the later ones have. A first
+    loss below `unit` counts as that much: a contrast with few negatives begins near 0, and a
+    regulariser at 0, so that the unit of a regularised loss is the regulariser's weight where that
+    is more than 1.
     """
     reference = losses[start] if start < len(losses) else losses[0]
     bound, window = FACTOR * max(reference, unit), max(3, total // 20)
@@ -26,9 +28,18 @@ def explodes(losses: Sequence[float], total: int, start: int = 0, unit: float = 
 
 
 def check_step(
-    name: str, losses: Sequence[float], total: int, rate: float, learning_rate: float, *, start: int = 0, unit: float = 1.0, fault: str = ""
+    name: str,
+    losses: Sequence[float],
+    total: int,
+    rate: float,
+    learning_rate: float,
+    *,
+    start: int = 0,
+    unit: float = 1.0,
+    fault: str = "",
 ) -> None:
-    """Raise `TrainingDiverged` where the last of `losses` is not finite, where the losses explode, or where there is another `fault`.
+    """Raise `TrainingDiverged` where the last of `losses` is not finite, where the losses explode,
+    or where there is another `fault`.
 
     Args:
         name: The training, for the message.
@@ -45,18 +56,23 @@ def check_step(
         return
     before = f" ({losses[0]:.4g} at the start)" if len(losses) > 1 else ""
     also = f", {fault}" if fault else ""
-    scheduled = "" if math.isclose(rate, learning_rate, rel_tol=1e-3) else f", {rate:.3g} at this step"
+    scheduled = (
+        "" if math.isclose(rate, learning_rate, rel_tol=1e-3) else f", {rate:.3g} at this step"
+    )
     raise TrainingDiverged(
-        f"{name}: training diverged at step {len(losses)} of {total}: loss {last:.6g}{before}{also}, "
-        f"learning_rate {learning_rate:g}{scheduled}. Choose a smaller `learning_rate`, or a longer `warmup`"
+        f"{name}: training diverged at step {len(losses)} of {total}: loss"
+        f" {last:.6g}{before}{also}, learning_rate {learning_rate:g}{scheduled}. Choose a smaller"
+        " `learning_rate`, or a longer `warmup`"
     )
 
 
 def not_lowered(losses: Sequence[float], start: int = 0) -> tuple[float, float] | None:
-    """(loss at the start, loss at the end) of a training that did not lower its loss; None where it did.
+    """(loss at the start, loss at the end) of a training that did not lower its loss; None where it
+    did.
 
-    The end is the mean over the last tenth of the steps from `start` on. It is compared with the mean over the first tenth, and with the very
-    first loss (that of the weights that the training began with), which it may pass by three standard deviations of the last tenth.
+    The end is the mean over the last tenth of the steps from `start` on. It is compared with the
+    mean over the first tenth, and with the very first loss (that of the weights that the training
+    began with), which it may pass by three standard deviations of the last tenth.
     """
     kept = list(losses[start:])
     if len(kept) < 2:

@@ -9,12 +9,23 @@ from pathlib import Path
 
 from raxalign.version import VERSION
 
-_LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "eflomal", "datasets", "ray", "mlflow")
+_LIBRARIES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "eflomal",
+    "datasets",
+    "ray",
+    "mlflow",
+)
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Library -> version, for those that are installed; raxalign's own with the commit where it runs from a repository."""
+    """Library -> version, for those that are installed; raxalign's own with the commit where it
+    runs from a repository.
+    """
     found = {"raxalign": VERSION, **commit()}
     for library in _LIBRARIES:
         try:
@@ -26,7 +37,9 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> dict[str, str]:
-    """``commit`` (and ``dirty``) of the repository that the package lies in; empty where it is installed without one."""
+    """``commit`` (and ``dirty``) of the repository that the package lies in; empty where it is
+    installed without one.
+    """
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return {}

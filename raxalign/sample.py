@@ -1,15 +1,20 @@
-"""What a system did in one run as a sample over independent units, and the forms in which predictions become one.
+"""What a system did in one run as a sample over independent units, and the forms in which
+predictions become one.
 
-A predictions table has one row per example, with columns `lang` and `split`. A task says which of its metrics are which form:
+A predictions table has one row per example, with columns `lang` and `split`. A task says which of
+its metrics are which form:
 
-* `of_ratio`, counts per sentence: a ratio of sums of columns, as F1, precision, recall and alignment error rate are;
+* `of_ratio`, counts per sentence: a ratio of sums of columns, as F1, precision, recall and
+  alignment error rate are;
 * `of_labels`: the share of rows whose `predicted` is their `label`;
 * `of_column`: the mean of a column over the rows;
 * forms of its own, put together by `summed`.
 
-A unit is named by the first of `UNITS` that is a column. A group of examples (a premise, a context) has the number of its first example, so that the
-same group has the same number in every language of a parallel set, however languages number theirs; all its examples are linked to it, so that
-groups of two languages that share any example (as in MLQA, by the question's id) are one cluster to a test over both.
+A unit is named by the first of `UNITS` that is a column. A group of examples (a premise, a context)
+has the number of its first example, so that the same group has the same number in every language of
+a parallel set, however languages number theirs; all its examples are linked to it, so that groups
+of two languages that share any example (as in MLQA, by the question's id) are one cluster to a test
+over both.
 """
 
 from __future__ import annotations
@@ -31,19 +36,38 @@ Array = npt.NDArray[Any]
 Ratios = Mapping[str, tuple[Sequence[str], Sequence[str]]]
 """Metric -> the columns that are summed above and below the line."""
 
-UNITS = ("unit", "context_id", "context", "paragraph", "premise_id", "premise", "sentence", "row", "id")
-_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise"}  # of several examples, which `id` names
+UNITS = (
+    "unit",
+    "context_id",
+    "context",
+    "paragraph",
+    "premise_id",
+    "premise",
+    "sentence",
+    "row",
+    "id",
+)
+_GROUPS = {
+    "context_id",
+    "context",
+    "paragraph",
+    "premise_id",
+    "premise",
+}  # of several examples, which `id` names
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a system did in one run: `gains` and `counts` (parts, units), and the `units` (their number) in ascending order.
+    """What a system did in one run: `gains` and `counts` (parts, units), and the `units` (their
+    number) in ascending order.
 
-    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as the gains are; where `wanted` (parts, units)
-    is there, times BLEU's brevity penalty of sum(counts) against sum(wanted). A part without counts is left out.
+    The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as
+    the gains are; where `wanted` (parts, units) is there, times BLEU's brevity penalty of
+    sum(counts) against sum(wanted). A part without counts is left out.
 
-    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over numbers that are no units here. What
-    links hold together may differ between samples over the same units: samples that are compared are clustered by the links of both.
+    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over
+    numbers that are no units here. What links hold together may differ between samples over the
+    same units: samples that are compared are clustered by the links of both.
     """
 
     units: Ints
@@ -88,10 +112,17 @@ class Sample:
 
 
 def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
-    """The ratio of the sums of a metric's columns; None for a metric that has none, and for rows that lack one of them."""
-    if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(rows.column_names):
+    """The ratio of the sums of a metric's columns; None for a metric that has none, and for rows
+    that lack one of them.
+    """
+    if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(
+        rows.column_names
+    ):
         return None
-    above, below = (np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64) for side in ratios[metric])
+    above, below = (
+        np.stack([column(rows, name) for name in side]).sum(0).astype(np.float64)
+        for side in ratios[metric]
+    )
     return summed(units_of(rows), _models(rows), above, below)
 
 
@@ -99,7 +130,9 @@ def of_labels(rows: pa.Table) -> Sample:
     """The share of rows whose `predicted` is their `label`."""
     import pyarrow.compute as pc
 
-    right = pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
+    right = (
+        pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
+    )
     return _grouped(rows, right, np.ones(len(rows)))
 
 
@@ -108,12 +141,17 @@ def of_column(rows: pa.Table, name: str) -> Sample:
     return _grouped(rows, column(rows, name).astype(np.float64), np.ones(len(rows)))
 
 
-def summed(units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None) -> Sample:
+def summed(
+    units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None
+) -> Sample:
     """Sums of gains and counts by part and unit."""
     names, unit = np.unique(units, return_inverse=True)
     kinds, part = np.unique(parts, return_inverse=True)
     cells, shape = part * len(names) + unit, (len(kinds), len(names))
-    above, below = (np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64) for values in (gains, counts))
+    above, below = (
+        np.bincount(cells, values, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        for values in (gains, counts)
+    )
     return Sample(names.astype(np.int64), above, below, links=links)
 
 
@@ -155,12 +193,17 @@ def _numbers(table: pa.Table, name: str) -> Array:
 def numbered(values: Array) -> Array:
     """A number for each text: the first 63 bits of its hash."""
     texts, places = np.unique(values, return_inverse=True)
-    hashes = [int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1 for text in texts]
+    hashes = [
+        int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+        for text in texts
+    ]
     return np.array(hashes, dtype=np.int64)[places]
 
 
 def _models(table: pa.Table) -> Array:
-    """The part of each row: the pivot may be scored by one model per language, and its value is then the mean over models."""
+    """The part of each row: the pivot may be scored by one model per language, and its value is
+    then the mean over models.
+    """
     if "toward" not in table.column_names:
         return np.zeros(len(table), dtype=np.int64)
     return np.array([entry or "" for entry in table["toward"].to_pylist()])

@@ -1,4 +1,5 @@
-"""Stage kind -> the function that makes its artifact, and the running of a trial: the only place where plan, store and plug-ins meet.
+"""Stage kind -> the function that makes its artifact, and the running of a trial: the only place
+where plan, store and plug-ins meet.
 
 No plug-in is named here: a stage says which one makes it, and the catalogue gives it.
 """
@@ -33,16 +34,21 @@ if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
 
-TRAINED = frozenset({"aligned", "tuned"})  # trained for a trial; what several trials need is made before them
-FITTED = TRAINED | {"encoder"}  # stages with checkpoints, which every worker of a trial takes part in
+TRAINED = frozenset(
+    {"aligned", "tuned"}
+)  # trained for a trial; what several trials need is made before them
+FITTED = TRAINED | {
+    "encoder"
+}  # stages with checkpoints, which every worker of a trial takes part in
 
 
 @dataclass
 class Workshop:
     """What is needed to make a plan's stages: the plan, the storage, and where this process runs.
 
-    `local` is a folder of this machine that survives the process: checkpoints and downloads lie there (inside the storage where that is
-    a file system). `announce(stage, seconds)` is called when a stage was made, not when it was there.
+    `local` is a folder of this machine that survives the process: checkpoints and downloads lie
+    there (inside the storage where that is a file system). `announce(stage, seconds)` is called
+    when a stage was made, not when it was there.
     """
 
     plan: Plan
@@ -54,7 +60,9 @@ class Workshop:
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
 
     def ensure(self, key: str) -> Path:
-        """The folder of a stage's artifact, made first if it is not there or damaged (and so are its inputs)."""
+        """The folder of a stage's artifact, made first if it is not there or damaged (and so are
+        its inputs).
+        """
         stage = self.plan.stages[key]
         start, made = time.monotonic(), []
 
@@ -66,7 +74,11 @@ class Workshop:
 
         alone = self.runtime.world_size == 1
         with self._turn(stage):
-            folder: Path = self.store.make(stage.kind, key, build) if alone else self._ensure_together(stage, build)
+            folder: Path = (
+                self.store.make(stage.kind, key, build)
+                if alone
+                else self._ensure_together(stage, build)
+            )
             if made and self.runtime.rank == 0:
                 shutil.rmtree(self.checkpoints(key), ignore_errors=True)
         if made and self.runtime.rank == 0:
@@ -74,16 +86,28 @@ class Workshop:
         return folder
 
     def _turn(self, stage: Stage) -> AbstractContextManager[None]:
-        """Two grids on one storage may want the same training: the second one waits, and finds it made. Its checkpoints are one process's."""
-        if stage.kind not in FITTED or self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
+        """Two grids on one storage may want the same training: the second one waits, and finds it
+        made. Its checkpoints are one process's.
+        """
+        if (
+            stage.kind not in FITTED
+            or self.runtime.rank != 0
+            or self.store.has(stage.kind, stage.key)
+        ):
             return nullcontext()
         return turn(self.local / "checkpoints" / f".{stage.key}.lock")
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
-        """`ensure` in a group of workers: all take part in training, the first one makes everything else and stores the results."""
+        """`ensure` in a group of workers: all take part in training, the first one makes everything
+        else and stores the results.
+        """
         from raxalign.train.group import agree, barrier
 
-        present = agree(self.runtime.rank == 0 and self.store.has(stage.kind, stage.key) and self.store.verify(stage.kind, stage.key))
+        present = agree(
+            self.runtime.rank == 0
+            and self.store.has(stage.kind, stage.key)
+            and self.store.verify(stage.kind, stage.key)
+        )
         if not present:
             if self.runtime.rank == 0:
                 self.store.make(stage.kind, stage.key, build)
@@ -96,7 +120,11 @@ class Workshop:
     def inputs(self, stage: Stage, name: str) -> dict[str, Path]:
         """The artifacts of the inputs called ``name/lang``, by language."""
         prefix = f"{name}/"
-        return {entry.removeprefix(prefix): self.ensure(key) for entry, key in stage.inputs.items() if entry.startswith(prefix)}
+        return {
+            entry.removeprefix(prefix): self.ensure(key)
+            for entry, key in stage.inputs.items()
+            if entry.startswith(prefix)
+        }
 
     def checkpoints(self, key: str) -> Path:
         """Where the training of a stage keeps its checkpoints."""
@@ -108,30 +136,42 @@ class Workshop:
         return replace(self.runtime, seed=int(str(seed)), checkpoints=self.checkpoints(stage.key))
 
     def encoder(self, key: str) -> Encoder:
-        """The encoder of a stage, fresh and on the device of this process; of a task's training, as that left it."""
+        """The encoder of a stage, fresh and on the device of this process; of a task's training, as
+        that left it.
+        """
         stage = self.plan.stages[key]
         folder = None if stage.inline else self.ensure(key)
         if stage.kind == "tuned":
-            trained: Encoder = _plugin("tasks", stage).trained_encoder(self.encoder(stage.inputs["encoder"]), folder)
+            trained: Encoder = _plugin("tasks", stage).trained_encoder(
+                self.encoder(stage.inputs["encoder"]), folder
+            )
             return trained
-        inputs = EncoderInputs(locations=_without_params(stage.locations), folder=folder, revisions=stage.digests)
+        inputs = EncoderInputs(
+            locations=_without_params(stage.locations), folder=folder, revisions=stage.digests
+        )
         encoder: Encoder = _plugin("encoders", stage).load(inputs, self.runtime.device)
         return encoder
 
     def aligned(self, key: str) -> AlignedEncoder:
-        """The aligned encoder of a stage; the last one is kept in memory for the trial's next task."""
+        """The aligned encoder of a stage; the last one is kept in memory for the trial's next
+        task.
+        """
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         if key not in self._aligned:
             folder = self.ensure(key)
             start = self.plan.stages[key].inputs["encoder"]
             self._aligned.clear()
-            self._aligned[key] = AlignedEncoder.load(folder, lambda: self.encoder(start), self.runtime.device)
+            self._aligned[key] = AlignedEncoder.load(
+                folder, lambda: self.encoder(start), self.runtime.device
+            )
         return self._aligned[key]
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
-    """Run the evaluations of a trial that the ledger does not have; returns the records of all of them, in the order of the tasks."""
+    """Run the evaluations of a trial that the ledger does not have; returns the records of all of
+    them, in the order of the tasks.
+    """
     trial, ledger, rank = workshop.plan.by_key[key], workshop.ledger, workshop.runtime.rank
     for task, evaluation in trial.evaluations.items():
         done = ledger.has(evaluation)
@@ -141,23 +181,31 @@ def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
             done = agree(rank == 0 and done)
         if not done:
             evaluate(workshop, evaluation, task, trial.encoder)
-    return [ledger.read(evaluation) for evaluation in trial.evaluations.values()] if rank == 0 else []
+    return (
+        [ledger.read(evaluation) for evaluation in trial.evaluations.values()] if rank == 0 else []
+    )
 
 
 def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
-    """Make one entry of the ledger, and before it what it is made of. In a group of workers only the first one evaluates."""
+    """Make one entry of the ledger, and before it what it is made of. In a group of workers only
+    the first one evaluates.
+    """
     stage = workshop.plan.stages[key]
     trained = workshop.ensure(stage.inputs["trained"]) if "trained" in stage.inputs else None
     workshop.ensure(stage.inputs["aligned"])
     if workshop.runtime.rank != 0:
         return
-    if workshop.runtime.world_size > 1:  # from here on nobody else takes part, so nothing may wait for others
+    if (
+        workshop.runtime.world_size > 1
+    ):  # from here on nobody else takes part, so nothing may wait for others
         workshop = replace(workshop, runtime=replace(workshop.runtime, world_size=1), _aligned={})
     start = time.monotonic()
     plugin = _plugin("tasks", stage)
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), _task_inputs(workshop, stage)
     with collecting() as found:
-        outcome: Outcome = plugin.evaluate(aligned, _languages(stage), inputs, workshop.runtime_for(stage), trained)
+        outcome: Outcome = plugin.evaluate(
+            aligned, _languages(stage), inputs, workshop.runtime_for(stage), trained
+        )
     record = {
         "key": key,
         "task": task,
@@ -168,7 +216,12 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "languages": stage.params["languages"],
         "seed": stage.params.get("seed"),
         "scores": [vars(score) for score in outcome.scores],
-        "notes": {**outcome.notes, **_training_caveats(workshop, stage), **found.notes(), "links": _links_digests(workshop, stage)},
+        "notes": {
+            **outcome.notes,
+            **_training_caveats(workshop, stage),
+            **found.notes(),
+            "links": _links_digests(workshop, stage),
+        },
         "seconds": time.monotonic() - start,
         "device": workshop.runtime.device,
         "threads": workshop.runtime.threads,
@@ -179,17 +232,23 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
 
 
 def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """The digests of all links that went into a result: a word aligner without a seed makes other links another time."""
+    """The digests of all links that went into a result: a word aligner without a seed makes other
+    links another time.
+    """
     digests = {}
     for key in workshop.plan.closure(list(stage.inputs.values())):
         entry = workshop.plan.stages[key]
         if entry.kind == "pairs" and workshop.store.has("pairs", key):
-            digests[f"{entry.params['lang']}/{entry.params['part']}/{key[:12]}"] = workshop.store.manifest("pairs", key).notes.get("links_digest")
+            digests[f"{entry.params['lang']}/{entry.params['part']}/{key[:12]}"] = (
+                workshop.store.manifest("pairs", key).notes.get("links_digest")
+            )
     return digests
 
 
 def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
-    """What the trainings behind a result found out: `unknown_in_training` (maker -> language -> share), `loss_not_lowered`, `thin_support`."""
+    """What the trainings behind a result found out: `unknown_in_training` (maker -> language ->
+    share), `loss_not_lowered`, `thin_support`.
+    """
     thin: dict[str, str] = {}
     unknown: dict[str, Any] = {}
     flat: dict[str, Any] = {}
@@ -245,16 +304,32 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
     from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_training
 
     corpus, params = _plugin("corpora", stage), stage.params
-    inputs = CorpusInputs(_without_params(stage.locations), workshop.local / "downloads", stage.digests)
+    inputs = CorpusInputs(
+        _without_params(stage.locations), workshop.local / "downloads", stage.digests
+    )
     split: Any = params["split"]
     names = ("overlap", "shortage", "max_words", "segmentation")
     options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]
     lang, pivot = str(params["lang"]), str(params["pivot"])
-    sizes = corpus.part_sizes(lang, pivot, inputs) if split == "files" else (split["test"], split["dev"])
+    sizes = (
+        corpus.part_sizes(lang, pivot, inputs)
+        if split == "files"
+        else (split["test"], split["dev"])
+    )
     if params["part"] == "heldout":
         return write_heldout(corpus, lang, pivot, inputs, sizes, options, folder)
     elsewhere = list(workshop.inputs(stage, "heldout").values())
-    return write_training(corpus, lang, pivot, inputs, sizes, int(str(params["sentences"])), options, folder, elsewhere)
+    return write_training(
+        corpus,
+        lang,
+        pivot,
+        inputs,
+        sizes,
+        int(str(params["sentences"])),
+        options,
+        folder,
+        elsewhere,
+    )
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -262,7 +337,9 @@ def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 
     bitexts = workshop.inputs(stage, "bitext")
     is_pivot = stage.params["lang"] == stage.params["pivot"]
-    return write_text([path / "data" for path in bitexts.values()], "tgt" if is_pivot else "src", folder)
+    return write_text(
+        [path / "data" for path in bitexts.values()], "tgt" if is_pivot else "src", folder
+    )
 
 
 def _make_pairs(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -284,7 +361,14 @@ def _make_pairs(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, 
         training = sources["training"] / "data"
         if params["part"] == "training":
             return build_training(training, aligner, folder, **options)
-        return build_heldout(sources["heldout"], training, aligner, folder, **options, keep_training=bool(params.get("keep_training")))
+        return build_heldout(
+            sources["heldout"],
+            training,
+            aligner,
+            folder,
+            **options,
+            keep_training=bool(params.get("keep_training")),
+        )
 
 
 def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -294,14 +378,20 @@ def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
     run = workshop.ensure(stage.inputs["run"]) / "linked_types.arrow"
     pairs = [path / "data" for path in workshop.inputs(stage, "pairs").values()]
     places = _without_params(stage.locations).items()
-    dictionaries = [read_dictionary(Path(place), swap=name.startswith("swapped/")) for name, place in places]
+    dictionaries = [
+        read_dictionary(Path(place), swap=name.startswith("swapped/")) for name, place in places
+    ]
     return build_seen([run], pairs, dictionaries, folder)
 
 
 def _make_encoder(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     text = {lang: path / "data" for lang, path in workshop.inputs(stage, "text").items()}
-    inputs = EncoderInputs(text=text, locations=_without_params(stage.locations), revisions=stage.digests)
-    notes: Mapping[str, Any] = _plugin("encoders", stage).build(inputs, workshop.runtime_for(stage), folder)
+    inputs = EncoderInputs(
+        text=text, locations=_without_params(stage.locations), revisions=stage.digests
+    )
+    notes: Mapping[str, Any] = _plugin("encoders", stage).build(
+        inputs, workshop.runtime_for(stage), folder
+    )
     return notes
 
 
@@ -323,19 +413,27 @@ def _make_aligned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str
 
 def _make_tuned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
     notes: Mapping[str, Any] = _plugin("tasks", stage).train(
-        _untrained(workshop, stage), _languages(stage), _task_inputs(workshop, stage), workshop.runtime_for(stage), folder
+        _untrained(workshop, stage),
+        _languages(stage),
+        _task_inputs(workshop, stage),
+        workshop.runtime_for(stage),
+        folder,
     )
     return notes
 
 
 def _untrained(workshop: Workshop, stage: Stage) -> AlignedEncoder:
-    """What a task's training starts from: an aligned encoder, or the one before it, frozen up to its inside transforms."""
+    """What a task's training starts from: an aligned encoder, or the one before it, frozen up to
+    its inside transforms.
+    """
     from raxalign.encoders.models.aligned import AlignedEncoder
 
     if "encoder" not in stage.inputs:
         return workshop.aligned(stage.inputs["aligned"])
     encoder = workshop.encoder(stage.inputs["encoder"])
-    return AlignedEncoder(encoder, frozen=max(parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)))
+    return AlignedEncoder(
+        encoder, frozen=max(parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers))
+    )
 
 
 _MAKERS: Mapping[str, Callable[[Workshop, Stage, Path], Mapping[str, Any]]] = {

@@ -1,4 +1,6 @@
-"""Small grid files for tests, on the phrasebook and a scratch encoder: nothing is read from outside."""
+"""Small grid files for tests, on the phrasebook and a scratch encoder: nothing is read from
+outside.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from pathlib import Path
 BASE = """
 name: small
 pivot: en
-encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400, steps: 30, batch_size: 16}}
+encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, \
+vocab_size: 400, steps: 30, batch_size: 16}}
 languages: {languages}
 corpus:
   source: phrasebook
@@ -31,7 +34,11 @@ def write_grid(
     aligner: str = "fast_align",
     sentences: str = "[100, 200]",
     seeds: str = "[0]",
-    methods: tuple[str, ...] = ("none: {}", "rotation: {center: [false, true]}", "finetune: {lambda: [0.1, 1.0], batch_size: 16}"),
+    methods: tuple[str, ...] = (
+        "none: {}",
+        "rotation: {center: [false, true]}",
+        "finetune: {lambda: [0.1, 1.0], batch_size: 16}",
+    ),
     tasks: tuple[str, ...] = ("retrieval: {}",),
     more: str = "",
     name: str = "grid.yaml",

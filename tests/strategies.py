@@ -14,7 +14,9 @@ from raxalign.pairing.symmetrize import HEURISTICS
 
 PIVOT = "en"
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,9}", fullmatch=True)
-LANGUAGE_LISTS = st.lists(st.sampled_from(sorted(set(LANGUAGES) - {PIVOT})), min_size=1, max_size=4, unique=True)
+LANGUAGE_LISTS = st.lists(
+    st.sampled_from(sorted(set(LANGUAGES) - {PIVOT})), min_size=1, max_size=4, unique=True
+)
 PLACES = st.sampled_from(["data/{lang}-{pivot}", "../data/europarl", "/data/{lang}", "x"])
 
 
@@ -29,8 +31,12 @@ def optional(**entries: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, A
 
 
 ENCODERS = st.one_of(
-    st.sampled_from(["bert-base-multilingual-cased", "xlm-roberta-base", "./encoder", "../encoders/mini"]),
-    optional(steps=st.integers(1, 5_000), seed=st.integers(0, 9)).map(lambda entries: {"kind": "scratch", **entries}),
+    st.sampled_from(
+        ["bert-base-multilingual-cased", "xlm-roberta-base", "./encoder", "../encoders/mini"]
+    ),
+    optional(steps=st.integers(1, 5_000), seed=st.integers(0, 9)).map(
+        lambda entries: {"kind": "scratch", **entries}
+    ),
 )
 SPLITS = optional(test=st.integers(1, 5_000), dev=st.integers(0, 5_000))
 CORPORA = st.fixed_dictionaries(
@@ -60,8 +66,13 @@ ROTATIONS = st.fixed_dictionaries(
         "dictionary": axes(st.sampled_from(["a/{lang}.txt", "b/{lang}-{pivot}.txt"])),
     },
 )
-METHODS = st.dictionaries(NAMES, st.one_of(st.just({"kind": "none"}), ROTATIONS), min_size=1, max_size=3)
-RETRIEVALS = st.fixed_dictionaries({"kind": st.just("retrieval")}, optional={"k": st.integers(1, 20), "measure": st.sampled_from(["csls", "cosine"])})
+METHODS = st.dictionaries(
+    NAMES, st.one_of(st.just({"kind": "none"}), ROTATIONS), min_size=1, max_size=3
+)
+RETRIEVALS = st.fixed_dictionaries(
+    {"kind": st.just("retrieval")},
+    optional={"k": st.integers(1, 20), "measure": st.sampled_from(["csls", "cosine"])},
+)
 RUNS = optional(
     workers=st.integers(1, 8),
     gpus_per_worker=st.sampled_from([0, 0.5, 1]),

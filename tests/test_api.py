@@ -61,33 +61,59 @@ def execute(sources: list[str]) -> dict[str, object]:
 
 
 @PAGES
-def test_the_examples_of_the_docs_run(blocks: Callable[[Path], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_docs_run(
+    blocks: Callable[[Path], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
     monkeypatch.setattr(rx, "run", run_bare, raising=False)
     names = execute(blocks(tmp_path))
     found = rx.compare(names["plan"])  # type: ignore[arg-type]
     assert found.num_rows
-    assert all(row["low"] <= row["value"] <= row["high"] for row in found.to_pylist() if row["low"] is not None)
+    assert all(
+        row["low"] <= row["value"] <= row["high"]
+        for row in found.to_pylist()
+        if row["low"] is not None
+    )
     assert any(row["difference_low"] is not None for row in found.to_pylist())
 
 
 @pytest.mark.slow
 @PAGES
-def test_the_examples_of_the_docs_run_on_ray(blocks: Callable[[Path], list[str]], tmp_path: Path) -> None:
+def test_the_examples_of_the_docs_run_on_ray(
+    blocks: Callable[[Path], list[str]], tmp_path: Path
+) -> None:
     script = tmp_path / "page.py"
     script.write_text("\n".join(blocks(tmp_path)), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
-def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_was_imported_before(tmp_path: Path) -> None:
+def test_every_public_name_is_there_and_the_package_plan_is_callable_whatever_was_imported_before(
+    tmp_path: Path,
+) -> None:
     import raxalign.plan.load  # sets the name `plan` to the package
 
     assert {name for name in rx.__all__ if getattr(rx, name) is None} == set()
     opened = rx.plan(str(write_grid(tmp_path)), storage=str(tmp_path / "storage"))
-    assert opened.plan == raxalign.plan.load.open_grid(tmp_path / "grid.yaml", storage=str(tmp_path / "storage")).plan
-    assert repr(opened) == f"<grid small: {len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages, storage {tmp_path / 'storage'}>"
+    assert (
+        opened.plan
+        == raxalign.plan.load.open_grid(
+            tmp_path / "grid.yaml", storage=str(tmp_path / "storage")
+        ).plan
+    )
+    assert (
+        repr(opened)
+        == f"<grid small: {len(opened.plan.trials)} trials, {len(opened.plan.stages)} stages,"
+        f" storage {tmp_path / 'storage'}>"
+    )
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -96,7 +122,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_raxalign_imports_nothing_but_itself_and_its_version() -> None:
-    code = "import sys\nbefore = set(sys.modules)\nimport raxalign\nprint(sorted(n for n in set(sys.modules) - before if n.startswith('raxalign')))"
+    code = (
+        "import sys\nbefore = set(sys.modules)\nimport raxalign\nprint(sorted(n for n in"
+        " set(sys.modules) - before if n.startswith('raxalign')))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['raxalign', 'raxalign.version']"
 
@@ -109,15 +138,24 @@ def test_results_are_those_of_the_command_with_types_of_their_own(tmp_path: Path
     for row, wanted in zip(table.to_pylist(), printed, strict=True):
         assert row["value"] == float(wanted["value"])
         assert json.loads(row["params"]) == json.loads(wanted["params"])
-        assert (row["trial"], row["task"], row["lang"], row["metric"]) == (wanted["trial"], wanted["task"], wanted["lang"], wanted["metric"])
+        assert (row["trial"], row["task"], row["lang"], row["metric"]) == (
+            wanted["trial"],
+            wanted["task"],
+            wanted["lang"],
+            wanted["metric"],
+        )
     assert table.to_pandas()["value"].dtype == "float64"
 
 
-def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(tmp_path: Path) -> None:
+def test_comparisons_have_the_columns_of_the_csv_and_the_baseline_that_was_asked_for(
+    tmp_path: Path,
+) -> None:
     opened, _ = made_up(tmp_path)
     assert rx.compare(opened).column_names == list(FIELDS)
     assert set(rx.compare(opened).column("baseline").to_pylist()) == {"none"}
-    assert set(rx.compare(opened, baseline="rotation").column("baseline").to_pylist()) == {"rotation"}
+    assert set(rx.compare(opened, baseline="rotation").column("baseline").to_pylist()) == {
+        "rotation"
+    }
     with pytest.raises(rx.RaxalignError, match="no result is called 'rotatoin'"):
         rx.compare(opened, baseline="rotatoin")
 

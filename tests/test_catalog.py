@@ -47,7 +47,9 @@ def test_a_file_with_two_plugins_is_an_error_that_names_it(tmp_path, monkeypatch
 
 
 def test_a_set_of_values_is_written_in_one_order_everywhere() -> None:
-    """Python keeps one object for ``Literal["a", "b"] | None`` and ``Literal["b", "a"] | None``: pages would depend on what was imported first."""
+    """Python keeps one object for ``Literal["a", "b"] | None`` and ``Literal["b", "a"] | None``:
+    pages would depend on what was imported first.
+    """
     orders: dict[frozenset[object], set[tuple[object, ...]]] = {}
     for path in Path(raxalign.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -63,7 +65,9 @@ def test_a_set_of_values_is_written_in_one_order_everywhere() -> None:
 
 
 def without_sentence(model: type[BaseModel], within: str = "") -> Iterator[str]:
-    """The options, and those of the mappings that they take, whose field has not one whole sentence on what they are."""
+    """The options, and those of the mappings that they take, whose field has not one whole sentence
+    on what they are.
+    """
     for name, field in model.model_fields.items():
         about = field.description or ""
         if not re.fullmatch(r"[A-Zε](?:(?!\. [A-Z]).)*\.", about) or about.count("`") % 2:
@@ -74,12 +78,16 @@ def without_sentence(model: type[BaseModel], within: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize(("folder", "kind"), sorted(set(KINDS) - UNTOLD))
 def test_every_option_says_in_a_sentence_what_it_is(folder: str, kind: str) -> None:
-    assert list(without_sentence(catalog(folder)[kind].Params)) == [], "give each of them `Field(default, description=...)`"
+    assert list(without_sentence(catalog(folder)[kind].Params)) == [], (
+        "give each of them `Field(default, description=...)`"
+    )
 
 
 @pytest.mark.parametrize(("folder", "kind"), sorted(UNTOLD))
 def test_what_may_lack_sentences_does_lack_some(folder: str, kind: str) -> None:
-    assert list(without_sentence(catalog(folder)[kind].Params)), f"take {folder} {kind} out of UNTOLD"
+    assert list(without_sentence(catalog(folder)[kind].Params)), (
+        f"take {folder} {kind} out of UNTOLD"
+    )
 
 
 def test_no_sentence_two_sentences_and_half_a_one_are_refused() -> None:
@@ -90,7 +98,9 @@ def test_no_sentence_two_sentences_and_half_a_one_are_refused() -> None:
         none: int = 0
         half: int = Field(0, description="share of pieces")
         two: int = Field(0, description="Share of pieces. From 0 to 1.")
-        whole: int = Field(0, alias="lambda", description="Share of the pieces of e.g. a sentence, λ in the paper.")
+        whole: int = Field(
+            0, alias="lambda", description="Share of the pieces of e.g. a sentence, λ in the paper."
+        )
         mapping: Within | None = Field(None, description="A mapping.")
 
     assert list(without_sentence(Options)) == ["none", "half", "two", "mapping.here"]

@@ -28,12 +28,22 @@ def test_notes_are_shares_by_language_and_the_losses_of_trainings_that_came_to_n
         found.read("de", 5, 0)
         found.read("fr", 0, 0)
         found.not_lowered["xnli"] = (1.1, 1.2)
-    assert found.notes() == {"unknown": {"de": 0.0, "zh": 0.083333}, "loss_not_lowered": {"xnli": [1.1, 1.2]}}
+    assert found.notes() == {
+        "unknown": {"de": 0.0, "zh": 0.083333},
+        "loss_not_lowered": {"xnli": [1.1, 1.2]},
+    }
 
 
 def test_little_support_is_told_from_enough() -> None:
-    notes = {"de": {"pairs": 900, "entries": 100, "entries_in_text": 24}, "fr": {"entries": 100, "entries_in_text": 25}, "es": {"pairs": 9}}
-    assert thin_support("rotation", notes) == {"rotation de": "24 of 100 entries of the dictionary are in the text"}
-    assert thin_support("rotation", {"tr": {"warning": "9 pairs do not determine a rotation of 32 dimensions"}, "loss": 0.5}) == {
-        "rotation tr": "9 pairs do not determine a rotation of 32 dimensions"
+    notes = {
+        "de": {"pairs": 900, "entries": 100, "entries_in_text": 24},
+        "fr": {"entries": 100, "entries_in_text": 25},
+        "es": {"pairs": 9},
     }
+    assert thin_support("rotation", notes) == {
+        "rotation de": "24 of 100 entries of the dictionary are in the text"
+    }
+    assert thin_support(
+        "rotation",
+        {"tr": {"warning": "9 pairs do not determine a rotation of 32 dimensions"}, "loss": 0.5},
+    ) == {"rotation tr": "9 pairs do not determine a rotation of 32 dimensions"}

@@ -40,7 +40,9 @@ class Done:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -60,7 +62,12 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureF
 
 @pytest.fixture
 def grid(tmp_path: Path) -> Path:
-    return write_grid(tmp_path, languages="{each: [de]}", sentences="100", methods=("none: {}", "rotation: {center: [false, true]}"))
+    return write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        sentences="100",
+        methods=("none: {}", "rotation: {center: [false, true]}"),
+    )
 
 
 def plan_of(grid: Path) -> Plan:
@@ -71,15 +78,31 @@ def write_result(plan: Plan, number: int, value: float) -> None:
     """An entry of the ledger for the retrieval of a trial."""
     key = plan.trials[number].evaluations["retrieval"]
     values = {"contextual_accuracy": value, "contextual_accuracy_pairs": 500.0}
-    scores = [{"lang": "de-en", "metric": metric, "split": "test", "value": found} for metric, found in values.items()]
-    record: dict[str, Any] = {"key": key, "task": "retrieval", "kind": "retrieval", "params": {"k": 10}, "languages": ["de"], "seed": None}
-    Ledger(os.environ["RAXALIGN_STORAGE"]).write(key, {**record, "scores": scores, "notes": {}}, None)
+    scores = [
+        {"lang": "de-en", "metric": metric, "split": "test", "value": found}
+        for metric, found in values.items()
+    ]
+    record: dict[str, Any] = {
+        "key": key,
+        "task": "retrieval",
+        "kind": "retrieval",
+        "params": {"k": 10},
+        "languages": ["de"],
+        "seed": None,
+    }
+    Ledger(os.environ["RAXALIGN_STORAGE"]).write(
+        key, {**record, "scores": scores, "notes": {}}, None
+    )
 
 
 def test_help_lists_all_commands(run: Callable[..., Done]) -> None:
     done = run("--help")
     assert done.code == 0
-    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("│ ") and line[2:3].isalpha()] == COMMANDS
+    assert [
+        line.split()[1]
+        for line in done.out.splitlines()
+        if line.startswith("│ ") and line[2:3].isalpha()
+    ] == COMMANDS
 
 
 def test_the_version_is_told(run: Callable[..., Done]) -> None:
@@ -100,10 +123,18 @@ def test_wrong_usage_exits_2_and_says_nothing_on_stdout(run: Callable[..., Done]
 
 
 def test_all_faults_of_a_grid_are_told_at_once(run: Callable[..., Done], tmp_path: Path) -> None:
-    path = write_grid(tmp_path, methods=("none: {}", "finetun: {}", "rotation: {centre: true}"), seeds="[a]")
+    path = write_grid(
+        tmp_path, methods=("none: {}", "finetun: {}", "rotation: {centre: true}"), seeds="[a]"
+    )
     done = run("plan", path)
     assert (done.code, done.out) == (2, "")
-    for told in ("3 faults", "did you mean finetune?", "did you mean center?", "'a' is not a whole number", "line "):
+    for told in (
+        "3 faults",
+        "did you mean finetune?",
+        "did you mean center?",
+        "'a' is not a whole number",
+        "line ",
+    ):
         assert told in done.err
     assert "Traceback" not in done.err
 
@@ -113,14 +144,22 @@ def test_debug_lets_the_exception_through(run: Callable[..., Done], tmp_path: Pa
         run("plan", tmp_path / "absent.yaml", "--debug")
 
 
-def test_a_bug_is_one_line(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_one_line(
+    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raxalign.report.plans.as_text", lambda plan, root: 1 / 0)
     done = run("plan", grid)
     assert done.code == 2
-    assert done.err == "error: ZeroDivisionError: division by zero (a fault of raxalign; --debug shows the traceback)\n"
+    assert (
+        done.err
+        == "error: ZeroDivisionError: division by zero (a fault of raxalign; --debug shows the"
+        " traceback)\n"
+    )
 
 
-def test_an_interrupt_exits_130(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_exits_130(
+    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(plan: object, root: object) -> str:
         raise KeyboardInterrupt
 
@@ -128,7 +167,9 @@ def test_an_interrupt_exits_130(run: Callable[..., Done], grid: Path, monkeypatc
     assert run("plan", grid).code == 130
 
 
-def test_a_reader_that_has_gone_is_no_error(run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_has_gone_is_no_error(
+    run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with io.TextIOWrapper(os.fdopen(writing, "wb", 0), write_through=True) as pipe:
@@ -136,11 +177,15 @@ def test_a_reader_that_has_gone_is_no_error(run: Callable[..., Done], grid: Path
         assert run("plan", grid, "--format", "json") == Done(0, "", "")
 
 
-def test_a_plan_as_json_is_what_programs_rely_on(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
+def test_a_plan_as_json_is_what_programs_rely_on(
+    run: Callable[..., Done], grid: Path, tmp_path: Path
+) -> None:
     plan = json.loads(run("plan", grid, "--format", "json").out)
     assert (plan["points"], plan["cached"], len(plan["trials"])) == (3, 0, 3)
     assert {"key", "method", "params"} <= set(plan["trials"][0])
-    assert all(Path(stage["path"]).is_absolute() and stage["done"] is False for stage in plan["stages"])
+    assert all(
+        Path(stage["path"]).is_absolute() and stage["done"] is False for stage in plan["stages"]
+    )
     assert {"bitext", "pairs", "encoder", "aligned"} <= {stage["kind"] for stage in plan["stages"]}
     assert all(set(stage) == {"kind", "key", "path", "done"} for stage in plan["stages"])
 
@@ -153,10 +198,25 @@ def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], g
     assert "unknown name 'metod'" in done.err
 
 
-def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run: Callable[..., Done], tmp_path: Path) -> None:
-    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="[100, 900]", methods=("rotation: {}",))
-    told = "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60 of them for dev and test"
-    for command in (["plan", grid], ["plan", grid, "--format", "json"], ["grid", grid, "--dry-run"]):
+def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    grid = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="[100, 900]",
+        methods=("rotation: {}",),
+    )
+    told = (
+        "phrasebook: de-en: 900 training sentences were asked for, and there are 200 lines, 60 of"
+        " them for dev and test"
+    )
+    for command in (
+        ["plan", grid],
+        ["plan", grid, "--format", "json"],
+        ["grid", grid, "--dry-run"],
+    ):
         done = run(*command)
         assert (done.code, f"warning: {told}" in done.err) == (0, True)
     refused = run("grid", grid)
@@ -165,26 +225,48 @@ def test_a_corpus_that_is_too_short_is_told_by_plan_and_refused_by_grid(run: Cal
 
 
 def test_looking_starts_neither_ray_nor_torch(grid: Path, tmp_path: Path) -> None:
-    lines = [f"for command in [['plan'], ['status'], ['results'], ['report', '--out', {str(tmp_path / 'out')!r}]]:"]
-    lines += [f"    sys.argv = ['raxalign', command[0], {str(grid)!r}, *command[1:], '--storage', {str(tmp_path / 'storage')!r}]"]
-    lines += ["    try: main()", "    except SystemExit as stop: assert not stop.code, command", "sys.argv = ['raxalign', 'list', 'methods']"]
+    lines = [
+        "for command in [['plan'], ['status'], ['results'], ['report', '--out',"
+        f" {str(tmp_path / 'out')!r}]]:"
+    ]
+    lines += [
+        f"    sys.argv = ['raxalign', command[0], {str(grid)!r}, *command[1:], '--storage',"
+        f" {str(tmp_path / 'storage')!r}]"
+    ]
+    lines += [
+        "    try: main()",
+        "    except SystemExit as stop: assert not stop.code, command",
+        "sys.argv = ['raxalign', 'list', 'methods']",
+    ]
     lines += [
         "try: main()",
         "except SystemExit: pass",
-        "sys.stderr.write(str({'ray', 'torch._C', 'mlflow.tracking', 'transformers.utils'} & set(sys.modules)))",
+        (
+            "sys.stderr.write(str({'ray', 'torch._C', 'mlflow.tracking', 'transformers.utils'} &"
+            " set(sys.modules)))"
+        ),
     ]
-    done = subprocess.run([sys.executable, "-c", "\n".join(["import sys", "from raxalign.cli import main", *lines])], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(["import sys", "from raxalign.cli import main", *lines])],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.endswith("set()")
 
 
 def test_status_counts_what_the_ledger_has(run: Callable[..., Done], grid: Path) -> None:
-    assert run("status", grid).out == "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
+    assert (
+        run("status", grid).out
+        == "small: 0 of 3 trials done, 0 failed, 3 to run; 0 of 3 evaluations\n"
+    )
     plan = plan_of(grid)
     write_result(plan, 0, 0.5)
     Ledger(os.environ["RAXALIGN_STORAGE"]).fail(plan.trials[1].key, {"message": "no memory"})
     done = run("status", grid)
-    assert done.out.startswith("small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\nfailed: rotation de 100")
+    assert done.out.startswith(
+        "small: 1 of 3 trials done, 1 failed, 1 to run; 1 of 3 evaluations\nfailed: rotation de 100"
+    )
     assert "no memory" in done.out
 
 
@@ -223,11 +305,20 @@ def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path
     assert "p (Holm)" in table
     found = json.loads(run("results", file, "--compare", "rotation", "--format", "json").out)
     assert {row["baseline"] for row in found} == {"rotation"}
-    assert {row["cell"] for row in found} == {"none", "finetune lambda=0.1", "finetune lambda=1", "finetune lambda=10"}
-    assert run("results", file, "--compare", "--format", "csv").out.startswith("cell,method,params,")
+    assert {row["cell"] for row in found} == {
+        "none",
+        "finetune lambda=0.1",
+        "finetune lambda=1",
+        "finetune lambda=10",
+    }
+    assert run("results", file, "--compare", "--format", "csv").out.startswith(
+        "cell,method,params,"
+    )
     wrong = run("results", file, "--compare=finetune")
     assert wrong.code == 2
-    assert "finetune lambda=0.1, finetune lambda=1, finetune lambda=10; name one of them" in wrong.err
+    assert (
+        "finetune lambda=0.1, finetune lambda=1, finetune lambda=10; name one of them" in wrong.err
+    )
 
 
 def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: Path) -> None:
@@ -247,12 +338,17 @@ def test_list_knows_what_was_meant(run: Callable[..., Done]) -> None:
 
 def test_doctor_names_missing_data(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
     assert run("doctor", grid).code == 0
-    text = grid.read_text(encoding="utf-8").replace("source: phrasebook\n  size: 400", "source: moses\n  path: 'data/{lang}-{pivot}'")
+    text = grid.read_text(encoding="utf-8").replace(
+        "source: phrasebook\n  size: 400", "source: moses\n  path: 'data/{lang}-{pivot}'"
+    )
     grid.write_text(text, encoding="utf-8")
     done = run("doctor", grid)
     assert done.code == 2
     for name in ("de-en.de", "de-en.en"):
-        assert f"broken   {tmp_path / 'data' / name}" in done.out or f"\n{tmp_path / 'data' / name}" in done.out
+        assert (
+            f"broken   {tmp_path / 'data' / name}" in done.out
+            or f"\n{tmp_path / 'data' / name}" in done.out
+        )
 
 
 XNLI = "xnli: {data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'}}"
@@ -262,9 +358,13 @@ def write_xnli(folder: Path, **replaced: str) -> Path:
     """A grid on files of XNLI, of which some hold something else."""
     for split, langs in (("train", ["en"]), ("dev", ["en", "de"]), ("test", ["en", "de"])):
         for lang in langs:
-            text = replaced.get(f"{split}_{lang}", f"premise\thypothesis\tlabel\n{split} {lang}\tB\tneutral\n")
+            text = replaced.get(
+                f"{split}_{lang}", f"premise\thypothesis\tlabel\n{split} {lang}\tB\tneutral\n"
+            )
             (folder / f"{split}.{lang}.tsv").write_text(text, encoding="utf-8")
-    return write_grid(folder, languages="{each: [de]}", sentences="100", methods=("none: {}",), tasks=(XNLI,))
+    return write_grid(
+        folder, languages="{each: [de]}", sentences="100", methods=("none: {}",), tasks=(XNLI,)
+    )
 
 
 def test_a_grid_names_all_faults_of_its_data_files_before_anything_starts(
@@ -300,7 +400,9 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
     store, plan = ArtifactStore(os.environ["RAXALIGN_STORAGE"]), plan_of(grid)
     needed = next(stage for stage in plan.stages.values() if stage.kind == "pairs")
     for key in (needed.key, "0" * 64):
-        store.make("pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)})
+        store.make(
+            "pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)}
+        )
     assert "would remove pairs 000000000000 (1.0 MiB)" in run("gc", grid).out
     assert store.has("pairs", "0" * 64)
     assert "1.0 MiB freed" in run("gc", grid, "--delete").out
@@ -313,10 +415,21 @@ def test_the_heuristics_are_those_of_grid_files() -> None:
 
 def test_aer_prints_a_line_per_score(run: Callable[..., Done], tmp_path: Path) -> None:
     (tmp_path / "links").write_text("0-0 1-1\n0-0 5-5\n", encoding="utf-8")
-    (tmp_path / "gold").write_text("1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n", encoding="utf-8")
+    (tmp_path / "gold").write_text(
+        "1 1 1 S\n1 3 3 S\n1 2 2 P\n2 1 1 S\n2 1 2 P\n", encoding="utf-8"
+    )
     done = run("aer", "links", "gold", "--format", "naacl")
     lines = [line.split() for line in done.out.splitlines()]
-    assert (done.code, lines[:5]) == (0, [["precision", "0.7500"], ["recall", "0.6667"], ["f1", "0.7059"], ["aer", "0.2857"], ["sentences", "2"]])
+    assert (done.code, lines[:5]) == (
+        0,
+        [
+            ["precision", "0.7500"],
+            ["recall", "0.6667"],
+            ["f1", "0.7059"],
+            ["aer", "0.2857"],
+            ["sentences", "2"],
+        ],
+    )
     assert "Read it as `naacl`" in run("aer", "links", "gold").err
 
 
@@ -337,14 +450,49 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
         "fast_align",
         "--no-one-to-one",
     ]
-    done = run("pairs", *data, "--symmetrization", "grow-diag", "--out", "pairs", "--export-links", "links.txt")
+    done = run(
+        "pairs",
+        *data,
+        "--symmetrization",
+        "grow-diag",
+        "--out",
+        "pairs",
+        "--export-links",
+        "links.txt",
+    )
     assert (done.code, done.out) == (0, "pairs\n")
     assert "80 sentence pairs" in done.err
     assert len((tmp_path / "links.txt").read_text(encoding="utf-8").splitlines()) == 80
-    done = run("align", "rotation", "--encoder", "encoder", "--pairs", "de=pairs", "--out", "aligned", "-o", "center=true", "--device", "cpu")
+    done = run(
+        "align",
+        "rotation",
+        "--encoder",
+        "encoder",
+        "--pairs",
+        "de=pairs",
+        "--out",
+        "aligned",
+        "-o",
+        "center=true",
+        "--device",
+        "cpu",
+    )
     assert (done.code, done.out) == (0, "aligned\n")
-    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",))
-    done = run("evaluate", grid, "--encoder", "aligned", "--task", "retrieval", "--format", "json", "--device", "cpu")
+    grid = write_grid(
+        tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",)
+    )
+    done = run(
+        "evaluate",
+        grid,
+        "--encoder",
+        "aligned",
+        "--task",
+        "retrieval",
+        "--format",
+        "json",
+        "--device",
+        "cpu",
+    )
     rows = json.loads(done.out)
     assert {row["lang"] for row in rows} == {"de-en"}
     assert all(0 <= row["value"] <= 1 for row in rows if row["metric"] == "contextual_accuracy")
@@ -355,7 +503,9 @@ def test_single_runs_from_pairs_to_scores(run: Callable[..., Done], tmp_path: Pa
 
 def test_a_device_that_is_not_there_is_told(run: Callable[..., Done], tmp_path: Path) -> None:
     tiny_bert(tmp_path / "encoder", ["the"], layers=1)
-    grid = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",))
+    grid = write_grid(
+        tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("none: {}",)
+    )
     done = run("evaluate", grid, "--encoder", "encoder", "--device", "cuda:99")
     assert done.code == 2
     assert "--device cuda:99: cannot be used" in done.err

@@ -32,10 +32,19 @@ def test_ray_refuses_a_misspelt_key(cluster):
 def test_drivers_have_a_resource_that_no_worker_has(cluster):
     nodes = cluster["available_node_types"]
     assert nodes[cluster["head_node_type"]]["resources"]["trial_driver"] >= 100
-    assert all("trial_driver" not in node["resources"] for name, node in nodes.items() if name != cluster["head_node_type"])
+    assert all(
+        "trial_driver" not in node["resources"]
+        for name, node in nodes.items()
+        if name != cluster["head_node_type"]
+    )
 
 
 def test_the_token_travels_and_the_dashboard_stays_on_the_head(cluster):
     assert any(path.endswith(".ray/auth_token") for path in cluster["file_mounts"])
-    assert any("--dashboard-host=127.0.0.1" in command for command in cluster["head_start_ray_commands"])
-    assert all("RAY_AUTH_MODE=token" in commands[-1] for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]))
+    assert any(
+        "--dashboard-host=127.0.0.1" in command for command in cluster["head_start_ray_commands"]
+    )
+    assert all(
+        "RAY_AUTH_MODE=token" in commands[-1]
+        for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"])
+    )

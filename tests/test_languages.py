@@ -11,7 +11,9 @@ def test_norwegian_is_a_language():
 
 
 def test_languages_without_spaces_know_their_segmenter():
-    assert [(code, language(code).spaced, language(code).segmenter) for code in ("zh", "th", "de")] == [
+    assert [
+        (code, language(code).spaced, language(code).segmenter) for code in ("zh", "th", "de")
+    ] == [
         ("zh", False, "jieba"),
         ("th", False, "pythainlp"),
         ("de", True, None),
@@ -24,4 +26,7 @@ def test_a_name_in_place_of_a_code_is_understood():
 
 
 def test_codes_and_scripts_are_well_formed():
-    assert all(code.islower() and 2 <= len(code) <= 3 and len(entry.script) == 4 for code, entry in LANGUAGES.items())
+    assert all(
+        code.islower() and 2 <= len(code) <= 3 and len(entry.script) == 4
+        for code, entry in LANGUAGES.items()
+    )

@@ -12,9 +12,15 @@ from raxalign.losses import check_step, explodes, not_lowered
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
 
-def steps_until_refused(losses: list[float], total: int, start: int = 0, unit: float = 1.0) -> int | None:
-    """The first step (1-based) at which a training with these losses ends, None where it goes on to the end."""
-    return next((k for k in range(1, len(losses) + 1) if explodes(losses[:k], total, start, unit)), None)
+def steps_until_refused(
+    losses: list[float], total: int, start: int = 0, unit: float = 1.0
+) -> int | None:
+    """The first step (1-based) at which a training with these losses ends, None where it goes on to
+    the end.
+    """
+    return next(
+        (k for k in range(1, len(losses) + 1) if explodes(losses[:k], total, start, unit)), None
+    )
 
 
 def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence() -> None:
@@ -27,7 +33,14 @@ def test_a_loss_that_stays_above_twenty_times_the_first_one_is_divergence() -> N
     "losses",
     [
         FALLING,
-        [1.0, 500.0, 400.0, 300.0, 200.0, *[0.9] * 95],  # a burst that passes: four steps of a hundred
+        [
+            1.0,
+            500.0,
+            400.0,
+            300.0,
+            200.0,
+            *[0.9] * 95,
+        ],  # a burst that passes: four steps of a hundred
         [0.0, *[19.0] * 99],  # a regulariser, or a contrast that begins with few negatives
         [math.log(3), *[12.0] * 99],
         [300.0, *[5_000.0] * 99],
@@ -52,13 +65,16 @@ def test_a_heavy_regulariser_begins_at_nothing_and_is_no_explosion() -> None:
 def test_the_message_has_step_losses_rate_and_the_options_name() -> None:
     with pytest.raises(TrainingDiverged) as caught:
         check_step("finetune", [0.94, 84_084.0, 84_084.0, 84_084.0], 12, 1000.0, 1000.0)
-    assert str(caught.value) == (
-        "finetune: training diverged at step 4 of 12: loss 84084 (0.94 at the start), learning_rate 1000. "
-        "Choose a smaller `learning_rate`, or a longer `warmup`"
+    assert (
+        str(caught.value)
+        == "finetune: training diverged at step 4 of 12: loss 84084 (0.94 at the start),"
+        " learning_rate 1000. Choose a smaller `learning_rate`, or a longer `warmup`"
     )
     with pytest.raises(TrainingDiverged, match=r"loss nan, learning_rate 0\.1, 0\.05 at this step"):
         check_step("xnli", [math.nan], 12, 0.05, 0.1)
-    with pytest.raises(TrainingDiverged, match=r"loss 0\.5 \(1 at the start\), gradient norm inf, learning_rate"):
+    with pytest.raises(
+        TrainingDiverged, match=r"loss 0\.5 \(1 at the start\), gradient norm inf, learning_rate"
+    ):
         check_step("xnli", [1.0, 0.5], 12, 0.1, 0.1, fault="gradient norm inf")
 
 

@@ -1,4 +1,6 @@
-"""The grids that are shipped: they plan as they stand, and small copies of them run on the phrasebook, without Ray."""
+"""The grids that are shipped: they plan as they stand, and small copies of them run on the
+phrasebook, without Ray.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +28,32 @@ from raxalign.train.runtime import Runtime
 GRIDS = Path(__file__).parents[1] / "grids"
 # evaluations that a grid names although its method changes nothing that the task reads
 UNTOUCHED = {
-    "liu2020": {("mean_shift", "token_translation")},  # α 0 is the baseline of the paper's Table 4, which is of XNLI
+    "liu2020": {
+        ("mean_shift", "token_translation")
+    },  # α 0 is the baseline of the paper's Table 4, which is of XNLI
     "report-demo": {
-        *((method, "token_translation") for method in ("rotation", "rotation_dictionary", "sentence_rotation")),
-        *(("mean_shift", task) for task in ("retrieval", "retrieval_sentence", "representation", "token_translation", "conll", "facebook")),
+        *(
+            (method, "token_translation")
+            for method in ("rotation", "rotation_dictionary", "sentence_rotation")
+        ),
+        *(
+            ("mean_shift", task)
+            for task in (
+                "retrieval",
+                "retrieval_sentence",
+                "representation",
+                "token_translation",
+                "conll",
+                "facebook",
+            )
+        ),
     },
 }
 COMMIT = "c" * 40
-BERT = {"hub:bert-base-multilingual-cased": COMMIT, f"depth:bert-base-multilingual-cased@{COMMIT}": "12"}
+BERT = {
+    "hub:bert-base-multilingual-cased": COMMIT,
+    f"depth:bert-base-multilingual-cased@{COMMIT}": "12",
+}
 # languages, sizes of the training sets, seeds: as the papers have them
 PAPERS = {
     "cao2020": ("bg de el es fr", (10_000, 50_000, 250_000), 5),
@@ -59,7 +79,16 @@ TABLES = [
     ("weam2021", "weam2021", "mlqa"),
     ("weam2021", "weam2021", "xnli"),
 ]
-SMALL_BERT = {"kind": "scratch", "layers": 2, "hidden_size": 16, "heads": 2, "intermediate": 32, "vocab_size": 300, "steps": 5, "batch_size": 8}
+SMALL_BERT = {
+    "kind": "scratch",
+    "layers": 2,
+    "hidden_size": 16,
+    "heads": 2,
+    "intermediate": 32,
+    "vocab_size": 300,
+    "steps": 5,
+    "batch_size": 8,
+}
 SMALL_STATIC = {"dimension": 8, "min_count": 1, "epochs": 1}
 METHOD = {"batch_size": 16, "epochs": 1, "queue_size": 16, "learning_rate": 1e-3}
 TASK = {"epochs": 1, "batch_size": 16, "unseen_in": 40, "warmup": 0.1}
@@ -76,8 +105,14 @@ def test_a_shipped_grid_plans(path: Path) -> None:
 def test_a_shipped_grid_has_no_untouched_evaluation_but_those_named_here(path: Path) -> None:
     plan = expand(load(path), Identity(locked=BERT.get), allow_missing=True)
     assert plan.unknown_depths == ()
-    assert {(trial.method, task) for trial in plan.trials for task in trial.untouched} == UNTOUCHED.get(path.stem, set())
-    assert all(trial.params["alpha"] == 0 for trial in plan.trials if trial.method == "mean_shift" and trial.untouched)
+    assert {
+        (trial.method, task) for trial in plan.trials for task in trial.untouched
+    } == UNTOUCHED.get(path.stem, set())
+    assert all(
+        trial.params["alpha"] == 0
+        for trial in plan.trials
+        if trial.method == "mean_shift" and trial.untouched
+    )
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -87,13 +122,21 @@ def test_a_paper_s_grid_has_its_languages_sizes_and_seeds(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "paper", "label"), TABLES)
-def test_a_paper_s_grid_measures_every_figure_as_published(name: str, paper: str, label: str) -> None:
-    plan, table = expand(load(GRIDS / f"{name}.yaml"), allow_missing=True), read(paper).tables[label]
+def test_a_paper_s_grid_measures_every_figure_as_published(
+    name: str, paper: str, label: str
+) -> None:
+    plan, table = (
+        expand(load(GRIDS / f"{name}.yaml"), allow_missing=True),
+        read(paper).tables[label],
+    )
     rules = {
         (row, column): rule
         for row, entry in table.rows.items()
         for column, value in zip(table.columns, entry.values, strict=True)
-        if not row.endswith("finetune-cao-2020") and column not in table.means and value is not None and (rule := table.rule(row, column))
+        if not row.endswith("finetune-cao-2020")
+        and column not in table.means
+        and value is not None
+        and (rule := table.rule(row, column))
     }
     assert rules
     assert [place for place, rule in rules.items() if not measured(plan, rule)] == []
@@ -101,15 +144,22 @@ def test_a_paper_s_grid_measures_every_figure_as_published(name: str, paper: str
 
 def measured(plan: Plan, rule: Rule) -> bool:
     """Whether some trial and task are as a rule says, in what must hold and in what should."""
-    return any(is_of(trial, rule) and any(is_task(plan, trial, task, rule) for task in trial.evaluations) for trial in plan.trials)
+    return any(
+        is_of(trial, rule) and any(is_task(plan, trial, task, rule) for task in trial.evaluations)
+        for trial in plan.trials
+    )
 
 
 def is_of(trial: Trial, rule: Rule) -> bool:
     if rule.method is not None and trial.kind not in rule.method:
         return False
-    if any(part in trial.encoder for part in rule.not_encoder or ()) or not any(part in trial.encoder for part in rule.encoder or ("",)):
+    if any(part in trial.encoder for part in rule.not_encoder or ()) or not any(
+        part in trial.encoder for part in rule.encoder or ("",)
+    ):
         return False
-    if not hold(trial.params, rule.params) or any(hold(trial.params, {option: value}) for option, value in rule.not_params.items()):
+    if not hold(trial.params, rule.params) or any(
+        hold(trial.params, {option: value}) for option, value in rule.not_params.items()
+    ):
         return False
     return rule.sentences in (None, trial.sentences) and should_hold(trial.params, rule.prefers)
 
@@ -117,7 +167,11 @@ def is_of(trial: Trial, rule: Rule) -> bool:
 def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
     stage = plan.stages[trial.evaluations[task]]
     params, there = stage.params["task"], {*stage.params["languages"], plan.pivot}
-    if stage.maker not in (rule.task or ()) or task not in (rule.name or (task,)) or not {*(rule.lang or "").split("-")} <= there:
+    if (
+        stage.maker not in (rule.task or ())
+        or task not in (rule.name or (task,))
+        or not {*(rule.lang or "").split("-")} <= there
+    ):
         return False
     return hold(params, rule.task_params) and should_hold(params, rule.expects)
 
@@ -129,13 +183,20 @@ def hold(params: Any, wanted: Any) -> bool:
 
 def should_hold(params: Any, wanted: Any) -> bool:
     """All options as wanted that are there."""
-    there = {option: "local files" if option == "data" and isinstance(value, dict) else value for option, value in params.items()}
+    there = {
+        option: "local files" if option == "data" and isinstance(value, dict) else value
+        for option, value in params.items()
+    }
     return all(there[option] == value for option, value in wanted.items() if option in there)
 
 
 def test_taggers_learn_at_the_rates_of_kulshreshtha_et_al() -> None:
     grid = load(GRIDS / "kulshreshtha2020.yaml")
-    rates = {(task.name, lang): task.params.learning_rate for task in grid.tasks for lang in task.languages or ()}
+    rates = {
+        (task.name, lang): task.params.learning_rate
+        for task in grid.tasks
+        for lang in task.languages or ()
+    }
     assert {lang for (_, lang), rate in rates.items() if rate == 1e-4} == {"de", "nl", "es", "it"}
     assert {lang for (_, lang), rate in rates.items() if rate == 1e-5} == {"hy", "hi", "tr", "th"}
     assert len(rates) == 9
@@ -151,7 +212,9 @@ def test_every_method_is_in_a_shipped_grid() -> None:
     from raxalign.catalog import catalog
 
     used = {spec.kind for path in GRIDS.glob("*.yaml") for spec in load(path).methods}
-    assert used >= set(catalog("methods")) - {"code_switching"}, "code-switching needs a dictionary of one's own"
+    assert used >= set(catalog("methods")) - {"code_switching"}, (
+        "code-switching needs a dictionary of one's own"
+    )
 
 
 @pytest.mark.slow
@@ -169,7 +232,9 @@ def test_a_small_copy_runs_every_method_and_task(name: str, tmp_path: Path) -> N
 
 
 def small_copy(path: Path, folder: Path) -> Path:
-    """The grid with two languages of the phrasebook, a tiny encoder, little text and one epoch of everything; the rest as it is."""
+    """The grid with two languages of the phrasebook, a tiny encoder, little text and one epoch of
+    everything; the rest as it is.
+    """
     data = YAML(typ="safe").load(path)
     (how,) = data["languages"]
     encoders = data["encoder"] if isinstance(data["encoder"], list) else [data["encoder"]]
@@ -182,7 +247,11 @@ def small_copy(path: Path, folder: Path) -> Path:
         "methods": {name: _small_method(params or {}) for name, params in data["methods"].items()},
         "tasks": {name: _small_task(name, params or {}) for name, params in data["tasks"].items()},
     }
-    kept = {key: value for key, value in data.items() if key not in ("text", "exclude", "run", "published")}
+    kept = {
+        key: value
+        for key, value in data.items()
+        if key not in ("text", "exclude", "run", "published")
+    }
     kept["encoder"] = list({str(encoder): encoder for encoder in kept["encoder"]}.values())
     for lang in ("de", "el"):
         _write_dictionary(folder / f"{lang}-en.txt", lang)
@@ -196,7 +265,10 @@ def small_copy(path: Path, folder: Path) -> Path:
 def _small_encoder(encoder: Any) -> dict[str, Any]:
     if isinstance(encoder, str) or encoder["kind"] == "scratch":
         return SMALL_BERT
-    units = {"units": encoder.get("units", "words"), **({"vocab_size": 300} if encoder.get("units") == "pieces" else {})}
+    units = {
+        "units": encoder.get("units", "words"),
+        **({"vocab_size": 300} if encoder.get("units") == "pieces" else {}),
+    }
     return {"kind": "static", "algorithm": encoder["algorithm"], **SMALL_STATIC, **units}
 
 
@@ -204,7 +276,11 @@ def _small_method(params: dict[str, Any]) -> dict[str, Any]:
     small = {name: METHOD.get(name, value) for name, value in params.items()}
     trains = "profile" in params or "epochs" in params
     small |= {"batch_size": 16} if trains else {}
-    small |= {"queue_size": 16, "min_pieces": 1} if "profile" in params and "direction" not in params and "lambda" not in params else {}
+    small |= (
+        {"queue_size": 16, "min_pieces": 1}
+        if "profile" in params and "direction" not in params and "lambda" not in params
+        else {}
+    )
     small |= {"layers": "1-2" if "-" in str(params["layers"]) else 1} if "layers" in params else {}
     small |= {"dictionary": "{lang}-{pivot}.txt"} if "dictionary" in params else {}
     return {name: value[:2] if isinstance(value, list) else value for name, value in small.items()}
@@ -212,11 +288,20 @@ def _small_method(params: dict[str, Any]) -> dict[str, Any]:
 
 def _small_task(name: str, params: dict[str, Any]) -> dict[str, Any]:
     kind = params.get("kind", name)
-    small = {key: TASK.get(key, value) for key, value in params.items() if key not in ("languages", "max_length", "data")}
+    small = {
+        key: TASK.get(key, value)
+        for key, value in params.items()
+        if key not in ("languages", "max_length", "data")
+    }
     small |= {"layers": "1-2", "alpha": [1.0]} if kind == "token_translation" else {}
     small |= {"dictionary": "{lang}-{pivot}.txt"} if "dictionary" in params else {}
     if "data" in params:
-        small |= {"data": "phrasebook", "phrasebook": {"train": 48, "dev": 16, "test": 16}, "epochs": 1, "batch_size": 16}
+        small |= {
+            "data": "phrasebook",
+            "phrasebook": {"train": 48, "dev": 16, "test": 16},
+            "epochs": 1,
+            "batch_size": 16,
+        }
     small |= {"hidden": 8} if kind in ("ner", "slots") else {}
     return small
 
@@ -224,4 +309,6 @@ def _small_task(name: str, params: dict[str, Any]) -> dict[str, Any]:
 def _write_dictionary(path: Path, lang: str) -> None:
     pairs = Phrasebook(Phrasebook.Params(size=60)).read(lang, "en", CorpusInputs({}, path.parent))
     entries = {(p.source_words[i], p.target_words[k]) for p in pairs for i, k in p.links or ()}
-    path.write_text("".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8")
+    path.write_text(
+        "".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8"
+    )

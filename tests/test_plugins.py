@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from raxalign import catalog as catalog_module
-from raxalign.catalog import PluginFault, UnknownKind, catalog, load_files, open_file, refuse_changed, visible
+from raxalign.catalog import (
+    PluginFault,
+    UnknownKind,
+    catalog,
+    load_files,
+    open_file,
+    refuse_changed,
+    visible,
+)
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
@@ -38,7 +46,9 @@ def my_method(folder: Path, name: str = "my_method.py", more: str = "") -> Path:
 
 def grid_with(folder: Path, plugins: str = "plugins: [my_method.py]\n") -> Path:
     methods = ("none: {}", "mine: {kind: my_method, strength: [0.5, 1.0]}")
-    return write_grid(folder, languages="{each: [de]}", sentences="100", methods=methods, more=plugins)
+    return write_grid(
+        folder, languages="{each: [de]}", sentences="100", methods=methods, more=plugins
+    )
 
 
 def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_path: Path) -> None:
@@ -48,26 +58,39 @@ def test_a_method_in_a_file_outside_the_package_goes_from_plan_to_results(tmp_pa
     for trial in opened.plan.trials:
         run_trial(workshop, trial.key)
     found = rows(opened.plan, workshop.ledger)
-    assert {(row["method"], row["params"].get("strength")) for row in found} == {("none", None), ("mine", 0.5), ("mine", 1.0)}
+    assert {(row["method"], row["params"].get("strength")) for row in found} == {
+        ("none", None),
+        ("mine", 0.5),
+        ("mine", 1.0),
+    }
     kinds = {trial.kind for trial in opened.plan.trials}
     assert kinds == {"none", opened.plan.plugins[0].kind}
     assert opened.plan.plugins[0].path == str(file)
 
 
-def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(tmp_path: Path) -> None:
+def test_the_digest_of_the_file_enters_the_keys_of_what_it_makes_and_no_others(
+    tmp_path: Path,
+) -> None:
     my_method(tmp_path)
     before = open_grid(grid_with(tmp_path)).plan
     my_method(tmp_path, more="\n# edited\n")
     after = open_grid(tmp_path / "grid.yaml").plan
-    old, new = ({(t.method, t.params.get("strength")): t.aligned for t in plan.trials} for plan in (before, after))
+    old, new = (
+        {(t.method, t.params.get("strength")): t.aligned for t in plan.trials}
+        for plan in (before, after)
+    )
     assert {name for name in old if old[name] == new[name]} == {("none", None)}
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     my_method(elsewhere, more="\n# edited\n")
-    assert {t.key for t in open_grid(grid_with(elsewhere)).plan.trials} == {t.key for t in after.trials}
+    assert {t.key for t in open_grid(grid_with(elsewhere)).plan.trials} == {
+        t.key for t in after.trials
+    }
 
 
-def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_loads_the_file_of_the_plan_and_refuses_one_that_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = my_method(tmp_path)
     plan = open_grid(grid_with(tmp_path)).plan
     assert Plan.from_json(plan.to_json()) == plan
@@ -98,33 +121,58 @@ def test_a_file_of_one_grid_is_unknown_to_another(tmp_path: Path) -> None:
         assert "my_method" in list(catalog("methods"))
 
 
-CLASS = "import raxalign as rx\n\n\nclass {name}(rx.Method):\n    '''x'''\n    VERSION = 1\n    def needs(self): return rx.Needs()\n"
+CLASS = (
+    "import raxalign as rx\n\n\nclass {name}(rx.Method):\n    '''x'''\n    VERSION = 1\n    def"
+    " needs(self): return rx.Needs()\n"
+)
 ALIGN = "    def align(self, encoder, inputs, runtime): return encoder\n"
 FAULTS = {
     "syntax": ("x = 1\ndef broken(:\n", r":2: SyntaxError: invalid syntax"),
-    "import": ("x = 1\n\nimport no_such_module_at_all\n", r":3: ModuleNotFoundError: No module named 'no_such_module_at_all'"),
+    "import": (
+        "x = 1\n\nimport no_such_module_at_all\n",
+        r":3: ModuleNotFoundError: No module named 'no_such_module_at_all'",
+    ),
     "inside": ("def f():\n    return 1 / 0\n\nf()\n", r":2: ZeroDivisionError: division by zero"),
-    "none": ("x = 1\n", r":1: has no such class\. A plug-in file has one public class with a VERSION"),
-    "two": (CLASS.format(name="A") + ALIGN + CLASS.format(name="B") + ALIGN, r":12: has A and B\. A plug-in file has one public class"),
-    "other": ("class A:\n    VERSION = 1\n", r":1: A is not a subclass of Method, Task, Corpus, EncoderKind or WordAligner"),
+    "none": (
+        "x = 1\n",
+        r":1: has no such class\. A plug-in file has one public class with a VERSION",
+    ),
+    "two": (
+        CLASS.format(name="A") + ALIGN + CLASS.format(name="B") + ALIGN,
+        r":12: has A and B\. A plug-in file has one public class",
+    ),
+    "other": (
+        "class A:\n    VERSION = 1\n",
+        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind or WordAligner",
+    ),
     "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(fault: str, tmp_path: Path) -> None:
+def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(
+    fault: str, tmp_path: Path
+) -> None:
     text, message = FAULTS[fault]
     (tmp_path / "my_method.py").write_text(text, encoding="utf-8")
     before = set(sys.modules)
     with pytest.raises(GridError) as told:
         load(grid_with(tmp_path))
-    assert re.search(re.escape(str(tmp_path / "my_method.py")) + message, str(told.value)), told.value
+    assert re.search(re.escape(str(tmp_path / "my_method.py")) + message, str(told.value)), (
+        told.value
+    )
     assert re.search(r"1 fault\n  line 18: plugins", str(told.value)), told.value
-    assert not any(name.startswith("raxalign_outside") for name in set(sys.modules) - before) or fault in {"none", "two", "other", "incomplete"}
+    assert not any(
+        name.startswith("raxalign_outside") for name in set(sys.modules) - before
+    ) or fault in {"none", "two", "other", "incomplete"}
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("rotation.py", "the name 'rotation' of this method is taken"), ("a-b.py", "cannot be a plug-in's name")]
+    ("name", "message"),
+    [
+        ("rotation.py", "the name 'rotation' of this method is taken"),
+        ("a-b.py", "cannot be a plug-in's name"),
+    ],
 )
 def test_a_name_that_is_taken_or_none_is_refused(name: str, message: str, tmp_path: Path) -> None:
     my_method(tmp_path, name)
@@ -134,31 +182,61 @@ def test_a_name_that_is_taken_or_none_is_refused(name: str, message: str, tmp_pa
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    files = [open_file(my_method(tmp_path)), open_file(my_method(tmp_path / "other", more="\n# another\n"))]
-    with pytest.raises(PluginFault, match=r"other/my_method\.py:1: the name 'my_method' is taken by .*/my_method\.py\. Rename one"), visible(files):
+    files = [
+        open_file(my_method(tmp_path)),
+        open_file(my_method(tmp_path / "other", more="\n# another\n")),
+    ]
+    with (
+        pytest.raises(
+            PluginFault,
+            match=(
+                r"other/my_method\.py:1: the name 'my_method' is taken by .*/my_method\.py\."
+                r" Rename one"
+            ),
+        ),
+        visible(files),
+    ):
         pass
 
 
-def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(tmp_path: Path, run: Callable[..., object]) -> None:  # noqa: F811
+def test_list_prints_a_file_s_plug_in_and_goes_on_after_a_faulty_one(
+    tmp_path: Path,
+    run: Callable[..., object],  # noqa: F811
+) -> None:
     (tmp_path / "bad.py").write_text("import no_such_module_at_all\n")
-    done = run("list", "methods", "--plugins", tmp_path / "bad.py", "--plugins", my_method(tmp_path))
+    done = run(
+        "list", "methods", "--plugins", tmp_path / "bad.py", "--plugins", my_method(tmp_path)
+    )
     assert done.code == 0  # type: ignore[attr-defined]
     assert "warning: " in done.err and "bad.py:1: ModuleNotFoundError" in done.err  # type: ignore[attr-defined]  # noqa: PT018
     assert "my_method: Move the words of each language" in done.out  # type: ignore[attr-defined]
     assert "rotation: " in done.out  # type: ignore[attr-defined]
 
 
-def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     my_method(tmp_path, "a_package_of_mine.py")
     (tmp_path / "a_broken_package.py").write_text("x = 1\nimport no_such_module_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    values = {"from_package": "a_package_of_mine:ShiftToPivot", "broken": "a_broken_package:A", "none": "a_package_of_mine:ShiftToPivot"}
+    values = {
+        "from_package": "a_package_of_mine:ShiftToPivot",
+        "broken": "a_broken_package:A",
+        "none": "a_package_of_mine:ShiftToPivot",
+    }
     found = {name: EntryPoint(name, value, "raxalign.methods") for name, value in values.items()}
-    monkeypatch.setattr(catalog_module, "_entry_points", lambda folder: found if folder == "methods" else {})
+    monkeypatch.setattr(
+        catalog_module, "_entry_points", lambda folder: found if folder == "methods" else {}
+    )
     assert catalog("methods")["from_package"].__name__ == "ShiftToPivot"
     assert catalog("methods").kind("from_package") == "from_package"
     assert catalog("methods")["none"].__name__ == "NoAlignment"
-    with pytest.raises(PluginFault, match=r"a_broken_package\.py:2: ModuleNotFoundError.*entry point broken = a_broken_package:A"):
+    with pytest.raises(
+        PluginFault,
+        match=(
+            r"a_broken_package\.py:2: ModuleNotFoundError.*entry point broken = a_broken_package:A"
+        ),
+    ):
         catalog("methods")["broken"]
     with pytest.warns(UserWarning, match=r"a_broken_package\.py:2"):
         listed = dict(catalog("methods").items())

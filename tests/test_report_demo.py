@@ -1,4 +1,6 @@
-"""`make report-demo` in small: the same grid file with fewer points, steps and sizes, from nothing to the page, in one process."""
+"""`make report-demo` in small: the same grid file with fewer points, steps and sizes, from nothing
+to the page, in one process.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ pytestmark = pytest.mark.slow
 
 GRIDS = Path(__file__).resolve().parents[1] / "grids"
 # What stays of the methods' axes, and the tasks that fill no table that another does not
-METHODS: dict[str, dict[str, Any]] = {"mean_shift": {"alpha": [0, 1.0]}, "finetune": {"lambda": 1.0}}
+METHODS: dict[str, dict[str, Any]] = {
+    "mean_shift": {"alpha": [0, 1.0]},
+    "finetune": {"lambda": 1.0},
+}
 LEFT_OUT = ("ppa_without_tlm", "ppa_with_mlm", "mlqa_translated", "mlqa_switched")
 FEW = {"train": 32, "dev": 10, "test": 12}
 
@@ -36,14 +41,29 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     for trial in plan.trials:
         run_trial(workshop, trial.key)
-    paths = write_report(rows(plan, workshop.ledger), plan, tmp_path / "out", ledger=workshop.ledger, published=grid.published)
+    paths = write_report(
+        rows(plan, workshop.ledger),
+        plan,
+        tmp_path / "out",
+        ledger=workshop.ledger,
+        published=grid.published,
+    )
     assert all(path.is_file() for path in paths)
     measured = measured_rows(tmp_path / "out" / "published.csv")
     assert set(measured) == {(name, label) for name in grid.published for label in tables_of(name)}
     assert measured["cao2020", "retrieval"] == set(read("cao2020").tables["retrieval"].rows)
-    assert measured["kulshreshtha2020", "transfer"] == {row for row, data in read("kulshreshtha2020").tables["transfer"].rows.items() if data.match}
-    assert measured["liu2020", "xnli_mds"] == {"finetune-all-layers", "finetune-last-6-layers", "finetune-last-6-layers/mds"}
-    assert {"translate-train/ppa/250k", "translate-train/ppa-without-code-switching/250k"} <= measured["pan2021", "xnli_ablation"]
+    assert measured["kulshreshtha2020", "transfer"] == {
+        row for row, data in read("kulshreshtha2020").tables["transfer"].rows.items() if data.match
+    }
+    assert measured["liu2020", "xnli_mds"] == {
+        "finetune-all-layers",
+        "finetune-last-6-layers",
+        "finetune-last-6-layers/mds",
+    }
+    assert {
+        "translate-train/ppa/250k",
+        "translate-train/ppa-without-code-switching/250k",
+    } <= measured["pan2021", "xnli_ablation"]
 
 
 def smaller(path: Path) -> None:
@@ -60,10 +80,16 @@ def smaller(path: Path) -> None:
         del grid["methods" if name in grid["methods"] else "tasks"][name]
     for name, changes in METHODS.items():
         grid["methods"][name] |= changes
-    grid["methods"]["rotation_dictionary"]["dictionary"] = str(GRIDS / "phrasebook" / "{lang}-{pivot}.txt")
+    grid["methods"]["rotation_dictionary"]["dictionary"] = str(
+        GRIDS / "phrasebook" / "{lang}-{pivot}.txt"
+    )
     for task in grid["tasks"].values():
         task |= {"phrasebook": FEW, "epochs": 1} if "phrasebook" in task else {}
-    grid["tasks"]["token_translation"] |= {"languages": ["de"], "layers": "last", "max_sentences": 10}
+    grid["tasks"]["token_translation"] |= {
+        "languages": ["de"],
+        "layers": "last",
+        "max_sentences": 10,
+    }
     yaml.dump(grid, path)
 
 
@@ -80,4 +106,8 @@ def measured_rows(path: Path) -> dict[tuple[str, str], set[str]]:
 def tables_of(name: str) -> list[str]:
     """The tables that anything can measure: a task or an analysis."""
     tables = read(name).tables
-    return [label for label, table in tables.items() if table.analysis or (table.match and any(row.match for row in table.rows.values()))]
+    return [
+        label
+        for label, table in tables.items()
+        if table.analysis or (table.match and any(row.match for row in table.rows.values()))
+    ]

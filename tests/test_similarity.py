@@ -21,35 +21,54 @@ def scores(x, y, measure, k):
     x, y = x.double(), y.double()
     if measure == "dot":
         return x @ y.T, x @ y.T
-    unit_x, unit_y = torch.nn.functional.normalize(x, dim=1), torch.nn.functional.normalize(y, dim=1)
+    unit_x, unit_y = (
+        torch.nn.functional.normalize(x, dim=1),
+        torch.nn.functional.normalize(y, dim=1),
+    )
     if measure == "cosine":
         return unit_x @ unit_y.T, unit_x @ unit_y.T
     if measure == "csls":
         s = unit_x @ unit_y.T
-        r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
+        r_x, r_y = (
+            s.topk(min(k, len(y)), 1).values.mean(1),
+            s.topk(min(k, len(x)), 0).values.mean(0),
+        )
         full = 2 * s - r_x[:, None] - r_y[None]
         return full, full
     whole_x, whole_y = x / x.norm(), y / y.norm()
     s = whole_x @ whole_y.T
     r_x, r_y = s.topk(min(k, len(y)), 1).values.mean(1), s.topk(min(k, len(x)), 0).values.mean(0)
-    return 2 * unit_x @ whole_y.T - r_x[:, None] - r_y[None], 2 * whole_x @ unit_y.T - r_x[:, None] - r_y[None]
+    return (
+        2 * unit_x @ whole_y.T - r_x[:, None] - r_y[None],
+        2 * whole_x @ unit_y.T - r_x[:, None] - r_y[None],
+    )
 
 
 def assert_nearest(x, y, measure, k, tiling=None, tolerance=1e-9):
-    """Each answer's score is the best of the oracle's, and where the oracle has one clear winner it is the answer."""
+    """Each answer's score is the best of the oracle's, and where the oracle has one clear winner it
+    is the answer.
+    """
     forward, backward = nearest_neighbors(x, y, measure=measure, k=k, tiling=tiling)
     assert forward.dtype == backward.dtype == torch.int64
     assert forward.shape == (len(x),)
     assert backward.shape == (len(y),)
     ahead, back = scores(x, y, measure, k)
-    assert torch.allclose(ahead.gather(1, forward[:, None])[:, 0], ahead.max(1).values, rtol=0, atol=tolerance)
-    assert torch.allclose(back.gather(0, backward[None])[0], back.max(0).values, rtol=0, atol=tolerance)
+    assert torch.allclose(
+        ahead.gather(1, forward[:, None])[:, 0], ahead.max(1).values, rtol=0, atol=tolerance
+    )
+    assert torch.allclose(
+        back.gather(0, backward[None])[0], back.max(0).values, rtol=0, atol=tolerance
+    )
 
 
 def clouds(n, m, dim, seed=0, dtype=torch.float64):
     g = torch.Generator().manual_seed(seed)
     x = torch.randn(n, dim, generator=g, dtype=dtype) + 0.5
-    y = torch.randn(m, dim, generator=g, dtype=dtype) * torch.linspace(0.5, 2, m, dtype=dtype)[:, None] + 0.5
+    y = (
+        torch.randn(m, dim, generator=g, dtype=dtype)
+        * torch.linspace(0.5, 2, m, dtype=dtype)[:, None]
+        + 0.5
+    )
     common = min(n, m)
     y[:common] += x[:common]
     return x, y
@@ -96,12 +115,17 @@ def test_csls_by_hand():
     x = torch.tensor([[2.0, 0.0], [1.6, 1.2]], dtype=torch.float64)
     y = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
     forward, backward = nearest_neighbors(x, y, k=1)
-    assert forward.tolist() == [0, 1]  # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
+    assert forward.tolist() == [
+        0,
+        1,
+    ]  # 2 - 1 - 1 = 0 above 1.2 - 1 - .96; 1.92 - 1.92 = 0 above 1.6 - .96 - 1
     assert backward.tolist() == [0, 1]
 
 
 def test_a_hub_is_nearest_by_cosine_and_not_by_csls():
-    """Column 0 is close to all rows; each row also has a column of its own, a little farther, that no other row is near."""
+    """Column 0 is close to all rows; each row also has a column of its own, a little farther, that
+    no other row is near.
+    """
     own = torch.eye(4, dtype=torch.float64)
     x = own + 1.0
     y = torch.cat([torch.ones(1, 4, dtype=torch.float64), own * 1.5 + 0.3])
@@ -150,8 +174,13 @@ def test_lengths_matter_to_the_dot_product_alone():
 def test_views_and_half_precision_are_read():
     x, y = clouds(30, 40, 8, dtype=torch.float32)
     expected = nearest_neighbors(x, y)
-    for a, b in ((x.T.contiguous().T, y.T.contiguous().T), (torch.cat([x, x], 1)[:, 8:], torch.cat([y, y], 1)[:, :8])):
-        assert all(torch.equal(*pair) for pair in zip(nearest_neighbors(a, b), expected, strict=True))
+    for a, b in (
+        (x.T.contiguous().T, y.T.contiguous().T),
+        (torch.cat([x, x], 1)[:, 8:], torch.cat([y, y], 1)[:, :8]),
+    ):
+        assert all(
+            torch.equal(*pair) for pair in zip(nearest_neighbors(a, b), expected, strict=True)
+        )
     assert_nearest(x.half(), y.half(), "csls", 10, tolerance=1e-5)
 
 
@@ -165,12 +194,16 @@ def test_inputs_are_left_alone_and_need_no_gradient():
 
 
 def test_ascending_data_is_exact_too():
-    """Every later row and column is nearer than all before: each block replaces the running neighbours."""
+    """Every later row and column is nearer than all before: each block replaces the running
+    neighbours.
+    """
     x = torch.linspace(0.1, 5, 300, dtype=torch.float64)[:, None]
     assert_nearest(x, x * 2, "dot", 10, SMALL)
     angle = torch.linspace(0, 1.5, 300, dtype=torch.float64)
     x = torch.stack([angle.cos(), angle.sin()], 1)
-    assert_nearest(x, torch.tensor([[0.0, 1.0]], dtype=torch.float64).repeat(7, 1), "csls", 10, SMALL)
+    assert_nearest(
+        x, torch.tensor([[0.0, 1.0]], dtype=torch.float64).repeat(7, 1), "csls", 10, SMALL
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +234,10 @@ def test_hubness_is_the_mean_similarity_to_the_k_nearest():
 
 
 def test_hubness_is_the_same_in_blocks(monkeypatch):
-    vectors, others = torch.randn(11, 5, dtype=torch.float64), torch.randn(7, 5, dtype=torch.float64)
+    vectors, others = (
+        torch.randn(11, 5, dtype=torch.float64),
+        torch.randn(7, 5, dtype=torch.float64),
+    )
     whole = hubness(vectors, others, 3)
     monkeypatch.setattr(similarity, "_HUBNESS_ROWS", 4)
     torch.testing.assert_close(hubness(vectors, others, 3), whole)

@@ -1,4 +1,6 @@
-"""Stages and trials in one process, without Ray: the phrasebook, a scratch encoder, all methods of a small grid."""
+"""Stages and trials in one process, without Ray: the phrasebook, a scratch encoder, all methods of
+a small grid.
+"""
 
 import json
 
@@ -29,22 +31,53 @@ pytestmark = pytest.mark.slow
 def finished(tmp_path_factory):
     """A small grid that was run: (workshop, keys of the stages that were made, in order)."""
     folder = tmp_path_factory.mktemp("grid")
-    methods = ("none: {}", "rotation: {center: true}", "finetune: {batch_size: 16, learning_rate: 1.0e-3}")
-    path = write_grid(folder, languages="{together: [de, fr]}", sentences="100", size=200, methods=methods)
+    methods = (
+        "none: {}",
+        "rotation: {center: true}",
+        "finetune: {batch_size: 16, learning_rate: 1.0e-3}",
+    )
+    path = write_grid(
+        folder, languages="{together: [de, fr]}", sentences="100", size=200, methods=methods
+    )
     made = []
     root = str(folder / "storage")
     plan = expand(load(path))
-    workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), folder / "storage", lambda stage, seconds: made.append(stage.key))
+    workshop = Workshop(
+        plan,
+        ArtifactStore(root),
+        Ledger(root),
+        Runtime(),
+        folder / "storage",
+        lambda stage, seconds: made.append(stage.key),
+    )
     for trial in plan.trials:
         run_trial(workshop, trial.key)
     return workshop, made
 
 
-def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(tmp_path, monkeypatch):
-    """All evaluations are run, those too that a plan leaves out; what it lets run of the same points differs."""
-    at = ("rotation", "sentence_rotation", "linear", "centering", "znorm", "iterative_normalization", "lsar", "lir")
+def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(
+    tmp_path, monkeypatch
+):
+    """All evaluations are run, those too that a plan leaves out; what it lets run of the same
+    points differs.
+    """
+    at = (
+        "rotation",
+        "sentence_rotation",
+        "linear",
+        "centering",
+        "znorm",
+        "iterative_normalization",
+        "lsar",
+        "lir",
+    )
     freeze = "freeze: lower, steps: 2, batch_size: 16, learning_rate: 1.0e-2"
-    methods = ("none: {}", *(f"{name}: {{layers: [1, last]}}" for name in at), "mean_shift: {alpha: [0, 1]}", f"strong_contrastive: {{{freeze}}}")
+    methods = (
+        "none: {}",
+        *(f"{name}: {{layers: [1, last]}}" for name in at),
+        "mean_shift: {alpha: [0, 1]}",
+        f"strong_contrastive: {{{freeze}}}",
+    )
     sizes = "data: phrasebook, phrasebook: {train: 40, dev: 10, test: 20}, epochs: 1, hidden: 8"
     tasks = (
         "retrieval: {}",
@@ -53,15 +86,23 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(t
         "token_translation: {}",
         f"pos: {{tagger: bilstm_crf, layers: last, {sizes}}}",
     )
-    path = write_grid(tmp_path, methods=methods, tasks=tasks, languages="{each: [de]}", sentences="60", size=150)
+    path = write_grid(
+        tmp_path, methods=methods, tasks=tasks, languages="{each: [de]}", sentences="60", size=150
+    )
     told = {trial.key: set(trial.untouched) for trial in expand(load(path)).trials}
     monkeypatch.setattr(Meeting, "untouched", lambda *_: {})
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
-    scores = {(trial.key, record["task"]): record["scores"] for trial in plan.trials for record in run_trial(workshop, trial.key)}
+    scores = {
+        (trial.key, record["task"]): record["scores"]
+        for trial in plan.trials
+        for record in run_trial(workshop, trial.key)
+    }
     (base,) = [trial.key for trial in plan.trials if trial.method == "none"]
     missed = {(key, task) for key, tasks in told.items() for task in tasks}
-    assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1 + 1, "readouts below, readouts at the top, a shift of nothing, one at the top, a frozen half"
+    assert len(missed) == 8 * 4 + 8 * 2 + 5 + 1 + 1, (
+        "readouts below, readouts at the top, a shift of nothing, one at the top, a frozen half"
+    )
     assert [pair for pair in missed if scores[pair] != scores[base, pair[1]]] == []
     moved = [key for key in told if key != base and "space" not in told[key]]
     assert len(moved) == 8 + 1 + 1
@@ -70,17 +111,32 @@ def test_what_the_plan_calls_untouched_is_the_encoder_itself_to_the_last_digit(t
 
 @pytest.mark.parametrize(("kind", "answer"), [("xnli", "neutral"), ("pos", "predicted")])
 def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer):
-    """The vectors under `refit` are those of the method on the encoder that the task's training left, and on words as the task reads them."""
-    sizes = f"kind: {kind}, data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 1, learning_rate: 1.0e-3"
+    """The vectors under `refit` are those of the method on the encoder that the task's training
+    left, and on words as the task reads them.
+    """
+    sizes = (
+        f"kind: {kind}, data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 1,"
+        " learning_rate: 1.0e-3"
+    )
     tasks = (f"kept: {{{sizes}}}", f"again: {{readout: refit, {sizes}}}")
-    path = write_grid(tmp_path, methods=("rotation: {}",), tasks=tasks, languages="{each: [de]}", sentences="100", size=200)
+    path = write_grid(
+        tmp_path,
+        methods=("rotation: {}",),
+        tasks=tasks,
+        languages="{each: [de]}",
+        sentences="100",
+        size=200,
+    )
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     (trial,) = plan.trials
     kept, again = run_trial(workshop, trial.key)
     stage = plan.stages[again["aligned"]]
     refitted = workshop.aligned(again["aligned"])
-    tuned, start = (AlignedEncoder(workshop.encoder(key)) for key in (stage.inputs["encoder"], plan.stages[trial.aligned].inputs["encoder"]))
+    tuned, start = (
+        AlignedEncoder(workshop.encoder(key))
+        for key in (stage.inputs["encoder"], plan.stages[trial.aligned].inputs["encoder"])
+    )
 
     def read(aligned):
         return aligned.words([["ein", "Haus"]], "de").vectors_NLH
@@ -89,51 +145,95 @@ def test_readouts_are_fitted_again_on_the_trained_encoder(tmp_path, kind, answer
     assert not torch.allclose(read(tuned), read(start), atol=1e-3)
     pairs = {"de": workshop.ensure(stage.inputs["pairs/de"]) / "data"}
     pooling = {"xnli": "last", "pos": "first"}[kind]
-    by_hand = Rotation(Rotation.Params(pooling=pooling)).align(tuned.encoder, MethodInputs(("de",), "en", pairs=pairs), Runtime())
+    by_hand = Rotation(Rotation.Params(pooling=pooling)).align(
+        tuned.encoder, MethodInputs(("de",), "en", pairs=pairs), Runtime()
+    )
     assert torch.allclose(read(refitted), read(by_hand), atol=1e-5)
     assert kept["aligned"] == trial.aligned
     if kind == "xnli":
         assert [record["notes"]["readout"] for record in (kept, again)] == ["keep", "refit"]
-    first, second = (workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again))
+    first, second = (
+        workshop.ledger.predictions(record["key"]).to_pylist() for record in (kept, again)
+    )
     for lang, same in (("en", True), ("de", False)):
-        answers = [[row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)]
+        answers = [
+            [row[answer] for row in rows_ if row["lang"] == lang] for rows_ in (first, second)
+        ]
         assert (answers[0] == answers[1]) is same
 
 
 @pytest.mark.parametrize("kind", ["xnli", "pos"])
-def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_encoder(tmp_path, kind):
-    """Frozen up to the shift, the encoder without it is trained to the same weights, bit by bit, and the shifted one takes them."""
-    task = f"{kind}: {{data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 2, learning_rate: 1.0e-3}}"
+def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_encoder(
+    tmp_path, kind
+):
+    """Frozen up to the shift, the encoder without it is trained to the same weights, bit by bit,
+    and the shifted one takes them.
+    """
+    task = (
+        f"{kind}: {{data: phrasebook, phrasebook: {{train: 60, dev: 12, test: 24}}, epochs: 2,"
+        " learning_rate: 1.0e-3}"
+    )
     methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 4.0]}")
-    path = write_grid(tmp_path, methods=methods, tasks=(task,), languages="{each: [de]}", sentences="100", size=200)
+    path = write_grid(
+        tmp_path,
+        methods=methods,
+        tasks=(task,),
+        languages="{each: [de]}",
+        sentences="100",
+        size=200,
+    )
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     for trial in plan.trials:
         (record,) = run_trial(workshop, trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
-        plugin = catalog("tasks")[kind](catalog("tasks")[kind].Params.model_validate_json(stage.locations["params"]))
+        plugin = catalog("tasks")[kind](
+            catalog("tasks")[kind].Params.model_validate_json(stage.locations["params"])
+        )
         by_hand = tmp_path / trial.key
         by_hand.mkdir()
-        plugin.train(workshop.aligned(trial.aligned), ("en",), TaskInputs("en"), Runtime(seed=0), by_hand)
+        plugin.train(
+            workshop.aligned(trial.aligned), ("en",), TaskInputs("en"), Runtime(seed=0), by_hand
+        )
         files = sorted(path.name for path in by_hand.iterdir())
         assert any(name.startswith(kind) for name in files)
         for name in files:
             assert (by_hand / name).read_bytes() == (workshop.ensure(stage.key) / name).read_bytes()
-        outcome = plugin.evaluate(workshop.aligned(trial.aligned), ("en", "de"), TaskInputs("en"), Runtime(seed=0), by_hand)
+        outcome = plugin.evaluate(
+            workshop.aligned(trial.aligned),
+            ("en", "de"),
+            TaskInputs("en"),
+            Runtime(seed=0),
+            by_hand,
+        )
         assert record["scores"] == [vars(score) for score in outcome.scores]
-    assert [stage.params.get("frozen") for stage in plan.stages.values() if stage.kind == "tuned"] == [None, "1"]
+    assert [
+        stage.params.get("frozen") for stage in plan.stages.values() if stage.kind == "tuned"
+    ] == [None, "1"]
 
 
 def test_sentence_pairs_are_those_of_the_word_pairs(tmp_path):
     """A task that reads sentences alone gets the same rows without a word aligner."""
-    path = write_grid(tmp_path, methods=("none: {}",), tasks=("sentence_retrieval: {}", "retrieval: {}"), languages="{each: [de]}", sentences="100")
+    path = write_grid(
+        tmp_path,
+        methods=("none: {}",),
+        tasks=("sentence_retrieval: {}", "retrieval: {}"),
+        languages="{each: [de]}",
+        sentences="100",
+    )
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     (trial,) = plan.trials
     found = run_trial(workshop, trial.key)[0]
     pairs = workshop.ensure(plan.stages[trial.evaluations["retrieval"]].inputs["heldout/de"])
     task = SentenceRetrieval(SentenceRetrieval.Params())
-    outcome = task.evaluate(workshop.aligned(trial.aligned), ("de",), TaskInputs("en", bitext={"de": pairs}), Runtime(), None)
+    outcome = task.evaluate(
+        workshop.aligned(trial.aligned),
+        ("de",),
+        TaskInputs("en", bitext={"de": pairs}),
+        Runtime(),
+        None,
+    )
     assert found["notes"]["links"] == {}
     assert found["scores"] == [vars(score) for score in outcome.scores]
     assert workshop.ledger.predictions(found["key"]).equals(outcome.predictions)
@@ -177,14 +277,24 @@ def test_records_say_how_much_of_each_language_the_tokenizer_knew(finished):
 
 
 def test_a_training_that_diverges_leaves_no_encoder_and_no_result(tmp_path):
-    """Its error is the user's: it names step, losses and rate, and the other trials of the grid have their results."""
+    """Its error is the user's: it names step, losses and rate, and the other trials of the grid
+    have their results.
+    """
     methods = ("none: {}", "finetune: {batch_size: 16, learning_rate: 1000}")
-    path = write_grid(tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200)
+    path = write_grid(
+        tmp_path, methods=methods, languages="{each: [de]}", sentences="100", size=200
+    )
     plan, root = expand(load(path)), str(tmp_path / "storage")
     workshop = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), tmp_path / "storage")
     none, finetune = plan.trials
     run_trial(workshop, none.key)
-    with pytest.raises(TrainingDiverged, match=r"finetune: training diverged at step 4 of 7: loss \S+ \(\S+ at the start\), learning_rate 1000"):
+    with pytest.raises(
+        TrainingDiverged,
+        match=(
+            r"finetune: training diverged at step 4 of 7: loss \S+ \(\S+ at the start\),"
+            r" learning_rate 1000"
+        ),
+    ):
         run_trial(workshop, finetune.key)
     assert not workshop.store.has("aligned", finetune.aligned)
     assert workshop.ledger.keys() == set(none.evaluations.values())
@@ -200,15 +310,26 @@ def test_predictions_recompute_to_the_scores(finished):
         for row in rows(workshop.plan, workshop.ledger)
         if row["trial"] == trial.key and row["split"] == "test"
     }
-    asked = [row for row in table if row["lang"] == "de-en" and row["split"] == "test" and not row["identical"]]
-    directions = {name: [row["correct"] for row in asked if row["direction"] == name] for name in {row["direction"] for row in asked}}
+    asked = [
+        row
+        for row in table
+        if row["lang"] == "de-en" and row["split"] == "test" and not row["identical"]
+    ]
+    directions = {
+        name: [row["correct"] for row in asked if row["direction"] == name]
+        for name in {row["direction"] for row in asked}
+    }
     mean = sum(sum(correct) / len(correct) for correct in directions.values()) / len(directions)
     assert found["de-en", "contextual_accuracy_all"] == pytest.approx(mean)
 
 
 def test_a_damaged_input_is_made_again_before_it_is_used(finished):
     workshop, made = finished
-    key = next(key for key, stage in workshop.plan.stages.items() if stage.kind == "pairs" and stage.params["part"] == "heldout")
+    key = next(
+        key
+        for key, stage in workshop.plan.stages.items()
+        if stage.kind == "pairs" and stage.params["part"] == "heldout"
+    )
     folder = workshop.store.open("pairs", key)
     victim = folder / "linked_types.arrow"
     data = bytearray(victim.read_bytes())

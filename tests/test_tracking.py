@@ -27,7 +27,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def plan(tmp_path):
-    return open_grid(write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",)), storage=str(tmp_path)).plan
+    return open_grid(
+        write_grid(tmp_path, size=300, sentences="[100]", methods=("none: {}",)),
+        storage=str(tmp_path),
+    ).plan
 
 
 def fill(root: Path, plan) -> None:
@@ -35,8 +38,20 @@ def fill(root: Path, plan) -> None:
     for trial in plan.trials:
         for task, key in trial.evaluations.items():
             names = ("accuracy", "accuracy_pairs", "accuracy_stderr", "accuracy_to_pivot")
-            scores = [{"lang": f"{trial.languages[0]}-en", "metric": name, "split": "test", "value": 0.5} for name in names]
-            record = {"key": key, "task": task, "kind": task, "params": {}, "scores": scores, "notes": {}, "device": "cpu", "versions": {}}
+            scores = [
+                {"lang": f"{trial.languages[0]}-en", "metric": name, "split": "test", "value": 0.5}
+                for name in names
+            ]
+            record = {
+                "key": key,
+                "task": task,
+                "kind": task,
+                "params": {},
+                "scores": scores,
+                "notes": {},
+                "device": "cpu",
+                "versions": {},
+            }
             Ledger(str(root)).write(key, record, None)
         spool = Spool(str(root), trial.key)
         for step in range(1, 4):
@@ -55,7 +70,9 @@ def target(root: Path, uri: str | None = None) -> Target:
 def history(uri: str, trial_key: str, metric: str) -> int:
     from mlflow import MlflowClient
 
-    run = next(run for run in tracked(uri, "small") if run["tags"].get("raxalign.trial_key") == trial_key)
+    run = next(
+        run for run in tracked(uri, "small") if run["tags"].get("raxalign.trial_key") == trial_key
+    )
     return len(MlflowClient(uri).get_metric_history(run["id"], metric))
 
 
@@ -65,7 +82,11 @@ def test_bringing_twice_changes_nothing(tmp_path, plan):
     assert sync(plan, where) == 2
     first = tracked(where.uri, "small")
     assert sync(plan, where) == 2
-    assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+    assert counts(where.uri) == {
+        ("grid", "FINISHED"): 1,
+        ("trial", "FINISHED"): 2,
+        ("cell", "FINISHED"): 1,
+    }
     key = plan.trials[0].key
     assert history(where.uri, key, "train/loss") == 3
     assert history(where.uri, key, "retrieval/de-en/accuracy") == 1
@@ -81,11 +102,16 @@ def test_a_cell_has_axes_and_main_metrics_alone_and_the_report_lies_with_its_gri
     (page / "report.html").write_text("<p>so</p>")
     sync(plan, where)
     keep_report(plan, where, page)
-    client, found = MlflowClient(where.uri), {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")}
+    client, found = (
+        MlflowClient(where.uri),
+        {run["tags"]["raxalign.kind"]: run["id"] for run in tracked(where.uri, "small")},
+    )
     cell = client.get_run(found["cell"]).data
     assert cell.params == {"method": "none"}
     assert set(cell.metrics) == {f"retrieval/{lang}/accuracy" for lang in ("de-en", "fr-en", "avg")}
-    assert [entry.path for entry in client.list_artifacts(found["grid"], "report")] == ["report/report.html"]
+    assert [entry.path for entry in client.list_artifacts(found["grid"], "report")] == [
+        "report/report.html"
+    ]
 
 
 def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, plan):
@@ -128,14 +154,20 @@ def test_several_drivers_on_a_fresh_database_make_one_run_a_trial(tmp_path, plan
     fill(tmp_path, plan)
     where, context = target(tmp_path), multiprocessing.get_context("spawn")
     barrier = context.Barrier(3)
-    processes = [context.Process(target=_sync_at_once, args=(plan, where, barrier)) for _ in range(3)]
+    processes = [
+        context.Process(target=_sync_at_once, args=(plan, where, barrier)) for _ in range(3)
+    ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     sync(plan, where)
-    assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+    assert counts(where.uri) == {
+        ("grid", "FINISHED"): 1,
+        ("trial", "FINISHED"): 2,
+        ("cell", "FINISHED"): 1,
+    }
 
 
 def free_port() -> int:
@@ -148,8 +180,24 @@ def free_port() -> int:
 @contextmanager
 def server(folder: Path, port: int):
     """An MLflow server on this machine; ready when the block begins, gone when it ends."""
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", f"sqlite:///{folder}/server.db", "--host", "127.0.0.1"]
-    command += ["--port", str(port), "--workers", "1", "--artifacts-destination", str(folder / "server-artifacts")]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--backend-store-uri",
+        f"sqlite:///{folder}/server.db",
+        "--host",
+        "127.0.0.1",
+    ]
+    command += [
+        "--port",
+        str(port),
+        "--workers",
+        "1",
+        "--artifacts-destination",
+        str(folder / "server-artifacts"),
+    ]
     log = folder / "server.log"
     with log.open("a") as file:
         process = subprocess.Popen(command, stderr=file, stdout=file, start_new_session=True)
@@ -179,5 +227,9 @@ def test_a_server_that_is_down_is_told_and_served_later_exactly_once(tmp_path, p
     with server(tmp_path, port):
         assert sync(plan, where) == 2
         assert sync(plan, where) == 2
-        assert counts(where.uri) == {("grid", "FINISHED"): 1, ("trial", "FINISHED"): 2, ("cell", "FINISHED"): 1}
+        assert counts(where.uri) == {
+            ("grid", "FINISHED"): 1,
+            ("trial", "FINISHED"): 2,
+            ("cell", "FINISHED"): 1,
+        }
         assert history(where.uri, plan.trials[0].key, "retrieval/de-en/accuracy") == 1

@@ -1,4 +1,6 @@
-"""Tiny random BERTs with a WordPiece tokenizer, for tests: no download, a few milliseconds to run."""
+"""Tiny random BERTs with a WordPiece tokenizer, for tests: no download, a few milliseconds to
+run.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,20 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def tiny_vocabulary(words: Iterable[str]) -> list[str]:
-    """The specials, `words` whole (each in the order given, once), and every character of theirs, initial and continuing (``##x``).
+    """The specials, `words` whole (each in the order given, once), and every character of theirs,
+    initial and continuing (``##x``).
 
-    A word that is not listed falls into characters, so it has several pieces; one with a character that no listed word has is [UNK].
-    A word is split where `words` holds a beginning of it and ``##rest``.
+    A word that is not listed falls into characters, so it has several pieces; one with a character
+    that no listed word has is [UNK]. A word is split where `words` holds a beginning of it and
+    ``##rest``.
     """
     words = list(dict.fromkeys(words))
     characters = sorted({character for word in words for character in word.removeprefix("##")})
-    return list(dict.fromkeys([*SPECIALS, *words, *characters, *("##" + character for character in characters)]))
+    return list(
+        dict.fromkeys(
+            [*SPECIALS, *words, *characters, *("##" + character for character in characters)]
+        )
+    )
 
 
 def tiny_bert(
@@ -30,9 +38,11 @@ def tiny_bert(
     seed: int = 0,
     spread: float = 0.2,
 ) -> Path:
-    """A folder with a random masked-LM BERT (safetensors, tied embeddings) and a cased WordPiece tokenizer; returns `folder`.
+    """A folder with a random masked-LM BERT (safetensors, tied embeddings) and a cased WordPiece
+    tokenizer; returns `folder`.
 
-    `spread` is the standard deviation of the weights: larger than BERT's, so that contexts really change vectors.
+    `spread` is the standard deviation of the weights: larger than BERT's, so that contexts really
+    change vectors.
     """
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -43,9 +53,16 @@ def tiny_bert(
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False, strip_accents=False)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    tokenizer.post_processor = processors.BertProcessing(
+        ("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"])
+    )
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]"
+        tokenizer_object=tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
     )
     config = BertConfig(
         vocab_size=len(vocabulary),

@@ -1,4 +1,6 @@
-"""Cells: what a table shows, the mean of a metric over seeds, and over the languages of an ``each`` grid."""
+"""Cells: what a table shows, the mean of a metric over seeds, and over the languages of an ``each``
+grid.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Cell:
-    """One line of a table: everything of a trial but its seed (and, in an ``each`` grid, its language), and its values.
+    """One line of a table: everything of a trial but its seed (and, in an ``each`` grid, its
+    language), and its values.
 
-    `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the languages that were evaluated. `by_seed` has the
-    values that each is the mean of (seed None: one that all seeds share), and `evaluations` where in the ledger they come from: several a seed
-    for the pivot of an ``each`` grid.
+    `values` maps (task, lang, metric, split) to a value; `lang` ``avg`` is the mean over the
+    languages that were evaluated. `by_seed` has the values that each is the mean of (seed None: one
+    that all seeds share), and `evaluations` where in the ledger they come from: several a seed for
+    the pivot of an ``each`` grid.
     """
 
     method: str
@@ -43,7 +47,9 @@ class Cell:
     trials: tuple[str, ...]
     values: Mapping[Name, Value]
     by_seed: Mapping[Name, Mapping[Any, float]] = field(default_factory=dict, repr=False)
-    evaluations: Mapping[Name, Mapping[Any, tuple[str, ...]]] = field(default_factory=dict, repr=False)
+    evaluations: Mapping[Name, Mapping[Any, tuple[str, ...]]] = field(
+        default_factory=dict, repr=False
+    )
 
 
 def over_runs(values: Sequence[float]) -> Value:
@@ -55,25 +61,41 @@ def over_runs(values: Sequence[float]) -> Value:
     mean = math.fsum(values) / len(values)
     if len(values) < 2:
         return Value(mean, None, len(values))
-    return Value(mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)), len(values))
+    return Value(
+        mean,
+        math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)),
+        len(values),
+    )
 
 
 def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
-    """The languages that a mean over languages is formed over: those of its task, metric and split, for `avg_zero_shot` without the pivot."""
+    """The languages that a mean over languages is formed over: those of its task, metric and split,
+    for `avg_zero_shot` without the pivot.
+    """
     task, mean, metric, split = name
-    found = [lang for t, lang, m, s in cell.by_seed if (t, m, s) == (task, metric, split) and lang not in MEANS]
+    found = [
+        lang
+        for t, lang, m, s in cell.by_seed
+        if (t, m, s) == (task, metric, split) and lang not in MEANS
+    ]
     return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
 
 def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
-    """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a sweep; dev where a task has no test."""
-    found = dict.fromkeys((task, metric, split) for task, _, metric, split in names if is_main(metric))
+    """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a
+    sweep; dev where a task has no test.
+    """
+    found = dict.fromkeys(
+        (task, metric, split) for task, _, metric, split in names if is_main(metric)
+    )
     tested = {task for task, _, split in found if split == "test"}
     return [entry for entry in found if entry[2] == "test" or entry[0] not in tested]
 
 
 def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
-    """Group result rows into cells, in the order of their first rows; means over languages are formed anew over all trials of a cell."""
+    """Group result rows into cells, in the order of their first rows; means over languages are
+    formed anew over all trials of a cell.
+    """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
     for row in rows:
@@ -88,7 +110,9 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
     first = group[0]
     found: dict[Name, dict[Any, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for row in group:
-        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]][row["evaluation"]] = row["value"]
+        found[row["task"], row["lang"], row["metric"], row["split"]][row["seed"]][
+            row["evaluation"]
+        ] = row["value"]
     by_seed = {name: _apart(seeds) for name, seeds in found.items()}
     _average(by_seed, pivot)
     return Cell(
@@ -99,13 +123,16 @@ def _cell(group: list[Mapping[str, Any]], pivot: str) -> Cell:
         trials=tuple(dict.fromkeys(row["trial"] for row in group)),
         values={name: over_runs(list(seeds.values())) for name, seeds in by_seed.items() if seeds},
         by_seed={name: seeds for name, seeds in by_seed.items() if seeds},
-        evaluations={name: {seed: tuple(keys) for seed, keys in seeds.items()} for name, seeds in found.items()},
+        evaluations={
+            name: {seed: tuple(keys) for seed, keys in seeds.items()}
+            for name, seeds in found.items()
+        },
     )
 
 
 def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
-    """Seed -> value. In an ``each`` grid the pivot is scored by the model of every language: its value is the mean over them. Evaluations
-    without chance, which all seeds share, count once.
+    """Seed -> value. In an ``each`` grid the pivot is scored by the model of every language: its
+    value is the mean over them. Evaluations without chance, which all seeds share, count once.
     """
     means = {seed: math.fsum(values.values()) / len(values) for seed, values in seeds.items()}
     if len(seeds) > 1 and len({frozenset(values) for values in seeds.values()}) == 1:
@@ -114,7 +141,9 @@ def _apart(seeds: Mapping[Any, Mapping[str, float]]) -> dict[Any, float]:
 
 
 def _average(by_seed: dict[tuple[str, str, str, str], dict[Any, float]], pivot: str) -> None:
-    """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the pivot where that was evaluated too."""
+    """Set the means over languages, seed by seed: ``avg`` over all, ``avg_zero_shot`` without the
+    pivot where that was evaluated too.
+    """
     families: dict[tuple[str, str, str], dict[str, dict[Any, float]]] = defaultdict(dict)
     for (task, lang, metric, split), seeds in by_seed.items():
         if not lang.startswith("avg") and not metric.endswith(("_pairs", "_stderr")):
@@ -130,4 +159,7 @@ def _average(by_seed: dict[tuple[str, str, str, str], dict[Any, float]], pivot: 
 def _means(languages: list[dict[Any, float]]) -> dict[Any, float]:
     """The mean over languages for each seed that all of them have."""
     shared = set.intersection(*(set(seeds) for seeds in languages))
-    return {seed: math.fsum(seeds[seed] for seeds in languages) / len(languages) for seed in sorted(shared, key=str)}
+    return {
+        seed: math.fsum(seeds[seed] for seeds in languages) / len(languages)
+        for seed in sorted(shared, key=str)
+    }

@@ -10,7 +10,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Correlation:
-    """Pearson's r and Spearman's rho of `n` points; both are None for less than three points, or where one side does not vary."""
+    """Pearson's r and Spearman's rho of `n` points; both are None for less than three points, or
+    where one side does not vary.
+    """
 
     pearson: float | None
     spearman: float | None
@@ -36,4 +38,7 @@ def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
 
 def _ranks(values: Sequence[float]) -> list[float]:
     ordered = sorted(values)
-    return [(ordered.index(value) + len(ordered) - 1 - ordered[::-1].index(value)) / 2 for value in values]
+    return [
+        (ordered.index(value) + len(ordered) - 1 - ordered[::-1].index(value)) / 2
+        for value in values
+    ]

@@ -11,9 +11,11 @@ DIRECTIONS = ("_to_pivot", "_from_pivot")
 
 
 def is_main(metric: str) -> bool:
-    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over layers (and weights).
+    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over
+    layers (and weights).
 
-    >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs"), is_main("layer3_alpha1_bleu1")
+    >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs"),
+        is_main("layer3_alpha1_bleu1")
     (True, False, False)
     """
     return not metric.endswith((*COUNTS, *DIRECTIONS)) and not _LAYER.fullmatch(metric)

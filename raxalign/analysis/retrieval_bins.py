@@ -1,6 +1,8 @@
-"""Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4) and by difference of frequency ranks (their Figure 3).
+"""Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4) and by
+difference of frequency ranks (their Figure 3).
 
-All is computed from the predictions of retrieval, a row a pair and direction. An accuracy is the mean of those of the directions that have pairs.
+All is computed from the predictions of retrieval, a row a pair and direction. An accuracy is the
+mean of those of the directions that have pairs.
 """
 
 from __future__ import annotations
@@ -28,26 +30,35 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Bin:
-    """A group of words: how often their translation was found, and over how many queries (both directions counted); None without any."""
+    """A group of words: how often their translation was found, and over how many queries (both
+    directions counted); None without any.
+    """
 
     name: str
     accuracy: float | None
     queries: int
 
 
-def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical: bool = False) -> list[Bin]:
-    """Non-contextual accuracy, seen pairs kept, of each part of speech, each group's followed by the plain mean over its parts.
+def by_part_of_speech(
+    table: pa.Table, tags: Sequence[str | None], *, identical: bool = False
+) -> list[Bin]:
+    """Non-contextual accuracy, seen pairs kept, of each part of speech, each group's followed by
+    the plain mean over its parts.
 
     Args:
         table: predictions of one language and split.
-        tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are one, as in the paper.
+        tags: a universal part of speech for each row (None: unknown, left out); CCONJ and SCONJ are
+            one, as in the paper.
         identical: keep pairs of one surface form, which the paper's retrieval leaves out.
 
     >>> GROUPS["open-class"]
     ('NOUN', 'ADV', 'ADJ', 'VERB')
     """
     chosen = _flags(table, "first_any" if identical else "first")
-    answers, names = _Answers.of(table, "correct_first"), np.array([_JOINED.get(tag or "", tag or "") for tag in tags])
+    answers, names = (
+        _Answers.of(table, "correct_first"),
+        np.array([_JOINED.get(tag or "", tag or "") for tag in tags]),
+    )
     bins = []
     for group, parts in GROUPS.items():
         found = [answers.bin(part, chosen & (names == part)) for part in parts]
@@ -58,24 +69,39 @@ def by_part_of_speech(table: pa.Table, tags: Sequence[str | None], *, identical:
 
 
 def by_rank_difference(
-    table: pa.Table, src_ranks: Mapping[str, int], tgt_ranks: Mapping[str, int], *, edges: Sequence[int] = RANK_EDGES, unseen: bool = True
+    table: pa.Table,
+    src_ranks: Mapping[str, int],
+    tgt_ranks: Mapping[str, int],
+    *,
+    edges: Sequence[int] = RANK_EDGES,
+    unseen: bool = True,
 ) -> list[Bin]:
-    """Contextual accuracy over pairs of different forms by the difference of their words' frequency ranks, in bins ``[edge, next edge)``, the
-    last one open; the last entry of the list counts the pairs with a word that has no rank. With `unseen`, over unseen pairs alone.
+    """Contextual accuracy over pairs of different forms by the difference of their words' frequency
+    ranks, in bins ``[edge, next edge)``, the last one open; the last entry of the list counts the
+    pairs with a word that has no rank. With `unseen`, over unseen pairs alone.
     """
     chosen = ~_flags(table, "identical") & (_flags(table, "unseen") if unseen else True)
     ranks = zip(table["src"].to_pylist(), table["tgt"].to_pylist(), strict=True)
-    gaps = np.array([abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1 for a, b in ranks], dtype=np.int64)
+    gaps = np.array(
+        [
+            abs(src_ranks[a] - tgt_ranks[b]) if a in src_ranks and b in tgt_ranks else -1
+            for a, b in ranks
+        ],
+        dtype=np.int64,
+    )
     places = np.searchsorted(np.asarray(edges), gaps, side="right") - 1
     answers, bins = _Answers.of(table), []
     for place, edge in enumerate(edges):
-        name = f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
+        name = (
+            f"{edge:,}–{edges[place + 1] - 1:,}" if place + 1 < len(edges) else f"{edge:,} and more"
+        )
         bins.append(answers.bin(name, chosen & (gaps >= 0) & (places == place)))
     return [*bins, answers.bin("no rank", chosen & (gaps < 0))]
 
 
 def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
-    """The rank of every word form by its count, from 1; equally frequent ones share the smallest rank.
+    """The rank of every word form by its count, from 1; equally frequent ones share the smallest
+    rank.
 
     >>> frequency_ranks([["a", "b", "a"], ["c"]])
     {'a': 1, 'b': 2, 'c': 2}
@@ -93,7 +119,9 @@ def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """The most frequent part of speech of every word form of a tagged text, the first met of equals."""
+    """The most frequent part of speech of every word form of a tagged text, the first met of
+    equals.
+    """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in tagged:
         for word, tag in zip(words, tags, strict=True):
@@ -101,19 +129,29 @@ def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict
     return {word: found.most_common(1)[0][0] for word, found in counts.items()}
 
 
-def tags_of_types(table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[str, str]) -> list[str | None]:
+def tags_of_types(
+    table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[str, str]
+) -> list[str | None]:
     """A tag for each row by the form of one side's word, as it is written or else lower-cased."""
     return [tags.get(word, tags.get(word.lower())) for word in table[side].to_pylist()]
 
 
-def tags_of_places(table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[int, Sequence[str]]) -> list[str | None]:
-    """A tag for each row by the place of one side's word; `tags` maps the id of a sentence pair to the tags of that side's words."""
+def tags_of_places(
+    table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[int, Sequence[str]]
+) -> list[str | None]:
+    """A tag for each row by the place of one side's word; `tags` maps the id of a sentence pair to
+    the tags of that side's words.
+    """
     places = zip(table["id"].to_pylist(), table[f"{side}_position"].to_pylist(), strict=True)
-    return [tags[id_][place] if id_ in tags and place < len(tags[id_]) else None for id_, place in places]
+    return [
+        tags[id_][place] if id_ in tags and place < len(tags[id_]) else None
+        for id_, place in places
+    ]
 
 
 def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, list[str]]:
-    """The tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads them as they are divided into words.
+    """The tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads them as
+    they are divided into words.
 
     Raises `DependencyError` where spaCy or the model is not installed.
     """
@@ -125,7 +163,10 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
         pipeline: Any = import_module("spacy").load(model)
         make: Any = import_module("spacy.tokens").Doc
     except (ImportError, OSError) as error:
-        message = f"parts of speech by spaCy want spaCy and its model {model}: pip install 'raxalign[pos]'; python -m spacy download {model}"
+        message = (
+            f"parts of speech by spaCy want spaCy and its model {model}: pip install"
+            f" 'raxalign[pos]'; python -m spacy download {model}"
+        )
         raise DependencyError(message) from error
     docs = pipeline.pipe(make(pipeline.vocab, words=list(words)) for words in sentences.values())
     return {id_: [token.pos_ for token in doc] for id_, doc in zip(sentences, docs, strict=True)}
@@ -140,11 +181,19 @@ class _Answers:
 
     @classmethod
     def of(cls, table: pa.Table, correct: str = "correct") -> _Answers:
-        return cls(_flags(table, correct), np.array([name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64))
+        return cls(
+            _flags(table, correct),
+            np.array(
+                [name == "to_pivot" for name in table["direction"].to_pylist()], dtype=np.int64
+            ),
+        )
 
     def bin(self, name: str, chosen: Array) -> Bin:
         """The bin of some rows."""
-        queries, right = (np.bincount(self.direction[chosen], weights, 2) for weights in (None, self.correct[chosen].astype(np.float64)))
+        queries, right = (
+            np.bincount(self.direction[chosen], weights, 2)
+            for weights in (None, self.correct[chosen].astype(np.float64))
+        )
         values = right[queries > 0] / queries[queries > 0]
         return Bin(name, float(values.mean()) if len(values) else None, int(chosen.sum()))
 

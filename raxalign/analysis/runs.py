@@ -1,9 +1,12 @@
-"""What systems did: predictions taken apart into sums by unit, and a value over its runs with the influence of every unit on it.
+"""What systems did: predictions taken apart into sums by unit, and a value over its runs with the
+influence of every unit on it.
 
-Every metric that is tested is a mean over parts (directions, models) of a ratio of two sums over units: right answers over queries for an
-accuracy, twice the entities found over entities given and there for F1, a score over questions for exact match; BLEU has a brevity penalty
-besides. A unit is what can be taken for independent of the others: a sentence for word pairs, a premise, a paragraph of questions. The
-influence of a unit on a value is the derivative of the value by the unit's weight (the delta method; Efron & Tibshirani 1993, chapter 21).
+Every metric that is tested is a mean over parts (directions, models) of a ratio of two sums over
+units: right answers over queries for an accuracy, twice the entities found over entities given and
+there for F1, a score over questions for exact match; BLEU has a brevity penalty besides. A unit is
+what can be taken for independent of the others: a sentence for word pairs, a premise, a paragraph
+of questions. The influence of a unit on a value is the derivative of the value by the unit's weight
+(the delta method; Efron & Tibshirani 1993, chapter 21).
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Runs:
-    """A value over its runs: `values` (runs,) and their `influences` (runs, units), over `units` in ascending order.
+    """A value over its runs: `values` (runs,) and their `influences` (runs, units), over `units` in
+    ascending order.
 
-    `seeds` name the runs. `chance` says whether another seed may give another value (which the plan knows, and one run does not show);
-    `share`, whether values cannot leave 0 to 1.
+    `seeds` name the runs. `chance` says whether another seed may give another value (which the plan
+    knows, and one run does not show); `share`, whether values cannot leave 0 to 1.
     """
 
     seeds: tuple[object, ...]
@@ -39,19 +43,36 @@ class Runs:
 
     @classmethod
     def of(cls, samples: Mapping[object, Sequence[Sample]], *, chance: bool) -> Runs:
-        """The samples of each seed; where a seed has several (models of the pivot in an ``each`` grid), its value is the mean of theirs."""
+        """The samples of each seed; where a seed has several (models of the pivot in an ``each``
+        grid), its value is the mean of theirs.
+        """
         every = [sample for several in samples.values() for sample in several]
         units = union([sample.units for sample in every])
         influences = np.zeros((len(samples), len(units)))
         for row, several in zip(influences, samples.values(), strict=True):
             for sample in several:
                 row[_places(units, sample.units)] += sample.influence() / len(several)
-        values = np.array([math.fsum(sample.value for sample in several) / len(several) for several in samples.values()])
-        return cls(tuple(samples), values, units, influences, chance, all(sample.is_share for sample in every), links_of(every))
+        values = np.array(
+            [
+                math.fsum(sample.value for sample in several) / len(several)
+                for several in samples.values()
+            ]
+        )
+        return cls(
+            tuple(samples),
+            values,
+            units,
+            influences,
+            chance,
+            all(sample.is_share for sample in every),
+            links_of(every),
+        )
 
     @property
     def testable(self) -> bool:
-        """Whether the spread of what is chance can be seen: not in one run of something that has chance."""
+        """Whether the spread of what is chance can be seen: not in one run of something that has
+        chance.
+        """
         return not self.chance or len(self.seeds) > 1
 
     def mean(self) -> float:
@@ -61,11 +82,14 @@ class Runs:
     def only(self, seeds: Sequence[object]) -> Runs:
         """The runs of some seeds, in their order."""
         rows = [self.seeds.index(seed) for seed in seeds]
-        return replace(self, seeds=tuple(seeds), values=self.values[rows], influences=self.influences[rows])
+        return replace(
+            self, seeds=tuple(seeds), values=self.values[rows], influences=self.influences[rows]
+        )
 
 
 def mean_of(languages: Sequence[Runs]) -> Runs:
-    """The mean over languages, run by run, over the seeds that all have; a unit that several languages have is one unit.
+    """The mean over languages, run by run, over the seeds that all have; a unit that several
+    languages have is one unit.
 
     Raises ValueError where no seed is common to all.
     """

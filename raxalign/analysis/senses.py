@@ -1,7 +1,9 @@
-"""Words with several senses in context: does retrieval tell the senses apart better than one vector a word could (Cao et al. 2020, §5)?
+"""Words with several senses in context: does retrieval tell the senses apart better than one vector
+a word could (Cao et al. 2020, §5)?
 
-A pivot word's senses are told by its gold translations in the held-out sentences, so all is computed from the predictions of retrieval. One
-vector a word finds the same translation everywhere; the best that it can do is the most frequent one.
+A pivot word's senses are told by its gold translations in the held-out sentences, so all is
+computed from the predictions of retrieval. One vector a word finds the same translation everywhere;
+the best that it can do is the most frequent one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ PAPER_WORDS = ("like", "order", "support", "close")
 
 @dataclass(frozen=True)
 class Sense:
-    """A gold translation of a word: how often it occurs, and how often retrieval found a word of that form, and the very occurrence."""
+    """A gold translation of a word: how often it occurs, and how often retrieval found a word of
+    that form, and the very occurrence.
+    """
 
     translation: str
     occurrences: int
@@ -51,18 +55,22 @@ class Word:
 
 
 def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
-    """The senses of some pivot words, in any casing, in the predictions of one language and split; words that do not occur are left out."""
+    """The senses of some pivot words, in any casing, in the predictions of one language and split;
+    words that do not occur are left out.
+    """
     found = _words(table)
     return [found[word] for word in dict.fromkeys(word.lower() for word in words) if word in found]
 
 
 def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
-    """The pivot words with at least two translations that occur `least` times each, those with the most such occurrences first; what has no
-    letter is no word here.
+    """The pivot words with at least two translations that occur `least` times each, those with the
+    most such occurrences first; what has no letter is no word here.
     """
     weights = {}
     for word in _words(table).values():
-        spelt = [sense for sense in word.senses if any(letter.isalpha() for letter in sense.translation)]
+        spelt = [
+            sense for sense in word.senses if any(letter.isalpha() for letter in sense.translation)
+        ]
         frequent = [sense.occurrences for sense in spelt if sense.occurrences >= least]
         if len(frequent) > 1 and any(letter.isalpha() for letter in word.word):
             weights[word] = sum(frequent[1:])
@@ -78,7 +86,13 @@ def _words(table: pa.Table) -> dict[str, Word]:
         forms[word][translation] += retrieved == translation
         places[word][translation] += correct
     return {
-        word: Word(word, tuple(Sense(form, n, forms[word][form], places[word][form]) for form, n in _ordered(counts)))
+        word: Word(
+            word,
+            tuple(
+                Sense(form, n, forms[word][form], places[word][form])
+                for form, n in _ordered(counts)
+            ),
+        )
         for word, counts in gold.items()
     }
 
@@ -88,7 +102,9 @@ def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _answers(table: pa.Table) -> Iterator[tuple[str, str, str, bool]]:
-    """(pivot word, its gold translation, the form that was found, whether it is the very occurrence), lower-cased, of queries from the pivot."""
+    """(pivot word, its gold translation, the form that was found, whether it is the very
+    occurrence), lower-cased, of queries from the pivot.
+    """
     columns = (table[name].to_pylist() for name in ("direction", "tgt", "src", "found", "correct"))
     for direction, word, translation, retrieved, correct in zip(*columns, strict=True):
         if direction == "from_pivot":

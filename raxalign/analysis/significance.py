@@ -1,13 +1,18 @@
-"""Whether a difference is real where both examples and training runs are chance: closed forms, nothing is drawn.
+"""Whether a difference is real where both examples and training runs are chance: closed forms,
+nothing is drawn.
 
-Runs and units are two crossed random factors. With values v_r of R runs and influences psi_ru of unit u on them (`analysis.runs`):
+Runs and units are two crossed random factors. With values v_r of R runs and influences psi_ru of
+unit u on them (`analysis.runs`):
 
-* the variance between runs, var(v_r) / R, is that of a mean over runs, noise of the examples within a run included;
-* the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru, of one system less the other)^2;
-* the noise of an example within a run stands in both, and is taken off once: n / (n - 1) times the sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
+* the variance between runs, var(v_r) / R, is that of a mean over runs, noise of the examples within
+  a run included;
+* the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru,
+  of one system less the other)^2;
+* the noise of an example within a run stands in both, and is taken off once: n / (n - 1) times the
+  sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
 
-Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval. `benchmarks/significance.py` shows by simulation
-how often equal systems are called different.
+Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval.
+`benchmarks/significance.py` shows by simulation how often equal systems are called different.
 """
 
 from __future__ import annotations
@@ -28,7 +33,9 @@ _NOTHING = 1e-24  # a variance that is rounding error alone
 
 @dataclass(frozen=True)
 class Interval:
-    """A 95 % interval over both kinds of chance, from so many runs and so many independent clusters of examples."""
+    """A 95 % interval over both kinds of chance, from so many runs and so many independent clusters
+    of examples.
+    """
 
     low: float
     high: float
@@ -42,9 +49,11 @@ class Interval:
 
 @dataclass(frozen=True)
 class Comparison:
-    """System minus baseline: `difference` with its 95 % interval and two-sided p-value; these are None where `untested` says why.
+    """System minus baseline: `difference` with its 95 % interval and two-sided p-value; these are
+    None where `untested` says why.
 
-    `runs` and `baseline_runs` went in; where `paired`, seed by seed, as both share what is trained. `examples` are independent clusters.
+    `runs` and `baseline_runs` went in; where `paired`, seed by seed, as both share what is trained.
+    `examples` are independent clusters.
     """
 
     difference: float
@@ -60,7 +69,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Noise:
-    """The variance of a mean over runs and examples, its degrees of freedom, and the number of clusters of examples."""
+    """The variance of a mean over runs and examples, its degrees of freedom, and the number of
+    clusters of examples.
+    """
 
     variance: float
     freedom: float
@@ -69,19 +80,34 @@ class Noise:
     @property
     def quantile(self) -> float:
         """How many standard errors a 95 % interval reaches to each side."""
-        from scipy.special import ndtri, stdtrit  # scipy.stats would start torch where that is a lazy stub
+        from scipy.special import (
+            ndtri,
+            stdtrit,
+        )  # scipy.stats would start torch where that is a lazy stub
 
-        return float(ndtri(1 - LEVEL / 2) if math.isinf(self.freedom) else stdtrit(self.freedom, 1 - LEVEL / 2))
+        return float(
+            ndtri(1 - LEVEL / 2)
+            if math.isinf(self.freedom)
+            else stdtrit(self.freedom, 1 - LEVEL / 2)
+        )
 
 
 def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
-    """The 95 % interval of a mean over runs; None for one run of what has chance, and for one example.
+    """The 95 % interval of a mean over runs; None for one run of what has chance, and for one
+    example.
 
-    For a share it is Wilson's (1927) score interval, with the number of examples that the variance is worth and the quantile of Student's t;
-    else Student's t interval. With `examples_alone` the runs count as given.
+    For a share it is Wilson's (1927) score interval, with the number of examples that the variance
+    is worth and the quantile of Student's t; else Student's t interval. With `examples_alone` the
+    runs count as given.
     """
     if examples_alone:
-        runs = replace(runs, values=runs.values.mean(keepdims=True), influences=runs.influences.mean(0, keepdims=True), seeds=(None,), chance=False)
+        runs = replace(
+            runs,
+            values=runs.values.mean(keepdims=True),
+            influences=runs.influences.mean(0, keepdims=True),
+            seeds=(None,),
+            chance=False,
+        )
     noise = _noise([runs]) if runs.testable else None
     if noise is None:
         return None
@@ -95,8 +121,9 @@ def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
 def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison:
     """System minus baseline.
 
-    With `paired`, the runs of one seed share their training, and their differences are formed seed by seed, over the seeds that both have;
-    else runs of the two are independent even if their seeds have equal numbers.
+    With `paired`, the runs of one seed share their training, and their differences are formed seed
+    by seed, over the seeds that both have; else runs of the two are independent even if their seeds
+    have equal numbers.
     """
     sides = [_differences(baseline, system)] if paired else [system, baseline]
     difference = sides[0].mean() - (0.0 if paired else sides[1].mean())
@@ -132,11 +159,20 @@ def _differences(baseline: Runs, system: Runs) -> Runs:
     a, b = baseline.only(seeds), system.only(seeds)
     units = union([a.units, b.units])
     chance = a.chance or b.chance
-    return Runs(tuple(seeds), b.values - a.values, units, over(units, b) - over(units, a), chance, links=links_of([a, b]))
+    return Runs(
+        tuple(seeds),
+        b.values - a.values,
+        units,
+        over(units, b) - over(units, a),
+        chance,
+        links=links_of([a, b]),
+    )
 
 
 def _noise(sides: Sequence[Runs]) -> Noise | None:
-    """The noise of one side, or of the first minus the second; None for less than two clusters of examples."""
+    """The noise of one side, or of the first minus the second; None for less than two clusters of
+    examples.
+    """
     influences = _aligned(sides)
     n = influences[0].shape[1]
     if n < 2:
@@ -154,22 +190,28 @@ def _noise(sides: Sequence[Runs]) -> Noise | None:
             twice += factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
     variance = examples + max(0.0, between - twice)
     spread += examples**2 / (n - 1)
-    freedom = max(1.0, variance**2 / spread) if spread > 0 else math.inf  # what is taken off may leave less than two runs have
+    freedom = (
+        max(1.0, variance**2 / spread) if spread > 0 else math.inf
+    )  # what is taken off may leave less than two runs have
     return Noise(variance, freedom, n)
 
 
 def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
     """(low, high, p) of a difference.
 
-    Where all examples say the same, there is no variance: p is then that of their signs, 2^(1 - n), and the interval that of Wilson at a share
-    of 1.
+    Where all examples say the same, there is no variance: p is then that of their signs, 2^(1 - n),
+    and the interval that of Wilson at a share of 1.
     """
     from scipy.special import stdtr
 
     if noise.variance > _NOTHING:
         error = math.sqrt(noise.variance)
         half = noise.quantile * error
-        return difference - half, difference + half, 2 * float(stdtr(noise.freedom, -abs(difference) / error))
+        return (
+            difference - half,
+            difference + half,
+            2 * float(stdtr(noise.freedom, -abs(difference) / error)),
+        )
     if abs(difference) < math.sqrt(_NOTHING):
         return difference, difference, 1.0
     squared = noise.quantile**2
@@ -179,15 +221,23 @@ def _tested(difference: float, noise: Noise) -> tuple[float, float, float]:
 
 def _wilson(value: float, noise: Noise) -> tuple[float, float]:
     inside = value * (1 - value)
-    n = inside / noise.variance if noise.variance > _NOTHING and inside > _NOTHING else float(noise.examples)
+    n = (
+        inside / noise.variance
+        if noise.variance > _NOTHING and inside > _NOTHING
+        else float(noise.examples)
+    )
     weight = noise.quantile**2 / n
     centre = (value + weight / 2) / (1 + weight)
     half = math.sqrt(weight * inside + weight**2 / 4) / (1 + weight)
-    return max(0.0, min(centre - half, value)), min(1.0, max(centre + half, value))  # rounding apart, the value is inside
+    return max(0.0, min(centre - half, value)), min(
+        1.0, max(centre + half, value)
+    )  # rounding apart, the value is inside
 
 
 def _aligned(sides: Sequence[Runs]) -> list[Floats]:
-    """The influences (runs, clusters) of all sides over the same clusters: the units of any side, those together that links hold together."""
+    """The influences (runs, clusters) of all sides over the same clusters: the units of any side,
+    those together that links hold together.
+    """
     units, links = union([side.units for side in sides]), links_of(sides)
     wide = [over(units, side) for side in sides]
     if links is None:
@@ -204,5 +254,9 @@ def _clusters(units: Ints, links: Ints) -> Ints:
 
     nodes = np.unique(np.concatenate([units, links.ravel()]))
     ends = tuple(np.searchsorted(nodes, links).T)
-    _, component = connected_components(coo_array((np.ones(len(links)), ends), shape=(len(nodes), len(nodes))), directed=False)
-    return np.asarray(np.unique(component[np.searchsorted(nodes, units)], return_inverse=True)[1], dtype=np.int64)
+    _, component = connected_components(
+        coo_array((np.ones(len(links)), ends), shape=(len(nodes), len(nodes))), directed=False
+    )
+    return np.asarray(
+        np.unique(component[np.searchsorted(nodes, units)], return_inverse=True)[1], dtype=np.int64
+    )

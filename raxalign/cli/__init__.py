@@ -1,4 +1,6 @@
-"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that each starts no more than it needs."""
+"""The commands: parse, dispatch, exit code; no logic. Heavy imports stand inside commands, so that
+each starts no more than it needs.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,15 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _everywhere(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
 ) -> None:
     """Grids of cross-lingual alignment experiments on multilingual encoders."""
 
@@ -42,15 +51,27 @@ for _command in _COMMANDS:
 
 
 def _filled(arguments: list[str]) -> list[str]:
-    """The arguments with an empty value for a `--compare` that has none, which typer cannot read."""
+    """The arguments with an empty value for a `--compare` that has none, which typer cannot
+    read.
+    """
     following = [*arguments[1:], "-"]
-    bare = [argument == "--compare" and value.startswith("-") for argument, value in zip(arguments, following, strict=True)]
-    return ["--compare=" if alone else argument for argument, alone in zip(arguments, bare, strict=True)]
+    bare = [
+        argument == "--compare" and value.startswith("-")
+        for argument, value in zip(arguments, following, strict=True)
+    ]
+    return [
+        "--compare=" if alone else argument for argument, alone in zip(arguments, bare, strict=True)
+    ]
 
 
 def main() -> None:
-    """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2 wrong usage or input, 130 interrupted)."""
-    arguments, debug = _filled([argument for argument in sys.argv[1:] if argument != "--debug"]), "--debug" in sys.argv
+    """Run a command: errors become one message and an exit code (0 done, 1 some trials failed, 2
+    wrong usage or input, 130 interrupted).
+    """
+    arguments, debug = (
+        _filled([argument for argument in sys.argv[1:] if argument != "--debug"]),
+        "--debug" in sys.argv,
+    )
     warnings.showwarning = lambda message, *_, **__: tell(f"warning: {message}")
     try:
         app(arguments, prog_name="raxalign")
@@ -65,5 +86,8 @@ def main() -> None:
         if isinstance(error, RaxalignError):
             tell(f"error: {error}")
             sys.exit(error.exit_code)
-        tell(f"error: {type(error).__name__}: {error} (a fault of raxalign; --debug shows the traceback)")
+        tell(
+            f"error: {type(error).__name__}: {error} (a fault of raxalign; --debug shows the"
+            " traceback)"
+        )
         sys.exit(2)

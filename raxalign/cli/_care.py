@@ -1,4 +1,6 @@
-"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow side."""
+"""The commands about raxalign itself: what there is, whether it works, what can go, and the MLflow
+side.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,16 @@ from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="quickstart (no download), paper (the large one) or mine (your own text files).")] = "quickstart",
-    out: Annotated[Path | None, typer.Option(help="The file to write (default: <name>.yaml here); nothing is overwritten.")] = None,
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="quickstart (no download), paper (the large one) or mine (your own text files)."
+        ),
+    ] = "quickstart",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The file to write (default: <name>.yaml here); nothing is overwritten."),
+    ] = None,
 ) -> None:
     """Write a commented grid file to start from."""
     from raxalign.single.start import write_grid
@@ -25,8 +35,12 @@ def init(
 
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
-    kind: Annotated[str | None, typer.Argument(help="One of them, for what it is and what its options are.")] = None,
-    format: Annotated[ListFormat, typer.Option(help="text, or markdown as in docs/.")] = ListFormat.text,  # noqa: A002
+    kind: Annotated[
+        str | None, typer.Argument(help="One of them, for what it is and what its options are.")
+    ] = None,
+    format: Annotated[  # noqa: A002
+        ListFormat, typer.Option(help="text, or markdown as in docs/.")
+    ] = ListFormat.text,
     plugins: Plugins = None,
 ) -> None:
     """List the plug-ins of a kind with their options, or print one with a sentence on each option.
@@ -45,11 +59,19 @@ def list_(
         except PluginFault as fault:
             tell(f"warning: {fault}")
     with visible(found):
-        print_out(catalogue.as_markdown(what, kind) if format is ListFormat.markdown else catalogue.describe(what, kind))
+        print_out(
+            catalogue.as_markdown(what, kind)
+            if format is ListFormat.markdown
+            else catalogue.describe(what, kind)
+        )
 
 
-def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None) -> None:
-    """Tell what is installed, which devices there are, whether the storage can be written; with a grid, whether its data is there and sound."""
+def doctor(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None
+) -> None:
+    """Tell what is installed, which devices there are, whether the storage can be written; with a
+    grid, whether its data is there and sound.
+    """
     from raxalign.report.doctor import examine
 
     lines, healthy = examine(file, storage)
@@ -59,9 +81,13 @@ def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None
 
 
 def gc(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The grids whose artifacts are kept.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="The grids whose artifacts are kept.")
+    ],
     storage: Storage = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only say what would be.")] = False,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete; without it, only say what would be.")
+    ] = False,
 ) -> None:
     """Remove artifacts that no given grid needs. Results in the ledger are never removed."""
     from raxalign.report.garbage import collect

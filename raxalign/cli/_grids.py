@@ -7,23 +7,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from raxalign.cli._terminal import Format, GridFile, PlanFormat, Storage, print_comparisons, print_out, print_rows, tell
+from raxalign.cli._terminal import (
+    Format,
+    GridFile,
+    PlanFormat,
+    Storage,
+    print_comparisons,
+    print_out,
+    print_rows,
+    tell,
+)
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 _COMPARE = (
-    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a name it is the method of the kind none, else a "
-    "name as in the tables (`rotation center=true`). Format json or csv prints what the report keeps as comparisons.json and comparisons.csv."
+    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a name"
+    " it is the method of the kind none, else a name as in the tables (`rotation center=true`)."
+    " Format json or csv prints what the report keeps as comparisons.json and comparisons.csv."
 )
 
 
 def grid(
     file: GridFile,
     storage: Storage = None,
-    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster (`auto` on its head).")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Workers of one training trial.")] = None,
-    only: Annotated[str | None, typer.Option(help="Run a part: name=value, for example method=finetune (several: comma-separated).")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running Ray cluster (`auto` on its head).")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Workers of one training trial.")
+    ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Run a part: name=value, for example method=finetune (several: comma-separated)."
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Run at most so many trials.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
@@ -31,13 +50,18 @@ def grid(
     from raxalign.api import run
     from raxalign.plan.load import open_grid, select
 
-    opened = open_grid(file, storage=storage, address=address, workers=workers, allow_missing=dry_run)
+    opened = open_grid(
+        file, storage=storage, address=address, workers=workers, allow_missing=dry_run
+    )
     if dry_run:
         _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
         return
     finished = run(opened, only=only, limit=limit, tell=tell)
     if not finished.done and not finished.failed:
-        tell(f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results {file}`")
+        tell(
+            f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results"
+            f" {file}`"
+        )
         return
     by_key = finished.plan.by_key
     for key, message in finished.failed.items():
@@ -93,8 +117,15 @@ def status(file: GridFile, storage: Storage = None) -> None:
 def results(
     file: GridFile,
     storage: Storage = None,
-    format: Annotated[Format, typer.Option(help="table, json (a row a value) or csv.")] = Format.table,  # noqa: A002
-    every: Annotated[bool, typer.Option("--all", help="In tables, also counts, standard errors and the two directions.")] = False,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option(help="table, json (a row a value) or csv.")
+    ] = Format.table,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="In tables, also counts, standard errors and the two directions."
+        ),
+    ] = False,
     compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` what tests say of them."""
@@ -120,9 +151,13 @@ def results(
 def report(
     file: GridFile,
     storage: Storage = None,
-    out: Annotated[Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")
+    ] = None,
 ) -> None:
-    """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers' tables that the grid names (`published`)."""
+    """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'
+    tables that the grid names (`published`).
+    """
     from raxalign.plan.load import open_grid
     from raxalign.plan.results import rows
     from raxalign.report.write import write_report
@@ -134,7 +169,9 @@ def report(
     found = rows(opened.plan, ledger)
     if not found:
         tell(f"no results yet (raxalign grid {file}): the report says so in every cell")
-    for path in write_report(found, opened.plan, folder, ledger=ledger, published=opened.grid.published):
+    for path in write_report(
+        found, opened.plan, folder, ledger=ledger, published=opened.grid.published
+    ):
         print_out(str(path))
     if found:
         from raxalign.sweep.grid import keep_report, local_folder

@@ -1,4 +1,6 @@
-"""The commands that need no grid, or one encoder only: word pairs, one alignment, one evaluation, one export."""
+"""The commands that need no grid, or one encoder only: word pairs, one alignment, one evaluation,
+one export.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,26 @@ def pairs(
     lang: Annotated[str, typer.Option(help="The other language.")],
     option: Options = None,
     pivot: Pivot = "en",
-    sentences: Annotated[int | None, typer.Option(min=1, help="Sentence pairs, from the end of the corpus (default: all).")] = None,
+    sentences: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sentence pairs, from the end of the corpus (default: all)."),
+    ] = None,
     heldout: Annotated[int, typer.Option(min=0, help="Leave the last lines out.")] = 0,
-    aligner: Annotated[str, typer.Option(help="The word aligner: a kind of `raxalign list aligners`.")] = "eflomal",
-    aligner_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")] = None,
-    symmetrization: Annotated[Symmetrization, typer.Option(help="What becomes of the two directions.")] = Symmetrization.intersection,
-    one_to_one: Annotated[bool, typer.Option(help="Keep links of words that have no other.")] = True,
-    export_links: Annotated[Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")] = None,
+    aligner: Annotated[
+        str, typer.Option(help="The word aligner: a kind of `raxalign list aligners`.")
+    ] = "eflomal",
+    aligner_option: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")
+    ] = None,
+    symmetrization: Annotated[
+        Symmetrization, typer.Option(help="What becomes of the two directions.")
+    ] = Symmetrization.intersection,
+    one_to_one: Annotated[
+        bool, typer.Option(help="Keep links of words that have no other.")
+    ] = True,
+    export_links: Annotated[
+        Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
+    ] = None,
     storage: Storage = None,
     threads: Threads = None,
     plugins: Plugins = None,
@@ -48,26 +63,61 @@ def pairs(
     from raxalign.single.place import storage_of
 
     request = PairsRequest(
-        source, tuple(option or ()), lang, pivot, sentences, heldout, aligner, tuple(aligner_option or ()), symmetrization.value, one_to_one
+        source,
+        tuple(option or ()),
+        lang,
+        pivot,
+        sentences,
+        heldout,
+        aligner,
+        tuple(aligner_option or ()),
+        symmetrization.value,
+        one_to_one,
     )
     with visible(open_file(path) for path in plugins or ()):
-        notes = make_pairs(request, out, root=storage_of(storage), export_links=export_links, threads=threads or 1, tell=tell)
+        notes = make_pairs(
+            request,
+            out,
+            root=storage_of(storage),
+            export_links=export_links,
+            threads=threads or 1,
+            tell=tell,
+        )
     tell(f"{notes['sentence_pairs']:,} sentence pairs, {notes['word_pairs']:,} word pairs")
     print_out(str(out))
 
 
 def aer(
-    links: Annotated[Path, typer.Argument(metavar="LINKS", help="Links as i-j, one line per sentence pair, or a folder of `raxalign pairs`.")],
+    links: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LINKS",
+            help="Links as i-j, one line per sentence pair, or a folder of `raxalign pairs`.",
+        ),
+    ],
     gold: Annotated[Path, typer.Argument(metavar="GOLD", help="Links made by hand.")],
-    format: Annotated[GoldFormat, typer.Option(help="How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.")] = GoldFormat.pharaoh,  # noqa: A002
-    one_based: Annotated[bool, typer.Option("--one-based", help="GOLD counts words from 1 (NAACL format always does).")] = False,
-    links_one_based: Annotated[bool, typer.Option("--links-one-based", help="LINKS counts words from 1.")] = False,
-    swap: Annotated[bool, typer.Option("--swap", help="GOLD has the sides the other way round.")] = False,
+    format: Annotated[  # noqa: A002
+        GoldFormat, typer.Option(help="How GOLD is written: i-j and ipj, or `sentence i j [S|P]`.")
+    ] = GoldFormat.pharaoh,
+    one_based: Annotated[
+        bool,
+        typer.Option("--one-based", help="GOLD counts words from 1 (NAACL format always does)."),
+    ] = False,
+    links_one_based: Annotated[
+        bool, typer.Option("--links-one-based", help="LINKS counts words from 1.")
+    ] = False,
+    swap: Annotated[
+        bool, typer.Option("--swap", help="GOLD has the sides the other way round.")
+    ] = False,
 ) -> None:
-    """Score word links beside links made by hand: precision (possible links), recall (sure links), F1 and the alignment error rate."""
+    """Score word links beside links made by hand: precision (possible links), recall (sure links),
+    F1 and the alignment error rate.
+    """
     from raxalign.single.aer import ErrorRateRequest, error_rate
 
-    request = ErrorRateRequest(links, gold, format.value, int(one_based), int(links_one_based), swap)
+    request = ErrorRateRequest(
+        links, gold, format.value, int(one_based), int(links_one_based), swap
+    )
     for name, value in error_rate(request, tell=tell).items():
         print_out(f"{name:<9}  {value:.4f}" if isinstance(value, float) else f"{name:<9}  {value}")
 
@@ -75,7 +125,13 @@ def aer(
 def align(
     method: Annotated[str, typer.Argument(help="A kind of `raxalign list methods`.")],
     encoder: Annotated[str, typer.Option(help="Encoder folder or hub name.")],
-    pairs: Annotated[list[str], typer.Option(metavar="LANG=FOLDER", help="Word pairs of a language, from `raxalign pairs`; once a language.")],
+    pairs: Annotated[
+        list[str],
+        typer.Option(
+            metavar="LANG=FOLDER",
+            help="Word pairs of a language, from `raxalign pairs`; once a language.",
+        ),
+    ],
     out: Out,
     option: Options = None,
     pivot: Pivot = "en",
@@ -91,7 +147,16 @@ def align(
     from raxalign.single.pairs import parse_named
     from raxalign.single.place import storage_of
 
-    request = AlignRequest(method, tuple(option or ()), encoder, parse_named(pairs, "--pairs"), pivot, seed, device, threads)
+    request = AlignRequest(
+        method,
+        tuple(option or ()),
+        encoder,
+        parse_named(pairs, "--pairs"),
+        pivot,
+        seed,
+        device,
+        threads,
+    )
     with visible(open_file(path) for path in plugins or ()):
         make_aligned(request, out, root=storage_of(storage))
     print_out(str(out))
@@ -99,24 +164,47 @@ def align(
 
 def evaluate(
     file: GridFile,
-    encoder: Annotated[str, typer.Option(help="Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub name.")],
-    task: Annotated[list[str] | None, typer.Option(help="A task of the grid, by its name there (default: all).")] = None,
-    language: Annotated[list[str] | None, typer.Option(help="A language of the grid (default: all).")] = None,
+    encoder: Annotated[
+        str,
+        typer.Option(
+            help=(
+                "Encoder folder (`raxalign align`, `raxalign export`, or any masked LM's) or hub"
+                " name."
+            )
+        ),
+    ],
+    task: Annotated[
+        list[str] | None, typer.Option(help="A task of the grid, by its name there (default: all).")
+    ] = None,
+    language: Annotated[
+        list[str] | None, typer.Option(help="A language of the grid (default: all).")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
-    format: Annotated[Format, typer.Option(help="table, json (a row a value) or csv.")] = Format.table,  # noqa: A002
-    every: Annotated[bool, typer.Option("--all", help="In tables, also counts, standard errors and the two directions.")] = False,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option(help="table, json (a row a value) or csv.")
+    ] = Format.table,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="In tables, also counts, standard errors and the two directions."
+        ),
+    ] = False,
     device: Device = None,
     threads: Threads = None,
     storage: Storage = None,
 ) -> None:
-    """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and data."""
+    """Evaluate any encoder on the tasks of a grid, on the grid's own held-out word pairs and
+    data.
+    """
     from raxalign.plan.load import open_grid
     from raxalign.plan.remarks import remarks
     from raxalign.plan.results import read_records
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
     from raxalign.store.ledger import Ledger
 
-    request = EvaluateRequest(encoder, tuple(task or ()), tuple(language or ()), seed, device, threads)
+    request = EvaluateRequest(
+        encoder, tuple(task or ()), tuple(language or ()), seed, device, threads
+    )
     opened = open_grid(file, storage=storage)
     found, plan_ = evaluate_encoder(opened, request, tell=tell)
     print_rows(found, plan_, format, every=every)
@@ -125,8 +213,18 @@ def evaluate(
 
 
 def export(
-    key: Annotated[str, typer.Argument(help="Key of a trial (`results --format json`) or aligned encoder, or a unique beginning.")],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help=(
+                "Key of a trial (`results --format json`) or aligned encoder, or a unique"
+                " beginning."
+            )
+        ),
+    ],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")
+    ],
     storage: Storage = None,
 ) -> None:
     """Write the aligned encoder of a trial as a Hugging Face folder with a model card."""

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from raxalign.store.ledger import Ledger
 
 GridFile = Annotated[Path, typer.Argument(metavar="FILE", help="The grid file (YAML).")]
-Storage = Annotated[str | None, typer.Option(help="Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then .raxalign).")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "Storage root: a folder or an object store URL (default: RAXALIGN_STORAGE, then"
+            " .raxalign)."
+        )
+    ),
+]
 
 
 class Format(StrEnum):
@@ -28,7 +36,9 @@ class Format(StrEnum):
 
 
 class Symmetrization(StrEnum):
-    """The heuristics of `pairs` (those of `config.grid.Symmetrization`, which is slow to import; a test compares the two)."""
+    """The heuristics of `pairs` (those of `config.grid.Symmetrization`, which is slow to import; a
+    test compares the two).
+    """
 
     intersection = "intersection"
     union = "union"
@@ -63,17 +73,32 @@ class ListFormat(StrEnum):
 
 
 Out = Annotated[Path, typer.Option("--out", help="The folder to write; nothing is overwritten.")]
-Options = Annotated[list[str] | None, typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option, as in a grid file (`raxalign list`).")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="An option, as in a grid file (`raxalign list`).",
+    ),
+]
 Pivot = Annotated[str, typer.Option(help="The language that all others share.")]
-Device = Annotated[str | None, typer.Option(help="A torch device (default: the GPU where there is one).")]
+Device = Annotated[
+    str | None, typer.Option(help="A torch device (default: the GPU where there is one).")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads.")]
 
 
-Plugins = Annotated[list[Path] | None, typer.Option("--plugins", metavar="FILE", help="A plug-in of your own, one class in one file.")]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugins", metavar="FILE", help="A plug-in of your own, one class in one file."),
+]
 
 
 def print_out(text: str) -> None:
-    """Results go to stdout, and at once: whoever reads them may have gone (`| head`), which is no error."""
+    """Results go to stdout, and at once: whoever reads them may have gone (`| head`), which is no
+    error.
+    """
     try:
         sys.stdout.write(text.rstrip("\n") + "\n")
         sys.stdout.flush()
@@ -87,7 +112,13 @@ def tell(text: str) -> None:
     sys.stderr.write(text.rstrip("\n") + "\n")
 
 
-def print_comparisons(rows: Sequence[Mapping[str, Any]], plan_: Plan, ledger: Ledger, format: Format, baseline: str | None) -> None:  # noqa: A002
+def print_comparisons(
+    rows: Sequence[Mapping[str, Any]],
+    plan_: Plan,
+    ledger: Ledger,
+    format: Format,  # noqa: A002
+    baseline: str | None,
+) -> None:
     from raxalign.analysis.cells import cells
     from raxalign.plan.comparisons import comparisons
     from raxalign.report import compared, tables
@@ -101,7 +132,13 @@ def print_comparisons(rows: Sequence[Mapping[str, Any]], plan_: Plan, ledger: Le
         print_out(compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], plan_: Plan, format: Format, *, every: bool = False) -> None:  # noqa: A002
+def print_rows(
+    rows: Sequence[Mapping[str, Any]],
+    plan_: Plan,
+    format: Format,  # noqa: A002
+    *,
+    every: bool = False,
+) -> None:
     from raxalign.report import tables
 
     if format is Format.json:
@@ -109,4 +146,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]], plan_: Plan, format: Format, *
     elif format is Format.csv:
         print_out(tables.as_csv(rows))
     else:
-        print_out(tables.as_text(rows, plan_, every=every, width=None if sys.stdout.isatty() else 200))
+        print_out(
+            tables.as_text(rows, plan_, every=every, width=None if sys.stdout.isatty() else 200)
+        )

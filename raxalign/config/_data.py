@@ -13,7 +13,14 @@ from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths, absolute
-from raxalign.config._specs import CorpusSpec, EncoderSpec, PairsSpec, SplitSpec, Symmetrization, TextSpec
+from raxalign.config._specs import (
+    CorpusSpec,
+    EncoderSpec,
+    PairsSpec,
+    SplitSpec,
+    Symmetrization,
+    TextSpec,
+)
 from raxalign.config._validate import key_names, validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in
@@ -31,8 +38,9 @@ class Split(BaseParams):
 class CorpusSettings(BaseParams):
     """What the `corpus` section holds beside the options of its source.
 
-    `split: files` takes dev and test whole from files of their own, and training from the end of its file. Sides of more than `max_words`
-    words are dropped: 128 words are about what an encoder of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
+    `split: files` takes dev and test whole from files of their own, and training from the end of
+    its file. Sides of more than `max_words` words are dropped: 128 words are about what an encoder
+    of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
     """
 
     split: Split | Literal["files"] = Split()
@@ -44,7 +52,11 @@ class CorpusSettings(BaseParams):
 
 def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
     """The settings under their names in `Grid`."""
-    split = SplitSpec(0, 0, files=True) if settings.split == "files" else SplitSpec(settings.split.test, settings.split.dev)
+    split = (
+        SplitSpec(0, 0, files=True)
+        if settings.split == "files"
+        else SplitSpec(settings.split.test, settings.split.dev)
+    )
     return {**_values(settings), "split": split}
 
 
@@ -67,7 +79,9 @@ def read_encoders(node: Node, paths: Paths) -> tuple[EncoderSpec, ...]:
     seen: list[tuple[str, BaseParams]] = []
     for item, spec in found:
         if (spec.kind, spec.params) in seen:
-            paths.faults.add(item, "the same encoder is given twice", "the values of an axis are different")
+            paths.faults.add(
+                item, "the same encoder is given twice", "the values of an axis are different"
+            )
         seen.append((spec.kind, spec.params))
     return _distinct([spec for _, spec in found])
 
@@ -83,11 +97,20 @@ def _encoder(node: Node, paths: Paths) -> EncoderSpec | None:
     elif isinstance(node.value, dict):
         if "kind" not in node.value:
             known = ", ".join(catalog("encoders"))
-            faults.add(node, "an encoder needs a `kind`", f"known: {known}; a folder or hub name is written without a mapping")
+            faults.add(
+                node,
+                "an encoder needs a `kind`",
+                f"known: {known}; a folder or hub name is written without a mapping",
+            )
             return None
-        kind, values = node.value["kind"], {name: entry for name, entry in node.value.items() if name != "kind"}
+        kind, values = (
+            node.value["kind"],
+            {name: entry for name, entry in node.value.items() if name != "kind"},
+        )
     else:
-        faults.add(node, f"{node.shown()} is no encoder", "a hub name, a folder, or {kind: scratch, ...}")
+        faults.add(
+            node, f"{node.shown()} is no encoder", "a hub name, a folder, or {kind: scratch, ...}"
+        )
         return None
     params = plugin_params("encoders", kind, faults)
     if params is None:
@@ -99,12 +122,20 @@ def _encoder(node: Node, paths: Paths) -> EncoderSpec | None:
     built = validate(params, node, faults, values=values, also=("kind",))
     if built is None:
         return None
-    return EncoderSpec(catalog("encoders").kind(str(kind.value)), built, catalog("encoders")[kind.value](built).label())
+    return EncoderSpec(
+        catalog("encoders").kind(str(kind.value)),
+        built,
+        catalog("encoders")[kind.value](built).label(),
+    )
 
 
 def _folder(node: Node, paths: Paths) -> Node:
-    """An encoder's name, made an absolute path where it is a folder: it looks like a path, or exists beside the grid file."""
-    if isinstance(node.value, str) and (node.value.startswith(_PATH_STARTS) or (paths.folder / node.value).is_dir()):
+    """An encoder's name, made an absolute path where it is a folder: it looks like a path, or
+    exists beside the grid file.
+    """
+    if isinstance(node.value, str) and (
+        node.value.startswith(_PATH_STARTS) or (paths.folder / node.value).is_dir()
+    ):
         return replace(node, value=absolute(node.value, paths.folder))
     return node
 
@@ -115,10 +146,20 @@ def _distinct(specs: list[EncoderSpec]) -> tuple[EncoderSpec, ...]:
     labelled = []
     for spec in specs:
         own = spec.params.model_dump(by_alias=True)
-        others = [other.params.model_dump(by_alias=True) for other in specs if other.label == spec.label and other is not spec]
-        differing = {name: value for name, value in own.items() if any(other.get(name, value) != value for other in others)}
+        others = [
+            other.params.model_dump(by_alias=True)
+            for other in specs
+            if other.label == spec.label and other is not spec
+        ]
+        differing = {
+            name: value
+            for name, value in own.items()
+            if any(other.get(name, value) != value for other in others)
+        }
         suffix = " ".join(f"{name}={value}" for name, value in differing.items()) or spec.kind
-        labelled.append(replace(spec, label=f"{spec.label} {suffix}") if counts[spec.label] > 1 else spec)
+        labelled.append(
+            replace(spec, label=f"{spec.label} {suffix}") if counts[spec.label] > 1 else spec
+        )
     return tuple(labelled)
 
 
@@ -130,14 +171,24 @@ def check_language(node: Node, faults: Faults) -> str | None:
     by_name = {known.name.lower(): known.code for known in LANGUAGES.values()}
     near = by_name.get(code.lower()) or nearest(code, LANGUAGES)
     hint = f"did you mean {near}? " if near else ""
-    files = f"; files named {code} are read with `codes: {{{near}: {code}}}` under `corpus`" if near and len(code) == 3 else ""
-    faults.add(node, f"unknown language {node.shown()}", f"{hint}codes are ISO 639-1, for example de, tr, zh{files}")
+    files = (
+        f"; files named {code} are read with `codes: {{{near}: {code}}}` under `corpus`"
+        if near and len(code) == 3
+        else ""
+    )
+    faults.add(
+        node,
+        f"unknown language {node.shown()}",
+        f"{hint}codes are ISO 639-1, for example de, tr, zh{files}",
+    )
     return None
 
 
 def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[str, ...]]:
     """(together, languages) of ``{together: [...]}`` or ``{each: [...]}``."""
-    remedy = "write {together: [...]} for one model of all, or {each: [...]} for one trial a language"
+    remedy = (
+        "write {together: [...]} for one model of all, or {each: [...]} for one trial a language"
+    )
     if not isinstance(node.value, dict):
         faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)
         return False, ()
@@ -146,7 +197,11 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[
             faults.add(entry, "unknown key", suggestion(name, ["together", "each"]))
     groups = [name for name in ("together", "each") if name in node.value]
     if len(groups) != 1:
-        faults.add(node, "both `together` and `each`" if groups else "neither `together` nor `each`", remedy)
+        faults.add(
+            node,
+            "both `together` and `each`" if groups else "neither `together` nor `each`",
+            remedy,
+        )
         return False, ()
     group = node.value[groups[0]]
     if group.value is None or (isinstance(group.value, list) and not group.value):
@@ -164,7 +219,9 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[
     return groups[0] == "together", tuple(codes)
 
 
-def read_corpora(node: Node, languages: tuple[str, ...], paths: Paths) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
+def read_corpora(
+    node: Node, languages: tuple[str, ...], paths: Paths
+) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
     """The corpus of each language, and the settings that all share."""
     faults = paths.faults
     entries = dict(node.entries(faults))
@@ -177,28 +234,51 @@ def read_corpora(node: Node, languages: tuple[str, ...], paths: Paths) -> tuple[
     by_language = overrides.entries(faults) if overrides is not None else {}
     for lang, entry in by_language.items():
         if languages and lang not in languages:
-            faults.add(entry, f"{lang!r} is none of the grid's languages", suggestion(lang, languages, listed="they are"))
+            faults.add(
+                entry,
+                f"{lang!r} is none of the grid's languages",
+                suggestion(lang, languages, listed="they are"),
+            )
     files = settings.split == "files"
-    found = {lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()}
+    found = {
+        lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()
+    }
     if not languages or set(languages) - set(by_language):
         whole = _corpus(node, base, paths, files=files)
         found |= {lang: whole for lang in languages if lang not in by_language}
     return {lang: spec for lang, spec in found.items() if spec is not None}, settings
 
 
-def _overridden(node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool) -> CorpusSpec | None:
-    """The corpus of a language with entries of its own; another `source` takes none of the shared options."""
+def _overridden(
+    node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool
+) -> CorpusSpec | None:
+    """The corpus of a language with entries of its own; another `source` takes none of the shared
+    options.
+    """
     own = dict(node.entries(paths.faults))
     shared = key_names(CorpusSettings)
     for name in [name for name in own if name in shared]:
-        paths.faults.add(own.pop(name), "is the same for all languages", "move it up, under `corpus`")
+        paths.faults.add(
+            own.pop(name), "is the same for all languages", "move it up, under `corpus`"
+        )
     source, other = own.get("source"), base.get("source")
     inherits = source is None or (other is not None and source.value == other.value)
-    return _corpus(node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files)
+    return _corpus(
+        node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files
+    )
 
 
-def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[str, ...] | None = None, *, files: bool = False) -> CorpusSpec | None:
-    """A corpus from its `source` and options; `files` says whether training, dev and test are to be files of their own."""
+def _corpus(
+    node: Node,
+    entries: Mapping[str, Node],
+    paths: Paths,
+    also: tuple[str, ...] | None = None,
+    *,
+    files: bool = False,
+) -> CorpusSpec | None:
+    """A corpus from its `source` and options; `files` says whether training, dev and test are to be
+    files of their own.
+    """
     source = entries.get("source")
     if source is None:
         paths.faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
@@ -206,40 +286,68 @@ def _corpus(node: Node, entries: Mapping[str, Node], paths: Paths, also: tuple[s
     params = plugin_params("corpora", source, paths.faults)
     if params is None:
         return None
-    values = paths.entries(params, {name: entry for name, entry in entries.items() if name != "source"})
+    values = paths.entries(
+        params, {name: entry for name, entry in entries.items() if name != "source"}
+    )
     every = ("source", "by_language", *key_names(CorpusSettings)) if also is None else also
     built = validate(params, node, paths.faults, values=values, also=every)
     if built is not None:
         _check_parts(built, entries.get("path", node), str(source.value), paths.faults, files=files)
-    return CorpusSpec(catalog("corpora").kind(str(source.value)), built) if built is not None else None
+    return (
+        CorpusSpec(catalog("corpora").kind(str(source.value)), built) if built is not None else None
+    )
 
 
-def _check_parts(params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool) -> None:
+def _check_parts(
+    params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool
+) -> None:
     """Faults of parts without ``split: files``, and of ``split: files`` without parts."""
     has_parts = isinstance(getattr(params, "path", None), Parts)
     if has_parts and not files:
-        faults.add(node, "training, dev and test are files of their own", "that goes with `split: files` under `corpus`; `text` takes one path")
+        faults.add(
+            node,
+            "training, dev and test are files of their own",
+            "that goes with `split: files` under `corpus`; `text` takes one path",
+        )
     elif files and not has_parts:
         fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
-        able = [name for name, own in fields.items() if "path" in own and Parts in models_in(own["path"].annotation)]
-        remedy = "write {train: ..., dev: ..., test: ...}" if source in able else f"{source} has no such files; {' and '.join(able)} may have"
-        faults.add(node, "`split: files` requires a path for each of training, dev and test", remedy)
+        able = [
+            name
+            for name, own in fields.items()
+            if "path" in own and Parts in models_in(own["path"].annotation)
+        ]
+        remedy = (
+            "write {train: ..., dev: ..., test: ...}"
+            if source in able
+            else f"{source} has no such files; {' and '.join(able)} may have"
+        )
+        faults.add(
+            node, "`split: files` requires a path for each of training, dev and test", remedy
+        )
 
 
 def read_text(node: Node | None, paths: Paths) -> TextSpec:
     """``parallel``, ``{source: parallel}`` or a corpus."""
     if node is None or node.value is None:
         return TextSpec()
-    entries: dict[str, Node] = {"source": node} if isinstance(node.value, str) else dict(node.entries(paths.faults))
+    entries: dict[str, Node] = (
+        {"source": node} if isinstance(node.value, str) else dict(node.entries(paths.faults))
+    )
     source = entries.get("source")
     if source is not None and source.value == "parallel":
         for name, entry in entries.items():
             if name != "source":
                 paths.faults.add(entry, "unknown key", "`source: parallel` has no options")
         return TextSpec()
-    if source is not None and isinstance(source.value, str) and source.value not in catalog("corpora"):
+    if (
+        source is not None
+        and isinstance(source.value, str)
+        and source.value not in catalog("corpora")
+    ):
         known = ["parallel", *catalog("corpora")]
-        paths.faults.add(source, f"unknown text source {source.value!r}", suggestion(source.value, known))
+        paths.faults.add(
+            source, f"unknown text source {source.value!r}", suggestion(source.value, known)
+        )
         return TextSpec()
     spec = _corpus(node, entries, paths, also=("source",))
     return TextSpec(spec.kind, spec) if spec is not None else TextSpec()
@@ -255,8 +363,12 @@ def read_pairs(node: Node, paths: Paths) -> PairsSpec | None:
     params = plugin_params("aligners", aligner, faults)
     if params is None:
         return None
-    values = paths.entries(params, {name: entry for name, entry in entries.items() if name not in own})
-    built = validate(params, node, faults, values=values, also=("aligner", *key_names(PairsSettings)))
+    values = paths.entries(
+        params, {name: entry for name, entry in entries.items() if name not in own}
+    )
+    built = validate(
+        params, node, faults, values=values, also=("aligner", *key_names(PairsSettings))
+    )
     if built is None or settings is None:
         return None
     return PairsSpec(catalog("aligners").kind(str(aligner.value)), built, **dict(_values(settings)))

@@ -19,8 +19,9 @@ _COMMON = ("method", "language", "languages", "sentences", "seed", "encoder")
 
 @dataclass(frozen=True)
 class Declared:
-    """What a grid declares, for `exclude` to choose from. `encoders` maps each encoder, as it is written and as it is labelled, to its label;
-    `methods` are those without faults, `names` those of all.
+    """What a grid declares, for `exclude` to choose from. `encoders` maps each encoder, as it is
+    written and as it is labelled, to its label; `methods` are those without faults, `names` those
+    of all.
     """
 
     encoders: dict[str, str]
@@ -37,26 +38,40 @@ def encoder_names(node: Node, specs: Iterable[EncoderSpec]) -> dict[str, str]:
     labels = {spec.label: spec.label for spec in specs}
     written = [item.value for item in node.items()]
     if len(written) == len(specs):
-        labels |= {value: spec.label for value, spec in zip(written, specs, strict=True) if isinstance(value, str)}
+        labels |= {
+            value: spec.label
+            for value, spec in zip(written, specs, strict=True)
+            if isinstance(value, str)
+        }
     return labels
 
 
 def read_exclude(node: Node, declared: Declared, faults: Faults) -> tuple[dict[str, Any], ...]:
     """The excluded points: each entry's values are replaced by those of the grid that they mean."""
     if not isinstance(node.value, list):
-        faults.add(node, f"{node.shown()} is not a list", "write [{method: name, sentences: 1000}, ...]")
+        faults.add(
+            node, f"{node.shown()} is not a list", "write [{method: name, sentences: 1000}, ...]"
+        )
         return ()
     entries = []
     for item in node.value:
         conditions = item.entries(faults)
         if not conditions:
-            faults.add(item, "an entry without conditions would exclude everything", "write {method: name, ...}")
+            faults.add(
+                item,
+                "an entry without conditions would exclude everything",
+                "write {method: name, ...}",
+            )
         entries.append(_entry(conditions, declared, faults))
     return tuple(entries)
 
 
 def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> dict[str, Any]:
-    named = [value.value for value in conditions["method"].items() if value.value in declared.names] if "method" in conditions else []
+    named = (
+        [value.value for value in conditions["method"].items() if value.value in declared.names]
+        if "method" in conditions
+        else []
+    )
     methods = [spec for spec in declared.methods if spec.name in named or not named]
     whole = len(methods) == len(set(named) or set(declared.names)) > 0
     params: dict[str, list[Any]] = {}
@@ -79,13 +94,19 @@ def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> d
                 faults.add(node, "unknown key", suggestion(name, choices))
             continue
         found = [_choice(item, name, choices[name], faults) for item in node.items()]
-        found = [declared.encoders.get(str(value), value) for value in found] if name == "encoder" else found
+        found = (
+            [declared.encoders.get(str(value), value) for value in found]
+            if name == "encoder"
+            else found
+        )
         chosen[name] = found if isinstance(node.value, list) else found[0]
     return chosen
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """The values that each option takes in the points of a method; of a path, the file's name (as plans show it)."""
+    """The values that each option takes in the points of a method; of a path, the file's name (as
+    plans show it).
+    """
     values: dict[str, list[Any]] = {}
     for point in spec.points:
         paths = path_fields(type(point))
@@ -104,19 +125,32 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
-    """The grid's own value that a condition means (`9` for the text ``9``, a mapping for one that says a part of what it says); a value that
-    the grid does not have is a fault.
+    """The grid's own value that a condition means (`9` for the text ``9``, a mapping for one that
+    says a part of what it says); a value that the grid does not have is a fault.
     """
     value, text = node.plain(), node.text
     for choice in choices:
-        if isinstance(choice, dict) and isinstance(value, dict) and value and value.items() <= choice.items():
+        if (
+            isinstance(choice, dict)
+            and isinstance(value, dict)
+            and value
+            and value.items() <= choice.items()
+        ):
             return choice
-        if _same(choice, value) or (isinstance(choice, str) and choice in {text, text.rsplit("/", 1)[-1]}):
+        if _same(choice, value) or (
+            isinstance(choice, str) and choice in {text, text.rsplit("/", 1)[-1]}
+        ):
             return choice
     if choices:
         noun = name if name in _COMMON else f"value of {name}"
-        listed = [str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in choices]
-        faults.add(node, f"{node.shown()} is no {noun} of this grid", suggestion(text, listed, listed="it has"))
+        listed = [
+            str(choice).lower() if isinstance(choice, bool) else str(choice) for choice in choices
+        ]
+        faults.add(
+            node,
+            f"{node.shown()} is no {noun} of this grid",
+            suggestion(text, listed, listed="it has"),
+        )
     return value
 
 
@@ -136,7 +170,15 @@ def check_search(node: Node, names: Iterable[str], faults: Faults) -> None:
         names, parts = list(names), search.metric.split("/")
         metric = node.value["metric"]
         if len(parts) != 3 or not all(parts):
-            faults.add(metric, f"{search.metric!r} is not task/lang/metric", "for example xnli/avg/accuracy")
+            faults.add(
+                metric,
+                f"{search.metric!r} is not task/lang/metric",
+                "for example xnli/avg/accuracy",
+            )
         elif names and parts[0] not in names:
             faults.add(metric, f"unknown task {parts[0]!r}", suggestion(parts[0], names))
-    faults.add(node, "this version has no search", "leave `search` out and give each option a list of values")
+    faults.add(
+        node,
+        "this version has no search",
+        "leave `search` out and give each option a list of values",
+    )

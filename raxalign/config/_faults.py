@@ -14,7 +14,9 @@ _MANY = 24
 
 
 class Place(Protocol):
-    """Where a fault is: `line` (1-based), the dotted `key`, and the `name` that the key ends with. Every value of a file has one."""
+    """Where a fault is: `line` (1-based), the dotted `key`, and the `name` that the key ends with.
+    Every value of a file has one.
+    """
 
     @property
     def line(self) -> int: ...
@@ -26,7 +28,9 @@ class Place(Protocol):
 
 @dataclass
 class Faults:
-    """The faults found so far; one that is found twice (through two points of an axis, say) is told once."""
+    """The faults found so far; one that is found twice (through two points of an axis, say) is told
+    once.
+    """
 
     found: dict[Fault, None] = field(default_factory=dict)
 
@@ -46,7 +50,9 @@ class Faults:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like another, or None where none is like it; letters' case and ``-``/``_`` do not count."""
+    """The known name that is most like another, or None where none is like it; letters' case and
+    ``-``/``_`` do not count.
+    """
 
     def plain(text: str) -> str:
         return text.lower().replace("-", "_")

@@ -1,4 +1,6 @@
-"""The `methods` and `tasks` sections: names to kinds, and a method's lists to the product of its points."""
+"""The `methods` and `tasks` sections: names to kinds, and a method's lists to the product of its
+points.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def check_name(node: Node, name: str, faults: Faults) -> bool:
     """Whether a name can stand in metric names and paths; adds a fault where it cannot."""
     if _NAME.fullmatch(name):
         return True
-    faults.add(node, f"{name!r} is no name", "letters, digits, `_`, `.` and `-`, a letter or digit first")
+    faults.add(
+        node, f"{name!r} is no name", "letters, digits, `_`, `.` and `-`, a letter or digit first"
+    )
     return False
 
 
@@ -34,7 +38,15 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
     known = catalog(folder)
     name = kind.value if isinstance(kind.value, str) else kind.text
     if name not in known:
-        faults.add(kind, f"unknown {known.noun} {name!r}" if kind.value is not None else f"a {known.noun} is not named", suggestion(name, known))
+        faults.add(
+            kind,
+            (
+                f"unknown {known.noun} {name!r}"
+                if kind.value is not None
+                else f"a {known.noun} is not named"
+            ),
+            suggestion(name, known),
+        )
         return None
     return cast(type[BaseParams], known[name].Params)
 
@@ -52,8 +64,16 @@ def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSp
         kind = _kind_of(name, node, entries)
         params = plugin_params("methods", kind, faults)
         if check_name(node, name, faults) and params is not None:
-            values = paths.entries(params, {key: value for key, value in entries.items() if key != "kind"})
-            specs.append(MethodSpec(name, catalog("methods").kind(str(kind.value)), _points(params, node, values, faults, search=search)))
+            values = paths.entries(
+                params, {key: value for key, value in entries.items() if key != "kind"}
+            )
+            specs.append(
+                MethodSpec(
+                    name,
+                    catalog("methods").kind(str(kind.value)),
+                    _points(params, node, values, faults, search=search),
+                )
+            )
     return tuple(specs)
 
 
@@ -64,13 +84,20 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
         entries = node.entries(faults)
         kind = _kind_of(name, node, entries)
         params = plugin_params("tasks", kind, faults)
-        chosen = _narrowed(entries["languages"], known, faults) if entries.get("languages") else None
+        chosen = (
+            _narrowed(entries["languages"], known, faults) if entries.get("languages") else None
+        )
         if not check_name(node, name, faults) or params is None:
             continue
-        values = paths.entries(params, {key: value for key, value in entries.items() if key not in {"kind", "languages"}})
+        values = paths.entries(
+            params,
+            {key: value for key, value in entries.items() if key not in {"kind", "languages"}},
+        )
         built = validate(params, node, faults, values=values, also=("kind", "languages"))
         if built is not None:
-            specs.append(TaskSpec(name, catalog("tasks").kind(str(kind.value)), built, chosen, _lines(node)))
+            specs.append(
+                TaskSpec(name, catalog("tasks").kind(str(kind.value)), built, chosen, _lines(node))
+            )
     return tuple(specs)
 
 
@@ -86,15 +113,28 @@ def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:
     """A task's own languages, in the grid's order."""
     for item in node.items() if known else ():
         if item.value not in known:
-            faults.add(item, f"{item.shown()} is none of the grid's languages", suggestion(item.text, known, listed="they are"))
+            faults.add(
+                item,
+                f"{item.shown()} is none of the grid's languages",
+                suggestion(item.text, known, listed="they are"),
+            )
     if not node.items():
         faults.add(node, "an empty list", "name languages, or leave `languages` out")
     wanted = {item.value for item in node.items() if isinstance(item.value, str)}
     return tuple(lang for lang in known if lang in wanted)
 
 
-def _points(params: type[BaseParams], node: Node, values: Mapping[str, Node], faults: Faults, *, search: bool) -> tuple[BaseParams, ...]:
-    """The product of the lists, in the order of the file; each value is checked by itself first, so that a fault is told once."""
+def _points(
+    params: type[BaseParams],
+    node: Node,
+    values: Mapping[str, Node],
+    faults: Faults,
+    *,
+    search: bool,
+) -> tuple[BaseParams, ...]:
+    """The product of the lists, in the order of the file; each value is checked by itself first, so
+    that a fault is told once.
+    """
     before = len(faults)
     known = known_keys(params, values, faults, also=("kind",))
     axes = {name: _axis(entry, faults, search=search) for name, entry in known.items()}
@@ -111,7 +151,9 @@ def _points(params: type[BaseParams], node: Node, values: Mapping[str, Node], fa
     return _product(params, node, axes, faults)
 
 
-def _product(params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]], faults: Faults) -> tuple[BaseParams, ...]:
+def _product(
+    params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]], faults: Faults
+) -> tuple[BaseParams, ...]:
     built: list[BaseParams] = []
     for values in product(*axes.values()):
         point = validate(params, node, faults, values=dict(zip(axes, values, strict=True)))
@@ -123,7 +165,13 @@ def _product(params: type[BaseParams], node: Node, axes: Mapping[str, list[Node]
 def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
     """The values of an option; a list is an axis. Values are different, and none is a list."""
     if not isinstance(node.value, list):
-        return [_lower_bound(node, faults) if search and _is_distribution(node) else _refuse_distribution(node, faults)]
+        return [
+            (
+                _lower_bound(node, faults)
+                if search and _is_distribution(node)
+                else _refuse_distribution(node, faults)
+            )
+        ]
     if not node.value:
         faults.add(node, "an empty list", "an axis needs at least one value")
     seen: list[tuple[type, Any]] = []
@@ -131,9 +179,15 @@ def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
         value = item.plain()
         identity = (bool if isinstance(value, bool) else type(None), value)
         if isinstance(value, list):
-            faults.add(item, "a list within a list", "a list is an axis, and no option of a method takes a list as its value")
+            faults.add(
+                item,
+                "a list within a list",
+                "a list is an axis, and no option of a method takes a list as its value",
+            )
         elif identity in seen:
-            faults.add(item, f"{item.shown()} is given twice", "the values of an axis are different")
+            faults.add(
+                item, f"{item.shown()} is given twice", "the values of an axis are different"
+            )
         seen.append(identity)
     return list(node.value)
 
@@ -153,8 +207,16 @@ def _lower_bound(node: Node, faults: Faults) -> Node:
     """The lower end of ``{log_uniform: [a, b]}``, as a value to check the other options with."""
     entry = node.value["log_uniform"]
     ends = entry.plain()
-    numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+    numbers = (
+        isinstance(ends, list)
+        and len(ends) == 2
+        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+    )
     if numbers and 0 < ends[0] < ends[1] < math.inf:
         return cast(Node, entry.value[0])
-    faults.add(entry, "log_uniform takes two positive numbers, the smaller one first", "for example {log_uniform: [0.01, 10]}")
+    faults.add(
+        entry,
+        "log_uniform takes two positive numbers, the smaller one first",
+        "for example {log_uniform: [0.01, 10]}",
+    )
     return Node(1.0, node.line, node.key, "1.0")

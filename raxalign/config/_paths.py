@@ -32,7 +32,9 @@ class Paths:
         resolved = {}
         for name, node in values.items():
             field = model.model_fields.get(names.get(name, ""))
-            resolved[name] = self._resolve(node, field.annotation, field.metadata) if field is not None else node
+            resolved[name] = (
+                self._resolve(node, field.annotation, field.metadata) if field is not None else node
+            )
         return resolved
 
     def absolute(self, node: Node) -> Node:
@@ -43,14 +45,20 @@ class Paths:
         for placeholder in _PLACEHOLDERS:
             left = left.replace(placeholder, "")
         if "{" in left or "}" in left:
-            self.faults.add(node, f"unknown placeholder in {node.value!r}", "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals")
+            self.faults.add(
+                node,
+                f"unknown placeholder in {node.value!r}",
+                "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals",
+            )
         return replace(node, value=absolute(node.value.strip(), self.folder))
 
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
         if isinstance(node.value, str):
             return self.absolute(node) if _is_path(node.value, annotation, metadata) else node
         if isinstance(node.value, list):
-            return replace(node, value=[self._resolve(item, annotation, metadata) for item in node.value])
+            return replace(
+                node, value=[self._resolve(item, annotation, metadata) for item in node.value]
+            )
         if isinstance(node.value, dict):
             return replace(node, value=self._mapping(node.value, annotation))
         return node
@@ -62,7 +70,9 @@ class Paths:
                 if set(values) & set(key_names(part)):
                     return resolved
             elif get_origin(part) in {dict, Mapping}:
-                return {name: self._resolve(node, get_args(part)[1]) for name, node in values.items()}
+                return {
+                    name: self._resolve(node, get_args(part)[1]) for name, node in values.items()
+                }
         return dict(values)
 
 
@@ -81,7 +91,9 @@ def _is_path(text: str, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
 
 
 def _is_literal(text: str, annotation: Any) -> bool:
-    return any(get_origin(part) is Literal and text in get_args(part) for part in alternatives(annotation))
+    return any(
+        get_origin(part) is Literal and text in get_args(part) for part in alternatives(annotation)
+    )
 
 
 def _marked(annotation: Any) -> bool:

@@ -1,4 +1,6 @@
-"""What a grid file says, as values: every name is checked, every option is filled in, every path is absolute."""
+"""What a grid file says, as values: every name is checked, every option is filled in, every path is
+absolute.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ Symmetrization = Literal[
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder: its kind and options; `label` is its name in tables, different for every encoder of a grid."""
+    """An encoder: its kind and options; `label` is its name in tables, different for every encoder
+    of a grid.
+    """
 
     kind: str
     params: BaseParams
@@ -44,7 +48,9 @@ class CorpusSpec:
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """How many lines at the end of the corpus are test, and how many before those dev; with `files` both are all of a file of their own."""
+    """How many lines at the end of the corpus are test, and how many before those dev; with `files`
+    both are all of a file of their own.
+    """
 
     test: int = 1024
     dev: int = 1024
@@ -53,7 +59,9 @@ class SplitSpec:
 
 @dataclass(frozen=True)
 class TextSpec:
-    """Monolingual text: `source` is ``parallel`` (the training sides), or a corpus's kind, and then `corpus` holds it with its options."""
+    """Monolingual text: `source` is ``parallel`` (the training sides), or a corpus's kind, and then
+    `corpus` holds it with its options.
+    """
 
     source: str = "parallel"
     corpus: CorpusSpec | None = None
@@ -61,7 +69,9 @@ class TextSpec:
 
 @dataclass(frozen=True)
 class PairsSpec:
-    """How word pairs are made: the word aligner's kind and options, and what is done with its two directions."""
+    """How word pairs are made: the word aligner's kind and options, and what is done with its two
+    directions.
+    """
 
     kind: str
     params: BaseParams
@@ -72,7 +82,9 @@ class PairsSpec:
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method: the name that the grid gives it, its kind, and one value of its options for each point of the product of its lists."""
+    """A method: the name that the grid gives it, its kind, and one value of its options for each
+    point of the product of its lists.
+    """
 
     name: str
     kind: str
@@ -81,9 +93,11 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's (None: all).
+    """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's
+    (None: all).
 
-    `lines` are those of the grid file: of the task (under the empty name) and of each option (``data.train``).
+    `lines` are those of the grid file: of the task (under the empty name) and of each option
+    (``data.train``).
     """
 
     name: str
@@ -93,8 +107,8 @@ class TaskSpec:
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     def line_of(self, message: str) -> int | None:
-        """The line of the option with which a message begins (as ``data.train holds ...``), of what it lies in where it is not given, or else of
-        the task; None where there was no file.
+        """The line of the option with which a message begins (as ``data.train holds ...``), of what
+        it lies in where it is not given, or else of the task; None where there was no file.
         """
         key = message.split(" ", 1)[0].rstrip(":,")
         while key and key not in self.lines:
@@ -106,9 +120,10 @@ class TaskSpec:
 class Grid:
     """A grid file that was read and found good.
 
-    `together`: one model for all `languages`, otherwise one trial a language. `exclude` are the points that are left out: a point for which
-    all entries of one mapping hold (an entry's value may be a list of values). `run` is never part of a key. `plugins` are files outside the
-    package that the grid names; what they make carries their digests in its kind.
+    `together`: one model for all `languages`, otherwise one trial a language. `exclude` are the
+    points that are left out: a point for which all entries of one mapping hold (an entry's value
+    may be a list of values). `run` is never part of a key. `plugins` are files outside the package
+    that the grid names; what they make carries their digests in its kind.
     """
 
     path: Path

@@ -50,16 +50,28 @@ def key_names(model: type[BaseModel]) -> dict[str, str]:
     return {field.alias or name: name for name, field in model.model_fields.items()}
 
 
-def validate(model: type[Model], node: Node, faults: Faults, *, also: Iterable[str] = (), values: Mapping[str, Node] | None = None) -> Model | None:
+def validate(
+    model: type[Model],
+    node: Node,
+    faults: Faults,
+    *,
+    also: Iterable[str] = (),
+    values: Mapping[str, Node] | None = None,
+) -> Model | None:
     """The model of a mapping, or None after its faults were added.
 
-    `values` are its entries where they are not those of the node itself; `also` names keys that the mapping may hold beside the model's.
+    `values` are its entries where they are not those of the node itself; `also` names keys that the
+    mapping may hold beside the model's.
     """
     entries = node.entries(faults) if values is None else values
-    return _build(model, Node(known_keys(model, entries, faults, also=also), node.line, node.key), faults)
+    return _build(
+        model, Node(known_keys(model, entries, faults, also=also), node.line, node.key), faults
+    )
 
 
-def known_keys(model: type[BaseModel], entries: Mapping[str, Node], faults: Faults, *, also: Iterable[str] = ()) -> dict[str, Node]:
+def known_keys(
+    model: type[BaseModel], entries: Mapping[str, Node], faults: Faults, *, also: Iterable[str] = ()
+) -> dict[str, Node]:
     """The entries that a model has fields for; the others are faults."""
     names = key_names(model)
     for name, entry in entries.items():
@@ -94,12 +106,19 @@ def _build(model: type[Model], node: Node, faults: Faults) -> Model | None:
     return None
 
 
-def _truths_for_numbers(model: type[BaseModel], entries: Mapping[str, Node], faults: Faults) -> bool:
+def _truths_for_numbers(
+    model: type[BaseModel], entries: Mapping[str, Node], faults: Faults
+) -> bool:
     """Faults of `true` where a number belongs (pydantic takes it for 1); whether there is one."""
     before = len(faults)
     for name, field in key_names(model).items():
         entry, kinds = entries.get(name), alternatives(model.model_fields[field].annotation)
-        if entry is not None and isinstance(entry.value, bool) and {int, float} & set(kinds) and bool not in kinds:
+        if (
+            entry is not None
+            and isinstance(entry.value, bool)
+            and {int, float} & set(kinds)
+            and bool not in kinds
+        ):
             faults.add(entry, f"{entry.shown()} is not a number")
     return len(faults) > before
 
@@ -110,7 +129,12 @@ def _write_out(value: Any, node: Node, details: Iterable[Any]) -> bool:
     for detail in details:
         place = [part for part, _ in _steps(node, detail["loc"])]
         target = _walk(node, detail["loc"]).target
-        if detail["type"] == "string_type" and place and isinstance(target.value, int | float) and not isinstance(target.value, bool):
+        if (
+            detail["type"] == "string_type"
+            and place
+            and isinstance(target.value, int | float)
+            and not isinstance(target.value, bool)
+        ):
             parent = value
             for part in place[:-1]:
                 parent = parent[part]
@@ -121,7 +145,9 @@ def _write_out(value: Any, node: Node, details: Iterable[Any]) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an error is: the deepest node of the file on its way, the node at which a union forked, and the name of a missing key."""
+    """Where an error is: the deepest node of the file on its way, the node at which a union forked,
+    and the name of a missing key.
+    """
 
     target: Node
     fork: Node | None
@@ -154,9 +180,16 @@ def _walk(node: Node, loc: tuple[int | str, ...], *, missing: bool = False) -> _
     return _Place(target, fork, name)
 
 
-def _translate(model: type[BaseModel], node: Node, details: list[Any]) -> Iterator[tuple[Node, str, str]]:
-    """The faults of a model's errors: those of a union's branches are one fault, or those of the branch that the value is meant for."""
-    placed = [(_walk(node, detail["loc"], missing=detail["type"] == "missing"), detail) for detail in details]
+def _translate(
+    model: type[BaseModel], node: Node, details: list[Any]
+) -> Iterator[tuple[Node, str, str]]:
+    """The faults of a model's errors: those of a union's branches are one fault, or those of the
+    branch that the value is meant for.
+    """
+    placed = [
+        (_walk(node, detail["loc"], missing=detail["type"] == "missing"), detail)
+        for detail in details
+    ]
     forks: dict[int, list[tuple[_Place, Any]]] = {}
     for place, detail in placed:
         if place.fork is None:
@@ -164,7 +197,11 @@ def _translate(model: type[BaseModel], node: Node, details: list[Any]) -> Iterat
         else:
             forks.setdefault(id(place.fork), []).append((place, detail))
     for group in forks.values():
-        deeper = [(place, detail) for place, detail in group if place.target is not place.fork or place.missing]
+        deeper = [
+            (place, detail)
+            for place, detail in group
+            if place.target is not place.fork or place.missing
+        ]
         fork = group[0][0].fork
         if deeper and fork is not None and isinstance(fork.value, dict | list):
             for place, detail in deeper:
@@ -179,16 +216,28 @@ def _joined(group: list[tuple[_Place, Any]]) -> tuple[Node, str, str]:
     options: list[str] = []
     for _, detail in group:
         options += _permitted(detail) if detail["type"] == "literal_error" else [_expected(detail)]
-    near = nearest(str(target.value), [option for option in options if " " not in option]) if isinstance(target.value, str) else None
+    near = (
+        nearest(str(target.value), [option for option in options if " " not in option])
+        if isinstance(target.value, str)
+        else None
+    )
     permitted = f"permitted: {', '.join(dict.fromkeys(options))}"
-    return target, f"{target.shown()} is not permitted", f"did you mean {near}? {permitted}" if near else permitted
+    return (
+        target,
+        f"{target.shown()} is not permitted",
+        f"did you mean {near}? {permitted}" if near else permitted,
+    )
 
 
 def _fault(model: type[BaseModel], place: _Place, detail: Any) -> tuple[Node, str, str]:
     kind, target = detail["type"], place.target
     if kind == "missing" and place.missing is not None:
         at = f"{target.key}.{place.missing}" if target.key else place.missing
-        return Node(None, target.line, at), "is missing", _about(_model_at(model, detail["loc"][:-1]), place.missing)
+        return (
+            Node(None, target.line, at),
+            "is missing",
+            _about(_model_at(model, detail["loc"][:-1]), place.missing),
+        )
     if kind == "extra_forbidden":
         owner = _model_at(model, detail["loc"][:-1])
         return target, "unknown key", _right_key(target.name, key_names(owner)) if owner else ""
@@ -196,9 +245,17 @@ def _fault(model: type[BaseModel], place: _Place, detail: Any) -> tuple[Node, st
         permitted = _permitted(detail)
         near = nearest(str(target.value), permitted)
         listed = f"permitted: {', '.join(permitted)}"
-        return target, f"{target.shown()} is not permitted", f"did you mean {near}? {listed}" if near else listed
+        return (
+            target,
+            f"{target.shown()} is not permitted",
+            f"did you mean {near}? {listed}" if near else listed,
+        )
     if kind in _BOUNDS:
-        return target, f"{target.shown()} is too {'small' if kind.startswith('greater') else 'large'}", _expected(detail)
+        return (
+            target,
+            f"{target.shown()} is too {'small' if kind.startswith('greater') else 'large'}",
+            _expected(detail),
+        )
     if kind in {"value_error", "assertion_error"}:
         return target, detail["msg"].split(", ", 1)[-1], ""
     if kind in _EXPECTED:
@@ -218,7 +275,12 @@ def _expected(detail: Any) -> str:
 
 def _permitted(detail: Any) -> list[str]:
     """The values of a Literal, from pydantic's ``'a', 'b' or 3``."""
-    return [quoted or bare for quoted, bare in re.findall(r"'([^']*)'|(\b(?:\d+|True|False|None)\b)", detail["ctx"]["expected"])]
+    return [
+        quoted or bare
+        for quoted, bare in re.findall(
+            r"'([^']*)'|(\b(?:\d+|True|False|None)\b)", detail["ctx"]["expected"]
+        )
+    ]
 
 
 def _about(model: type[BaseModel] | None, name: str) -> str:
@@ -231,7 +293,9 @@ def _about(model: type[BaseModel] | None, name: str) -> str:
 
 
 def _model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """The model that an error's location leads to: parts are YAML names, positions, and the names of a union's models."""
+    """The model that an error's location leads to: parts are YAML names, positions, and the names
+    of a union's models.
+    """
     candidates: list[type[BaseModel]] = [model]
     for part in loc:
         named = [entry for entry in candidates if entry.__name__ == part]

@@ -1,7 +1,7 @@
 """YAML 1.2 to a tree that remembers the line and the dotted key of every value.
 
-Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a mapping. Keys are texts as they are written,
-so that `no` is Norwegian and stays it.
+Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a
+mapping. Keys are texts as they are written, so that `no` is Norwegian and stays it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _MOST_NODES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of nodes; `line` (1-based) is that of its key;
-    `key` is the dotted path to it; `text` is a scalar as it was written.
+    """A value of the file. `value` is None, bool, int, float, str, a list of nodes or a dict of
+    nodes; `line` (1-based) is that of its key; `key` is the dotted path to it; `text` is a scalar
+    as it was written.
     """
 
     value: Any
@@ -72,7 +73,9 @@ class Node:
 
 
 def read(path: Path, faults: Faults) -> tuple[Node, str]:
-    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or no mapping. Duplicate keys are faults."""
+    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or
+    no mapping. Duplicate keys are faults.
+    """
     text = _read_text(path)
     return parse(path, text, faults), text
 
@@ -82,21 +85,49 @@ def parse(path: Path | str, text: str, faults: Faults) -> Node:
     yaml = YAML(typ="rt", pure=True)
     directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
     if directive is not None:  # under 1.1 `no` would be false
-        raise GridError(path, [Fault(1, "YAML", f"YAML {directive[1]} is asked for", "grid files are YAML 1.2; leave the directive out")])
+        raise GridError(
+            path,
+            [
+                Fault(
+                    1,
+                    "YAML",
+                    f"YAML {directive[1]} is asked for",
+                    "grid files are YAML 1.2; leave the directive out",
+                )
+            ],
+        )
     try:
         composed = yaml.compose(text)
         if composed is None:
-            raise GridError(path, [Fault(None, "grid", "the file is empty", "it needs at least name, encoder, languages, corpus, methods, tasks")])
+            raise GridError(
+                path,
+                [
+                    Fault(
+                        None,
+                        "grid",
+                        "the file is empty",
+                        "it needs at least name, encoder, languages, corpus, methods, tasks",
+                    )
+                ],
+            )
         root = _Builder(faults).build(composed, 1, "", 0)
     except MarkedYAMLError as error:
         raise GridError(path, [_syntax_fault(error, text)]) from error
     except RecursionError as error:
         raise GridError(path, [Fault(None, "YAML", "nested too deeply")]) from error
     except (YAMLError, ValueError) as error:
-        raise GridError(path, [Fault(_line_of(error, text), "YAML", str(error).strip().split("\n", 1)[0])]) from error
+        raise GridError(
+            path, [Fault(_line_of(error, text), "YAML", str(error).strip().split("\n", 1)[0])]
+        ) from error
     if not isinstance(root.value, dict):
         remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
-        raise GridError(path, [*faults.found, Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)])
+        raise GridError(
+            path,
+            [
+                *faults.found,
+                Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy),
+            ],
+        )
     return root
 
 
@@ -104,13 +135,27 @@ def _read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
+        reason = (
+            "there is no such file"
+            if isinstance(error, FileNotFoundError)
+            else (error.strerror or str(error)).lower()
+        )
         raise GridError(path, [Fault(None, "grid", reason, "name a YAML file")]) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise GridError(path, [Fault(line, "YAML", f"invalid UTF-8 (byte 0x{data[error.start]:02x})", "save the file as UTF-8")]) from error
+        raise GridError(
+            path,
+            [
+                Fault(
+                    line,
+                    "YAML",
+                    f"invalid UTF-8 (byte 0x{data[error.start]:02x})",
+                    "save the file as UTF-8",
+                )
+            ],
+        ) from error
 
 
 def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
@@ -119,10 +164,20 @@ def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
     if isinstance(error, ComposerError) and "single document" in (error.context or ""):
         problem = "a second document begins; a grid file holds one"
     line = min(mark.line + 1, text.count("\n") + 1) if mark is not None else None
-    context = f"{error.context.strip()}: " if error.context and error.context_mark and not isinstance(error, ComposerError) else ""
-    written = text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
+    context = (
+        f"{error.context.strip()}: "
+        if error.context and error.context_mark and not isinstance(error, ComposerError)
+        else ""
+    )
+    written = (
+        text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
+    )
     holds_template = "{lang}" in written or "{pivot}" in written
-    remedy = "put texts that hold {lang} or {pivot} in quotes" if holds_template else "check indentation, brackets and quotes"
+    remedy = (
+        "put texts that hold {lang} or {pivot} in quotes"
+        if holds_template
+        else "check indentation, brackets and quotes"
+    )
     return Fault(line, "YAML", context + problem, remedy)
 
 
@@ -145,14 +200,24 @@ class _Builder:
         self.count += 1
         here = Node(None, line, key)
         if id(node) in self.open or depth > _DEEPEST or self.count > _MOST_NODES:
-            self.faults.add(here, "an alias within its own anchor" if id(node) in self.open else "nested too deeply, or aliases upon aliases")
+            self.faults.add(
+                here,
+                (
+                    "an alias within its own anchor"
+                    if id(node) in self.open
+                    else "nested too deeply, or aliases upon aliases"
+                ),
+            )
             return here
         self.open.append(id(node))
         try:
             if isinstance(node, MappingNode):
                 return Node(self._mapping(node, key, depth), line, key)
             if isinstance(node, SequenceNode):
-                items = [self.build(item, item.start_mark.line + 1, f"{key}[{i}]", depth + 1) for i, item in enumerate(node.value)]
+                items = [
+                    self.build(item, item.start_mark.line + 1, f"{key}[{i}]", depth + 1)
+                    for i, item in enumerate(node.value)
+                ]
                 return Node(items, line, key)
             return Node(self._scalar(node, here), line, key, node.value)
         finally:
@@ -164,14 +229,25 @@ class _Builder:
         for name, value in node.value:
             line = name.start_mark.line + 1
             if not isinstance(name, ScalarNode):
-                self.faults.add(Node(None, line, key), "a key that is a list or a mapping", "keys are plain names; quote a text that holds { or [")
+                self.faults.add(
+                    Node(None, line, key),
+                    "a key that is a list or a mapping",
+                    "keys are plain names; quote a text that holds { or [",
+                )
                 continue
             at = f"{key}.{name.value}" if key else str(name.value)
             if str(name.tag) == f"{_TAG}merge":
                 for part in value.value if isinstance(value, SequenceNode) else [value]:
-                    merged = {**self.build(part, line, key, depth + 1).entries(self.faults), **merged}
+                    merged = {
+                        **self.build(part, line, key, depth + 1).entries(self.faults),
+                        **merged,
+                    }
             elif name.value in entries:
-                self.faults.add(Node(None, line, at), "given twice", f"it is also on line {entries[name.value].line}; keep one")
+                self.faults.add(
+                    Node(None, line, at),
+                    "given twice",
+                    f"it is also on line {entries[name.value].line}; keep one",
+                )
             else:
                 entries[name.value] = self.build(value, line, at, depth + 1)
         return {**merged, **entries}
@@ -191,12 +267,20 @@ class _Builder:
 
 
 def _number(text: str, tag: str) -> int | float | str:
-    """A number of YAML 1.2 (a base is marked by 0x, 0o or 0b); a text that only looks like one stays a text."""
+    """A number of YAML 1.2 (a base is marked by 0x, 0o or 0b); a text that only looks like one
+    stays a text.
+    """
     digits = text.replace("_", "")
     unsigned = digits.lstrip("+-").lower()
     try:
         if tag == "int":
             return int(digits, 0) if unsigned[:2] in {"0x", "0o", "0b"} else int(digits)
-        return float(digits.replace(".inf", "inf").replace(".Inf", "inf").replace(".INF", "inf").replace(".nan", "nan").replace(".NaN", "nan"))
+        return float(
+            digits.replace(".inf", "inf")
+            .replace(".Inf", "inf")
+            .replace(".INF", "inf")
+            .replace(".nan", "nan")
+            .replace(".NaN", "nan")
+        )
     except ValueError:
         return text

@@ -1,7 +1,7 @@
 """What to run: a grid file, read and checked as a whole.
 
-`load` reports all faults of a file at once, each with its line and what would be right. It imports the plug-ins that the file names, and with
-them nothing heavy.
+`load` reports all faults of a file at once, each with its line and what would be right. It imports
+the plug-ins that the file names, and with them nothing heavy.
 """
 
 from __future__ import annotations
@@ -13,12 +13,30 @@ from pathlib import Path
 from typing import TypeVar
 
 from raxalign.catalog import PluginFault, PluginFile, open_file, visible
-from raxalign.config._data import CorpusSettings, check_language, corpus_fields, read_corpora, read_encoders, read_languages, read_pairs, read_text
+from raxalign.config._data import (
+    CorpusSettings,
+    check_language,
+    corpus_fields,
+    read_corpora,
+    read_encoders,
+    read_languages,
+    read_pairs,
+    read_text,
+)
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._methods import check_name, read_methods, read_tasks
 from raxalign.config._paths import Paths, absolute
-from raxalign.config._specs import CorpusSpec, EncoderSpec, Grid, MethodSpec, PairsSpec, SplitSpec, TaskSpec, TextSpec
+from raxalign.config._specs import (
+    CorpusSpec,
+    EncoderSpec,
+    Grid,
+    MethodSpec,
+    PairsSpec,
+    SplitSpec,
+    TaskSpec,
+    TextSpec,
+)
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
 from raxalign.config.published import names as publications
@@ -27,7 +45,17 @@ from raxalign.errors import GridError
 
 T = TypeVar("T")
 
-__all__ = ["CorpusSpec", "EncoderSpec", "Grid", "MethodSpec", "PairsSpec", "SplitSpec", "TaskSpec", "TextSpec", "load"]
+__all__ = [
+    "CorpusSpec",
+    "EncoderSpec",
+    "Grid",
+    "MethodSpec",
+    "PairsSpec",
+    "SplitSpec",
+    "TaskSpec",
+    "TextSpec",
+    "load",
+]
 
 REQUIRED = {
     "name": "the experiment's name in MLflow",
@@ -38,14 +66,26 @@ REQUIRED = {
     "methods": "{name: {param: value}}",
     "tasks": "{name: {param: value}}",
 }
-KEYS = (*REQUIRED, "pivot", "text", "pairs", "seeds", "exclude", "search", "published", "plugins", "run")
+KEYS = (
+    *REQUIRED,
+    "pivot",
+    "text",
+    "pairs",
+    "seeds",
+    "exclude",
+    "search",
+    "published",
+    "plugins",
+    "run",
+)
 _NO_LANGUAGES: tuple[bool, tuple[str, ...]] = (False, ())
 
 
 def load(path: Path | str) -> Grid:
     """The grid of a YAML file, with absolute paths and all options filled in.
 
-    Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would be right.
+    Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would
+    be right.
     """
     path = Path(path).absolute()
     faults = Faults()
@@ -67,7 +107,9 @@ class _Incomplete(Exception):
 
 @dataclass(frozen=True)
 class _Sections:
-    """The sections that are there; one that is required and missing is a fault, and reads as something empty."""
+    """The sections that are there; one that is required and missing is a fault, and reads as
+    something empty.
+    """
 
     entries: Mapping[str, Node]
     faults: Faults
@@ -85,7 +127,11 @@ class _Sections:
                 faults.add(entries[name], "is empty", remedy)
         if "seeds" in entries and entries["seeds"].value == []:
             faults.add(entries["seeds"], "is empty", "one number or a list; leave it out for [0]")
-        given = {name: node for name, node in entries.items() if name in KEYS and node.value not in (None, {}, [])}
+        given = {
+            name: node
+            for name, node in entries.items()
+            if name in KEYS and node.value not in (None, {}, [])
+        }
         return cls(given, faults)
 
     def read(self, name: str, reader: Callable[[Node], T]) -> T | None:
@@ -95,12 +141,18 @@ class _Sections:
 
 @contextmanager
 def _plugins(root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
-    """The plug-in files of the grid, whose names stand for them within the block. With a fault in one, the other sections are not read."""
+    """The plug-in files of the grid, whose names stand for them within the block. With a fault in
+    one, the other sections are not read.
+    """
     node = root.value.get("plugins") if isinstance(root.value, dict) else None
     found, before = [], len(paths.faults)
     for item in node.items() if node is not None and node.value is not None else ():
         if not isinstance(item.value, str) or not item.value.strip():
-            paths.faults.add(item, f"{item.shown()} is not a file", "for example [my_method.py], relative to the grid file")
+            paths.faults.add(
+                item,
+                f"{item.shown()} is not a file",
+                "for example [my_method.py], relative to the grid file",
+            )
             continue
         try:
             found.append(open_file(Path(absolute(item.value.strip(), paths.folder))))
@@ -118,19 +170,33 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     faults = paths.faults
     top = _Sections.of(root, faults)
     name = top.read("name", lambda node: _name(node, faults)) or ""
-    pivot = top.read("pivot", lambda node: check_language(node, faults)) or ("" if "pivot" in top.entries else "en")
+    pivot = top.read("pivot", lambda node: check_language(node, faults)) or (
+        "" if "pivot" in top.entries else "en"
+    )
     before = len(faults)
-    together, languages = top.read("languages", lambda node: read_languages(node, pivot, faults)) or _NO_LANGUAGES
-    languages = languages if len(faults) == before else ()  # what refers to them is then not checked
+    together, languages = (
+        top.read("languages", lambda node: read_languages(node, pivot, faults)) or _NO_LANGUAGES
+    )
+    languages = (
+        languages if len(faults) == before else ()
+    )  # what refers to them is then not checked
     encoders = top.read("encoder", lambda node: read_encoders(node, paths)) or ()
-    corpora, settings = top.read("corpus", lambda node: read_corpora(node, languages, paths)) or ({}, CorpusSettings())
+    corpora, settings = top.read("corpus", lambda node: read_corpora(node, languages, paths)) or (
+        {},
+        CorpusSettings(),
+    )
     sentences = top.read("sentences", lambda node: _numbers(node, faults, least=1)) or ()
     seeds = top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,)
-    methods = top.read("methods", lambda node: read_methods(node, paths, search="search" in top.entries)) or ()
+    methods = (
+        top.read("methods", lambda node: read_methods(node, paths, search="search" in top.entries))
+        or ()
+    )
     tasks = top.read("tasks", lambda node: read_tasks(node, languages, paths)) or ()
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
-    exclude = _referring(top, Declared({}, languages, sentences, seeds, methods, ()), encoders, tasks)
+    exclude = _referring(
+        top, Declared({}, languages, sentences, seeds, methods, ()), encoders, tasks
+    )
     published = top.read("published", lambda node: _published(node, faults)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
@@ -159,7 +225,10 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
 
 
 def _referring(
-    top: _Sections, declared: Declared, encoders: tuple[EncoderSpec, ...], tasks: tuple[TaskSpec, ...]
+    top: _Sections,
+    declared: Declared,
+    encoders: tuple[EncoderSpec, ...],
+    tasks: tuple[TaskSpec, ...],
 ) -> tuple[Mapping[str, object], ...]:
     """The sections that refer to others: `exclude`, and the check of `search`."""
     faults = top.faults
@@ -191,7 +260,9 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
         elif number < least:
             faults.add(item, f"{item.shown()} is too small", f"at least {least}")
         elif number in numbers:
-            faults.add(item, f"{item.shown()} is given twice", "the values of an axis are different")
+            faults.add(
+                item, f"{item.shown()} is given twice", "the values of an axis are different"
+            )
         else:
             numbers.append(number)
     return tuple(numbers)
@@ -201,9 +272,15 @@ def _published(node: Node, faults: Faults) -> tuple[str, ...]:
     names = []
     for item in node.items():
         if not isinstance(item.value, str):
-            faults.add(item, f"{item.shown()} is not the name of a table", f"there are {', '.join(publications())}")
+            faults.add(
+                item,
+                f"{item.shown()} is not the name of a table",
+                f"there are {', '.join(publications())}",
+            )
         elif item.value not in publications():
-            faults.add(item, f"unknown publication {item.value!r}", suggestion(item.value, publications()))
+            faults.add(
+                item, f"unknown publication {item.value!r}", suggestion(item.value, publications())
+            )
         elif item.value not in names:
             names.append(item.value)
     return tuple(names)

@@ -7,7 +7,9 @@ from raxalign.config._yaml import parse
 
 
 def line_of(text: str, *path: str) -> int | None:
-    """The line (1-based) of a key of a grid file's text, given by the keys that lead to it; None where it is not written there."""
+    """The line (1-based) of a key of a grid file's text, given by the keys that lead to it; None
+    where it is not written there.
+    """
     node = parse("grid", text, Faults())
     for name in path:
         if not isinstance(node.value, dict) or name not in node.value:

@@ -1,6 +1,8 @@
-"""``<grid>.lock``: what remote data was when it was first looked up, so that a grid means the same tomorrow and elsewhere.
+"""``<grid>.lock``: what remote data was when it was first looked up, so that a grid means the same
+tomorrow and elsewhere.
 
-A JSON object beside the grid file, remote name -> revision or SHA-256, meant to be committed with it: ``grids/cao.yaml`` has ``grids/cao.lock``.
+A JSON object beside the grid file, remote name -> revision or SHA-256, meant to be committed with
+it: ``grids/cao.yaml`` has ``grids/cao.lock``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ class Lock:
 
     @classmethod
     def load(cls, grid_path: Path | str) -> Lock:
-        """The lock of a grid file; empty where there is none. Raises `DataError`, which names the file, where it is damaged."""
+        """The lock of a grid file; empty where there is none. Raises `DataError`, which names the
+        file, where it is damaged.
+        """
         path = Path(grid_path).with_suffix(".lock")
         return cls(path, _read(path))
 
@@ -37,12 +41,16 @@ class Lock:
         return replace(self, entries={**self.entries, name: digest})
 
     def save(self) -> None:
-        """Write the file at once or not at all; entries that others have added in the meantime are kept. Raises `StorageError`."""
+        """Write the file at once or not at all; entries that others have added in the meantime are
+        kept. Raises `StorageError`.
+        """
         entries = {**_read(self.path), **self.entries}
         text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         partial: str | None = None
         try:
-            descriptor, partial = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            descriptor, partial = tempfile.mkstemp(
+                prefix=f".{self.path.name}.", dir=self.path.parent
+            )
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
@@ -52,7 +60,10 @@ class Lock:
         except OSError as error:
             if partial is not None:
                 Path(partial).unlink(missing_ok=True)
-            problem = f"{self.path}: cannot be written ({error.strerror or error}); make its folder writable, or pin remote data in the grid file"
+            problem = (
+                f"{self.path}: cannot be written ({error.strerror or error}); make its folder"
+                " writable, or pin remote data in the grid file"
+            )
             raise StorageError(problem) from error
 
 
@@ -66,9 +77,15 @@ def _read(path: Path) -> dict[str, str]:
     try:
         entries = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DataError(path, f"the lock file is damaged: {error.msg}", line=error.lineno, remedy=_REMEDY) from error
-    if not isinstance(entries, dict) or not all(isinstance(value, str) and value for value in entries.values()):
-        raise DataError(path, "the lock file is damaged: it is no mapping of names to revisions", remedy=_REMEDY)
+        raise DataError(
+            path, f"the lock file is damaged: {error.msg}", line=error.lineno, remedy=_REMEDY
+        ) from error
+    if not isinstance(entries, dict) or not all(
+        isinstance(value, str) and value for value in entries.values()
+    ):
+        raise DataError(
+            path, "the lock file is damaged: it is no mapping of names to revisions", remedy=_REMEDY
+        )
     return entries
 
 

@@ -1,4 +1,6 @@
-"""Options of one plug-in from the command line: ``NAME=VALUE`` texts, checked as those of a grid file are."""
+"""Options of one plug-in from the command line: ``NAME=VALUE`` texts, checked as those of a grid
+file are.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ from raxalign.config._yaml import Node, _Builder
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError
 
-_OPENING = ("[", '"', "'")  # a list or a quoted text that is begun and not ended is a slip, not a text
+_OPENING = (
+    "[",
+    '"',
+    "'",
+)  # a list or a quoted text that is begun and not ended is a slip, not a text
 
 
 def read_options(folder: str, kind: str, options: Sequence[str], where: Path) -> Any:
-    """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are relative to the folder `where`.
+    """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are
+    relative to the folder `where`.
 
-    An option that takes text takes it as it stands where it is not a YAML value: ``delimiter=,``, ``config={lang}-{pivot}``. Raises
-    `UnknownKind` for an unknown plug-in, and `RaxalignError` with every fault of the options.
+    An option that takes text takes it as it stands where it is not a YAML value: ``delimiter=,``,
+    ``config={lang}-{pivot}``. Raises `UnknownKind` for an unknown plug-in, and `RaxalignError` with
+    every fault of the options.
     """
     model: type[BaseParams] = catalog(folder)[kind].Params
     faults = Faults()
@@ -36,8 +44,21 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
         values["name"] = replace(values["name"], value=str(where / str(values["name"].value)))
     built = validate(model, Node({}, 0, kind), faults, values=values)
     if faults or built is None:
-        told = (f"{fault.key}: {fault.problem}" + (f" ({fault.remedy})" if fault.remedy else "") for fault in faults.found)
-        raise RaxalignError("\n  ".join([f"{catalog(folder).noun} {kind}: {len(faults)} fault{'s' * (len(faults) > 1)} in its options", *told]))
+        told = (
+            f"{fault.key}: {fault.problem}" + (f" ({fault.remedy})" if fault.remedy else "")
+            for fault in faults.found
+        )
+        raise RaxalignError(
+            "\n  ".join(
+                [
+                    (
+                        f"{catalog(folder).noun} {kind}: {len(faults)}"
+                        f" fault{'s' * (len(faults) > 1)} in its options"
+                    ),
+                    *told,
+                ]
+            )
+        )
     return built
 
 
@@ -56,18 +77,27 @@ def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) ->
         else:
             kinds = alternatives(fields[name].annotation) if name in fields else []
             # a path is a text as it stands: {lang} at its beginning is no YAML mapping
-            value = node if name in paths else _value(name, text, faults, plain=str in kinds and not _structured(kinds))
+            value = (
+                node
+                if name in paths
+                else _value(name, text, faults, plain=str in kinds and not _structured(kinds))
+            )
             entries |= {name: value} if value is not None else {}
     return entries
 
 
 def _structured(kinds: Sequence[Any]) -> bool:
     """Whether a mapping or a list is among what an option takes."""
-    return any(get_origin(kind) not in {None, Literal} or next(models_in(kind), None) is not None for kind in kinds)
+    return any(
+        get_origin(kind) not in {None, Literal} or next(models_in(kind), None) is not None
+        for kind in kinds
+    )
 
 
 def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
-    """The value of an option. Where it takes `plain` text, a text that is no YAML value, or no single one, is meant as it stands."""
+    """The value of an option. Where it takes `plain` text, a text that is no YAML value, or no
+    single one, is meant as it stands.
+    """
     as_it_stands = Node(text, 0, name, text)
     try:
         composed = YAML(typ="rt", pure=True).compose(text)
@@ -75,14 +105,30 @@ def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
         if plain and not text.lstrip().startswith(_OPENING):
             return as_it_stands
         told = getattr(error, "problem", None) or str(error).strip().split("\n", 1)[0]
-        remedy = f"put text that begins so in quotes: {name}='\"...\"'" if plain else "lists are [a, b], mappings {name: value}, as in a grid file"
+        remedy = (
+            f"put text that begins so in quotes: {name}='\"...\"'"
+            if plain
+            else "lists are [a, b], mappings {name: value}, as in a grid file"
+        )
         faults.add(Node(None, 0, name), f"{text!r} is no YAML value ({told})", remedy)
         return None
-    if plain and text.strip() and (composed is None or isinstance(composed, MappingNode) or _is_cut(composed, text)):
+    if (
+        plain
+        and text.strip()
+        and (composed is None or isinstance(composed, MappingNode) or _is_cut(composed, text))
+    ):
         return as_it_stands
-    return Node(None, 0, name, text) if composed is None else replace(_Builder(faults).build(composed, 0, name, 0), text=text)
+    return (
+        Node(None, 0, name, text)
+        if composed is None
+        else replace(_Builder(faults).build(composed, 0, name, 0), text=text)
+    )
 
 
 def _is_cut(composed: Any, text: str) -> bool:
     """Whether YAML took the end of an unquoted text for a comment."""
-    return isinstance(composed, ScalarNode) and composed.style is None and str(composed.value) != text.strip()
+    return (
+        isinstance(composed, ScalarNode)
+        and composed.style is None
+        and str(composed.value) != text.strip()
+    )

@@ -12,9 +12,11 @@ from raxalign.config.sources import PathMarker
 
 
 class Later:
-    """Marks an option that was added after results had been stored without it: ``swap: Annotated[bool, LATER] = False``.
+    """Marks an option that was added after results had been stored without it: ``swap:
+    Annotated[bool, LATER] = False``.
 
-    At its default, which must do what was done without it, it enters no key, so that no stored result is made again.
+    At its default, which must do what was done without it, it enters no key, so that no stored
+    result is made again.
     """
 
 
@@ -22,23 +24,37 @@ LATER = Later()
 
 
 class BaseParams(BaseModel):
-    """Frozen options: unknown keys are refused, defaults are part of the identity (but of `LATER` options), names are those of the YAML file.
+    """Frozen options: unknown keys are refused, defaults are part of the identity (but of `LATER`
+    options), names are those of the YAML file.
 
-    A field that YAML names by a Python keyword is declared with an alias: ``reg_weight: float = Field(1.0, alias="lambda")``.
-    Identity and YAML use the alias (`model_dump(by_alias=True)`), code uses the field.
+    A field that YAML names by a Python keyword is declared with an alias: ``reg_weight: float =
+    Field(1.0, alias="lambda")``. Identity and YAML use the alias (`model_dump(by_alias=True)`),
+    code uses the field.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=True, str_strip_whitespace=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        allow_inf_nan=True,
+        str_strip_whitespace=True,
+    )
 
     def identity(self) -> dict[str, Any]:
-        """All options by their YAML names, defaults filled in, paths left out (a file enters a key as its digest), and `LATER` ones at default."""
+        """All options by their YAML names, defaults filled in, paths left out (a file enters a key
+        as its digest), and `LATER` ones at default.
+        """
         paths = path_fields(type(self))
         identity = {}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
-            if name in paths or (LATER in field.metadata and value == field.get_default(call_default_factory=True)):
+            if name in paths or (
+                LATER in field.metadata and value == field.get_default(call_default_factory=True)
+            ):
                 continue
-            identity[field.alias or name] = value.identity() if isinstance(value, BaseParams) else value
+            identity[field.alias or name] = (
+                value.identity() if isinstance(value, BaseParams) else value
+            )
         return identity
 
 

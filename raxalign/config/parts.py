@@ -15,9 +15,17 @@ class Parts(BaseParams):
     """
 
     train: DataPath = Field(description="Path of the training text.")
-    dev: DataPath | None = Field(None, description="Path of the dev text (none: there is no dev set).")
+    dev: DataPath | None = Field(
+        None, description="Path of the dev text (none: there is no dev set)."
+    )
     test: DataPath = Field(description="Path of the test text.")
 
     def paths(self) -> dict[str, str]:
-        """The paths by part, in the order in which the parts make up the corpus: training, dev, test."""
-        return {name: path for name, path in (("train", self.train), ("dev", self.dev), ("test", self.test)) if path is not None}
+        """The paths by part, in the order in which the parts make up the corpus: training, dev,
+        test.
+        """
+        return {
+            name: path
+            for name, path in (("train", self.train), ("dev", self.dev), ("test", self.test))
+            if path is not None
+        }

@@ -1,9 +1,12 @@
-"""The papers' figures as data: `raxalign/published/<name>.yaml`, one file a paper, one entry a table.
+"""The papers' figures as data: `raxalign/published/<name>.yaml`, one file a paper, one entry a
+table.
 
-A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label -> `values` in the order of the columns; null
-is a cell that the paper leaves empty, a list is one value for each of the rule's `metrics`) and `notes` on itself or on one cell. Which results
-stand beside a figure is said by rules: the table's `match`, the column's (`where`; without one a column is a language) and the row's, joined in
-this order. A row without a rule is shown as published and never measured. `means` are columns that are means over the others.
+A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label
+-> `values` in the order of the columns; null is a cell that the paper leaves empty, a list is one
+value for each of the rule's `metrics`) and `notes` on itself or on one cell. Which results stand
+beside a figure is said by rules: the table's `match`, the column's (`where`; without one a column
+is a language) and the row's, joined in this order. A row without a rule is shown as published and
+never measured. `means` are columns that are means over the others.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ class _Frozen(BaseModel):
 
 
 class Rule(_Frozen):
-    """By which trials and scores a figure is measured; what is not given does not matter, a list holds the values that will do.
+    """By which trials and scores a figure is measured; what is not given does not matter, a list
+    holds the values that will do.
 
-    Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or `metrics`, `task_params`, `params`, `encoder` and
-    `not_encoder` (parts of its label); none of `not_params` may. Should hold, and where not, the cell says so: `sentences`, `prefers` (method's
-    params), `expects` (task's params; of several tasks the one most like them is taken). Of a method's or task's param, null means that there
-    is none of that name. Scores over layers and weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
+    Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
+    `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
+    `not_params` may. Should hold, and where not, the cell says so: `sentences`, `prefers` (method's
+    params), `expects` (task's params; of several tasks the one most like them is taken). Of a
+    method's or task's param, null means that there is none of that name. Scores over layers and
+    weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
     of a stem, and `show` what of it is shown.
     """
 
@@ -73,7 +79,9 @@ class PublishedRow(_Frozen):
 
 
 class Note(_Frozen):
-    """A remark on a table, or on a row, a column or a cell of it; `disputed` figures are marked, and `instead` is what they should be."""
+    """A remark on a table, or on a row, a column or a cell of it; `disputed` figures are marked,
+    and `instead` is what they should be.
+    """
 
     text: str
     row: str | None = None
@@ -83,7 +91,9 @@ class Note(_Frozen):
 
 
 class PublishedTable(_Frozen):
-    """One table of a paper; see the module for its parts. `analysis` names the analysis of a task's predictions that measures it."""
+    """One table of a paper; see the module for its parts. `analysis` names the analysis of a task's
+    predictions that measures it.
+    """
 
     source: str
     title: str
@@ -98,7 +108,9 @@ class PublishedTable(_Frozen):
     analysis: str | None = None
 
     def rule(self, row: str, column: str) -> Rule | None:
-        """The joined rule of a cell that is no mean; None where nothing measures it. An analysis measures what has a mean over languages."""
+        """The joined rule of a cell that is no mean; None where nothing measures it. An analysis
+        measures what has a mean over languages.
+        """
         own = self.rows[row].match
         if own is None or self.match is None:
             return None
@@ -107,7 +119,9 @@ class PublishedTable(_Frozen):
 
 
 class Publication(_Frozen):
-    """The tables of one paper: `short` is how it is cited, `encoder` the labels of the encoder that it measured."""
+    """The tables of one paper: `short` is how it is cited, `encoder` the labels of the encoder that
+    it measured.
+    """
 
     paper: str
     short: str
@@ -124,16 +138,28 @@ def names() -> tuple[str, ...]:
 
 @cache
 def read(name: str) -> Publication:
-    """The publication of a name in `names()`; raises ValueError (pydantic's) where its file breaks the form, or a row has the wrong length."""
+    """The publication of a name in `names()`; raises ValueError (pydantic's) where its file breaks
+    the form, or a row has the wrong length.
+    """
     from ruamel.yaml import YAML
 
-    data: Any = YAML(typ="safe", pure=True).load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    data: Any = YAML(typ="safe", pure=True).load(
+        (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    )
     publication = Publication.model_validate(data)
     for label, table in publication.tables.items():
         for row, entry in table.rows.items():
             if len(entry.values) != len(table.columns):
-                raise ValueError(f"{name}: {label}: {row}: {len(entry.values)} values for {len(table.columns)} columns")
-        known = {(note.row or row, note.column or column) for note in table.notes for row in table.rows for column in table.columns}
+                raise ValueError(
+                    f"{name}: {label}: {row}: {len(entry.values)} values for {len(table.columns)}"
+                    " columns"
+                )
+        known = {
+            (note.row or row, note.column or column)
+            for note in table.notes
+            for row in table.rows
+            for column in table.columns
+        }
         if not known <= {(row, column) for row in table.rows for column in table.columns}:
             raise ValueError(f"{name}: {label}: a note on a row or column that is not there")
     return publication

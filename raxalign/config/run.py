@@ -1,4 +1,6 @@
-"""Where and how to run a grid. Nothing here is ever part of a key; flags and the environment override it."""
+"""Where and how to run a grid. Nothing here is ever part of a key; flags and the environment
+override it.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,11 @@ DEFAULT_STORAGE = ".raxalign"
 class RunConfig(BaseParams):
     """The `run` section of a grid file.
 
-    `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency` limits how many trials run at once (computed
-    from the cluster where it is not given); `max_failures` is how often a lost worker is replaced; `storage` is a folder or a URL (empty:
-    not given, which `effective` turns into the default); `address` is a Ray cluster's; `tracking_uri` an MLflow server's.
+    `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency`
+    limits how many trials run at once (computed from the cluster where it is not given);
+    `max_failures` is how often a lost worker is replaced; `storage` is a folder or a URL (empty:
+    not given, which `effective` turns into the default); `address` is a Ray cluster's;
+    `tracking_uri` an MLflow server's.
     """
 
     workers: int = Field(1, ge=1)
@@ -40,16 +44,20 @@ def effective(
     workers: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> RunConfig:
-    """How a grid is run: flags come before `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`, these before the file, that before the defaults.
+    """How a grid is run: flags come before `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`, these
+    before the file, that before the defaults.
 
-    A relative storage of a flag, of the environment and the default lie in the working directory (`config.grid.load` has made the file's own
-    absolute). Raises `RaxalignError` for an impossible flag.
+    A relative storage of a flag, of the environment and the default lie in the working directory
+    (`config.grid.load` has made the file's own absolute). Raises `RaxalignError` for an impossible
+    flag.
     """
     environ = environ or {}
     if workers is not None and workers < 1:
         raise RaxalignError(f"--workers {workers}: a trial needs at least 1 worker")
     changes = {
-        "storage": storage_root(storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()),
+        "storage": storage_root(
+            storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()
+        ),
         "tracking_uri": environ.get("MLFLOW_TRACKING_URI") or run.tracking_uri,
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,

@@ -1,7 +1,8 @@
 """Data from outside the storage: what a plug-in names, and what its identity is made of.
 
-A param that holds a path is declared ``DataPath`` (or ``DataPath | None``). Relative paths are made absolute against the grid file's folder
-when the grid is read; they may hold ``{lang}`` and ``{pivot}``, in capitals for codes in capitals. A path never enters a key: its file's digest does.
+A param that holds a path is declared ``DataPath`` (or ``DataPath | None``). Relative paths are made
+absolute against the grid file's folder when the grid is read; they may hold ``{lang}`` and
+``{pivot}``, in capitals for codes in capitals. A path never enters a key: its file's digest does.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Annotated
 
 @dataclass(frozen=True)
 class PathMarker:
-    """Marks a string param as a path; `is_prefix` where it is completed before it is opened (as by a language code)."""
+    """Marks a string param as a path; `is_prefix` where it is completed before it is opened (as by
+    a language code).
+    """
 
     is_prefix: bool = False
 
@@ -31,9 +34,11 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class RemoteData:
-    """Data that is fetched; `name` says what (as ``opus:Europarl/v8/de-en``), `pin` is a revision or SHA-256 from the YAML file.
+    """Data that is fetched; `name` says what (as ``opus:Europarl/v8/de-en``), `pin` is a revision
+    or SHA-256 from the YAML file.
 
-    Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until something has written it there.
+    Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until
+    something has written it there.
     """
 
     name: str
@@ -44,7 +49,9 @@ Source = LocalFile | RemoteData
 
 
 def expand_path(template: str, *, lang: str, pivot: str) -> Path:
-    """The path of a template for one language: ``dict/{lang}-{pivot}.txt`` -> ``dict/de-en.txt``, ``train_{LANG}.tsv`` -> ``train_DE.tsv``."""
+    """The path of a template for one language: ``dict/{lang}-{pivot}.txt`` -> ``dict/de-en.txt``,
+    ``train_{LANG}.tsv`` -> ``train_DE.tsv``.
+    """
     capitals = template.replace("{LANG}", lang.upper()).replace("{PIVOT}", pivot.upper())
     return Path(capitals.replace("{lang}", lang).replace("{pivot}", pivot))
 

@@ -1,4 +1,6 @@
-"""The contract of a corpus: where its sentence pairs come from, under which licence, and what their identity is."""
+"""The contract of a corpus: where its sentence pairs come from, under which licence, and what their
+identity is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 from raxalign.errors import DataError
 
-PRETOKENIZED = "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser makes the words."
+PRETOKENIZED = (
+    "Whether blanks divide the words of both sides, in every language; otherwise a tokeniser makes"
+    " the words."
+)
 """What the option `pretokenized` of several corpora is."""
 
 
@@ -20,8 +25,9 @@ PRETOKENIZED = "Whether blanks divide the words of both sides, in every language
 class SentencePair:
     """A source sentence (the other language) and its translation in the pivot.
 
-    `id` is its 0-based place in the corpus, counted before anything is dropped. Corpora that know better give words and links:
-    `source_words` and `target_words` are then used as they are, in place of the tokeniser, and `links` are gold links (0-based).
+    `id` is its 0-based place in the corpus, counted before anything is dropped. Corpora that know
+    better give words and links: `source_words` and `target_words` are then used as they are, in
+    place of the tokeniser, and `links` are gold links (0-based).
     """
 
     id: int
@@ -34,9 +40,11 @@ class SentencePair:
 
 @dataclass(frozen=True)
 class CorpusInputs:
-    """What a corpus may read: `locations`, a path or remote name for each name of its `sources`, and a folder for downloads that survives a kill.
+    """What a corpus may read: `locations`, a path or remote name for each name of its `sources`,
+    and a folder for downloads that survives a kill.
 
-    `digests` are the SHA-256s or revisions that the plan was made for, by the same names; remote data is checked against them.
+    `digests` are the SHA-256s or revisions that the plan was made for, by the same names; remote
+    data is checked against them.
     """
 
     locations: Mapping[str, str]
@@ -45,7 +53,9 @@ class CorpusInputs:
 
 
 class Corpus(ABC):
-    """A source of sentence pairs. Subclasses are final, one a file, and import nothing heavy at module level."""
+    """A source of sentence pairs. Subclasses are final, one a file, and import nothing heavy at
+    module level.
+    """
 
     VERSION: ClassVar[int]
     licence: ClassVar[str]
@@ -58,34 +68,45 @@ class Corpus(ABC):
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The outside data of one language pair, by name; empty where the corpus makes its own text. Opens nothing."""
+        """The outside data of one language pair, by name; empty where the corpus makes its own
+        text. Opens nothing.
+        """
 
     @abstractmethod
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """All sentence pairs in the order of the corpus, untokenised unless it knows the words.
 
-        Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes and an empty corpus. Blank sides are
-        yielded (the bitext counts and drops them), so that ids and line numbers agree.
+        Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes
+        and an empty corpus. Blank sides are yielded (the bitext counts and drops them), so that ids
+        and line numbers agree.
         """
 
     def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
-        """Count the sentence pairs of (test, dev) where these are files of their own; `read` then yields training, dev and test in this order.
+        """Count the sentence pairs of (test, dev) where these are files of their own; `read` then
+        yields training, dev and test in this order.
 
         Raises `DataError` as `read` does, and where the corpus has no such files.
         """
-        raise DataError(type(self).__module__.rpartition(".")[2], "this corpus has no files of its own for dev and test")
+        raise DataError(
+            type(self).__module__.rpartition(".")[2],
+            "this corpus has no files of its own for dev and test",
+        )
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
-        """Count the sentence pairs up to `enough` (of the training file where dev and test have their own), or return None.
+        """Count the sentence pairs up to `enough` (of the training file where dev and test have
+        their own), or return None.
 
-        It is None where counting takes a download, or where a file cannot be read. Lines are counted, not checked.
+        It is None where counting takes a download, or where a file cannot be read. Lines are
+        counted, not checked.
         """
         return None
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download what is remote, and tell its identity: the SHA-256 or revision of each `RemoteData`, by its `name`.
+        """Download what is remote, and tell its identity: the SHA-256 or revision of each
+        `RemoteData`, by its `name`.
 
-        `downloads` is the folder that `read` gets as well, so that nothing is fetched twice. Raises `TransientError` where the network
-        fails and `DataError` where the data does not exist or is not what its pin says.
+        `downloads` is the folder that `read` gets as well, so that nothing is fetched twice. Raises
+        `TransientError` where the network fails and `DataError` where the data does not exist or is
+        not what its pin says.
         """
         return {}

@@ -1,4 +1,6 @@
-"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files of the same form."""
+"""Translation datasets of the Hugging Face Hub, or local parquet, JSON and CSV files of the same
+form.
+"""
 
 from __future__ import annotations
 
@@ -21,30 +23,48 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class Hub(Corpus):
-    """Rows of a dataset whose fields hold a sentence and its translation. Datasets that come with code are not run."""
+    """Rows of a dataset whose fields hold a sentence and its translation. Datasets that come with
+    code are not run.
+    """
 
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the dataset, see its card"
 
     class Params(Corpus.Params):
-        """Either `dataset` or `path` is given; `config`, `split` and `revision` are those of a `dataset`.
+        """Either `dataset` or `path` is given; `config`, `split` and `revision` are those of a
+        `dataset`.
 
-        `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a field leads into it (``translation.de``).
+        `dataset`, `config`, `path` and the fields may hold ``{lang}`` and ``{pivot}``; a dot in a
+        field leads into it (``translation.de``).
         """
 
         dataset: str | None = Field(None, description="Name of the dataset on the hub.")
-        path: DataPath | None = Field(None, description="Local file, or folder of files that are read in the order of their names.")
-        config: str | None = Field(None, description="Name of the dataset's configuration (none: its default one).")
+        path: DataPath | None = Field(
+            None,
+            description="Local file, or folder of files that are read in the order of their names.",
+        )
+        config: str | None = Field(
+            None, description="Name of the dataset's configuration (none: its default one)."
+        )
         split: str = Field("train", description="Split of the dataset that is read.")
-        revision: str = Field("main", description="Branch, tag or commit of the dataset; a commit pins its files.")
-        source_field: str = Field("translation.{lang}", description="Field of a row that holds the other language's sentence.")
-        target_field: str = Field("translation.{pivot}", description="Field of a row that holds the pivot's sentence.")
+        revision: str = Field(
+            "main", description="Branch, tag or commit of the dataset; a commit pins its files."
+        )
+        source_field: str = Field(
+            "translation.{lang}",
+            description="Field of a row that holds the other language's sentence.",
+        )
+        target_field: str = Field(
+            "translation.{pivot}", description="Field of a row that holds the pivot's sentence."
+        )
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
 
         @model_validator(mode="after")
         def _one_place(self) -> Hub.Params:
             if (self.dataset is None) == (self.path is None):
-                raise ValueError("give `dataset` (a name on the hub) or `path` (local files), one of them")
+                raise ValueError(
+                    "give `dataset` (a name on the hub) or `path` (local files), one of them"
+                )
             return self
 
         def identity(self) -> dict[str, Any]:
@@ -57,40 +77,74 @@ class Hub(Corpus):
         """The dataset, or each local file by its name in the folder."""
         if self.params.path is not None:
             path = expand_path(self.params.path, lang=lang, pivot=pivot)
-            return {f"files/{file.relative_to(path) if file != path else file.name}": LocalFile(file) for file in _data_files(path)}
+            return {
+                f"files/{file.relative_to(path) if file != path else file.name}": LocalFile(file)
+                for file in _data_files(path)
+            }
         name = _filled(str(self.params.dataset), lang, pivot)
         pin = self.params.revision if _COMMIT.fullmatch(self.params.revision) else None
         return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
-        """Resolve the dataset's revision to a commit; the files are fetched when they are read (into the hub's own cache)."""
+        """Resolve the dataset's revision to a commit; the files are fetched when they are read
+        (into the hub's own cache).
+        """
         source = self.sources(lang, pivot).get("dataset")
         if not isinstance(source, RemoteData):
             return {}
-        return {source.name: source.pin or dataset_revision(_filled(str(self.params.dataset), lang, pivot), self.params.revision)}
+        return {
+            source.name: (
+                source.pin
+                or dataset_revision(
+                    _filled(str(self.params.dataset), lang, pivot), self.params.revision
+                )
+            )
+        }
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs in the order of the rows; a field that is missing or no text is an error with its row."""
-        fields = [_filled(field, lang, pivot) for field in (self.params.source_field, self.params.target_field)]
+        """The sentence pairs in the order of the rows; a field that is missing or no text is an
+        error with its row.
+        """
+        fields = [
+            _filled(field, lang, pivot)
+            for field in (self.params.source_field, self.params.target_field)
+        ]
         place, rows = self._rows(lang, pivot, inputs)
         n = -1
         for n, row in enumerate(rows):
             source, target = (_text(row, field, place, n) for field in fields)
-            words = (divide_at_blanks(source), divide_at_blanks(target)) if self.params.pretokenized else ()
+            words = (
+                (divide_at_blanks(source), divide_at_blanks(target))
+                if self.params.pretokenized
+                else ()
+            )
             yield SentencePair(n, source, target, *words)
         if n < 0:
             raise DataError(place, "the corpus is empty")
 
-    def _rows(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[str, Iterator[dict[str, Any]]]:
+    def _rows(
+        self, lang: str, pivot: str, inputs: CorpusInputs
+    ) -> tuple[str, Iterator[dict[str, Any]]]:
         if self.params.path is None:
             name = _filled(str(self.params.dataset), lang, pivot)
             config = _filled(self.params.config, lang, pivot) if self.params.config else None
             found = inputs.digests.get("dataset", "")
-            return name, _hub_rows(name, config, self.params.split, found if _COMMIT.fullmatch(found) else self.params.revision)
-        files = [path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")]
+            return name, _hub_rows(
+                name,
+                config,
+                self.params.split,
+                found if _COMMIT.fullmatch(found) else self.params.revision,
+            )
+        files = [
+            path for name, path in sorted(inputs.locations.items()) if name.startswith("files/")
+        ]
         if not files:
             remedy = f"Give a file or a folder of {', '.join(_BUILDERS)} files"
-            raise DataError(expand_path(self.params.path, lang=lang, pivot=pivot), "there are no data files", remedy=remedy)
+            raise DataError(
+                expand_path(self.params.path, lang=lang, pivot=pivot),
+                "there are no data files",
+                remedy=remedy,
+            )
         return str(Path(files[0]).parent), _local_rows(files)
 
 
@@ -109,8 +163,14 @@ def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:
     value: Any = row
     for name in field.split("."):
         if not isinstance(value, Mapping) or name not in value:
-            there = ", ".join(map(str, value)) if isinstance(value, Mapping) else f"a {type(value).__name__}"
-            raise DataError(place, f"row {number} has no field {field!r}; at {name!r} there is: {there}")
+            there = (
+                ", ".join(map(str, value))
+                if isinstance(value, Mapping)
+                else f"a {type(value).__name__}"
+            )
+            raise DataError(
+                place, f"row {number} has no field {field!r}; at {name!r} there is: {there}"
+            )
         value = value[name]
     if value is None:
         return ""
@@ -133,7 +193,9 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
             raise DataError(file, "there is no such file")
         options = {"sep": "\t"} if suffix == ".tsv" else {}
         try:
-            yield from load_dataset(_BUILDERS[suffix], data_files=[file], split="train", streaming=True, **options)
+            yield from load_dataset(
+                _BUILDERS[suffix], data_files=[file], split="train", streaming=True, **options
+            )
         except DataError:
             raise
         except Exception as error:

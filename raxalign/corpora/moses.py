@@ -15,7 +15,10 @@ from raxalign.corpora.readers.files import FileCorpus, source_name
 from raxalign.corpora.readers.lines import count_lines, opened, plain_or_packed, read_parallel
 from raxalign.errors import DataError
 
-_PATH = "Path that both files share up to their extension, the code of the language; it may hold `{lang}` and `{pivot}`."
+_PATH = (
+    "Path that both files share up to their extension, the code of the language; it may hold"
+    " `{lang}` and `{pivot}`."
+)
 
 
 class Moses(FileCorpus):
@@ -25,8 +28,9 @@ class Moses(FileCorpus):
     licence: ClassVar[str] = "that of the files"
 
     class Params(FileCorpus.Params):
-        """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, one prefix each, with `split: files`. A
-        file may be packed (`<path>.<lang>.gz`). `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files with gold links are
+        """Training, dev and test as files of their own are `path: {train: ..., dev: ..., test:
+        ...}`, one prefix each, with `split: files`. A file may be packed (`<path>.<lang>.gz`).
+        `codes` stand in extensions, and for ``{lang}`` and ``{pivot}``. Files with gold links are
         usually `pretokenized`.
         """
 
@@ -42,21 +46,32 @@ class Moses(FileCorpus):
             for name, code in (("source", lang), ("target", pivot))
         }
 
-    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+    def read_part(
+        self, part: str, lang: str, pivot: str, inputs: CorpusInputs
+    ) -> Iterator[SentencePair]:
         """The sentence pairs of one part, streamed."""
-        source, target = (Path(inputs.locations[source_name(part, name)]) for name in ("source", "target"))
+        source, target = (
+            Path(inputs.locations[source_name(part, name)]) for name in ("source", "target")
+        )
         for path, code in ((source, lang), (target, pivot)):
             if not path.is_file():
-                remedy = f"`path` is the prefix that both files share, here {self.place(part, lang, pivot)} for {source.name} and {target.name}"
+                remedy = (
+                    "`path` is the prefix that both files share, here"
+                    f" {self.place(part, lang, pivot)} for {source.name} and {target.name}"
+                )
                 raise DataError(path, f"there is no such file ({code} side)", remedy=remedy)
         with opened(source) as source_file, opened(target) as target_file:
             yield from read_parallel((source_file, source), (target_file, target))
 
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
-        """Count the lines of the pivot's file up to `enough`, of the training part where there are parts."""
+        """Count the lines of the pivot's file up to `enough`, of the training part where there are
+        parts.
+        """
         return count_lines(plain_or_packed(self._file(self.parts()[0], pivot, lang, pivot)), enough)
 
     def _file(self, part: str, code: str, lang: str, pivot: str) -> Path:
-        """The prefix with an extension added (`with_suffix` would take a dot in the prefix for one)."""
+        """The prefix with an extension added (`with_suffix` would take a dot in the prefix for
+        one).
+        """
         prefix = self.place(part, lang, pivot)
         return prefix.with_name(f"{prefix.name}.{self.code(code)}")

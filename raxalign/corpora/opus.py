@@ -20,7 +20,10 @@ from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
-_CODES = "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they differ from those of the grid."
+_CODES = (
+    "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they"
+    " differ from those of the grid."
+)
 _VERSIONS = {
     "Books": "v1",
     "DGT": "v2019",
@@ -46,7 +49,9 @@ _VERSIONS = {
 
 
 class Opus(Corpus):
-    """One corpus of OPUS, or several joined in order (``Europarl+EUbookshop``), from its server or a mirror of it."""
+    """One corpus of OPUS, or several joined in order (``Europarl+EUbookshop``), from its server or
+    a mirror of it.
+    """
 
     VERSION: ClassVar[int] = 1
     licence: ClassVar[str] = "that of the corpus, see opus.nlpl.eu"
@@ -54,15 +59,27 @@ class Opus(Corpus):
     class Params(Corpus.Params):
         """`version` and `sha256` are one string for one corpus, or a mapping by corpus.
 
-        The environment variable RAXALIGN_OPUS_URL sets `base_url` for all corpora. `base_url` is not part of the identity, and neither is
-        `sha256`, for which the file's digest stands.
+        The environment variable RAXALIGN_OPUS_URL sets `base_url` for all corpora. `base_url` is
+        not part of the identity, and neither is `sha256`, for which the file's digest stands.
         """
 
-        corpus: str = Field(min_length=1, description="Name of the corpus in OPUS, or several names joined by `+`.")
-        version: str | dict[str, str] = Field(default_factory=dict, description="Version of the corpus, which may be left out for well-known ones.")
-        sha256: str | dict[str, str] = Field(default_factory=dict, description="SHA-256 that the downloaded zip file must have.")
+        corpus: str = Field(
+            min_length=1, description="Name of the corpus in OPUS, or several names joined by `+`."
+        )
+        version: str | dict[str, str] = Field(
+            default_factory=dict,
+            description="Version of the corpus, which may be left out for well-known ones.",
+        )
+        sha256: str | dict[str, str] = Field(
+            default_factory=dict, description="SHA-256 that the downloaded zip file must have."
+        )
         codes: dict[str, str] = Field(default_factory=dict, description=_CODES)
-        base_url: str | None = Field(None, description="Server of OPUS, or a local folder of the same layout (none: the public server).")
+        base_url: str | None = Field(
+            None,
+            description=(
+                "Server of OPUS, or a local folder of the same layout (none: the public server)."
+            ),
+        )
 
         @field_validator("base_url")
         @classmethod
@@ -76,13 +93,20 @@ class Opus(Corpus):
             versions = self.versions
             if missing := [name for name in self.names if name not in versions]:
                 known = ", ".join(_VERSIONS)
-                raise ValueError(f"give the `version` of {' and '.join(missing)}, as v1 (it may be left out for {known})")
+                raise ValueError(
+                    f"give the `version` of {' and '.join(missing)}, as v1 (it may be left out for"
+                    f" {known})"
+                )
             for field in ("version", "sha256"):
                 value = getattr(self, field)
                 if isinstance(value, str) and len(self.names) > 1:
-                    raise ValueError(f"{self.corpus} are several corpora: give `{field}` as a mapping by corpus")
+                    raise ValueError(
+                        f"{self.corpus} are several corpora: give `{field}` as a mapping by corpus"
+                    )
                 if isinstance(value, dict) and (strange := set(value) - set(self.names)):
-                    raise ValueError(f"`{field}` has {', '.join(sorted(strange))}, which `corpus` does not name")
+                    raise ValueError(
+                        f"`{field}` has {', '.join(sorted(strange))}, which `corpus` does not name"
+                    )
             return self
 
         @property
@@ -94,12 +118,20 @@ class Opus(Corpus):
         def versions(self) -> dict[str, str]:
             """Version by corpus."""
             given = {self.names[0]: self.version} if isinstance(self.version, str) else self.version
-            return {name: version for name in self.names if (version := given.get(name) or _VERSIONS.get(name))}
+            return {
+                name: version
+                for name in self.names
+                if (version := given.get(name) or _VERSIONS.get(name))
+            }
 
         @property
         def pins(self) -> dict[str, str]:
             """SHA-256 by corpus."""
-            return {self.names[0]: self.sha256.lower()} if isinstance(self.sha256, str) else {k: v.lower() for k, v in self.sha256.items()}
+            return (
+                {self.names[0]: self.sha256.lower()}
+                if isinstance(self.sha256, str)
+                else {k: v.lower() for k, v in self.sha256.items()}
+            )
 
         def identity(self) -> dict[str, Any]:
             """The corpora, their versions and language codes."""
@@ -110,25 +142,36 @@ class Opus(Corpus):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """One zip file a corpus, by the corpus's name."""
         pair, versions, pins = self._pair(lang, pivot), self.params.versions, self.params.pins
-        return {name: RemoteData(f"opus:{name}/{versions[name]}/{pair}", pins.get(name)) for name in self.params.names}
+        return {
+            name: RemoteData(f"opus:{name}/{versions[name]}/{pair}", pins.get(name))
+            for name in self.params.names
+        }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-en``)."""
+        """Download the zip files; returns the SHA-256 by remote name (``opus:Europarl/v8/de-
+        en``).
+        """
         digests = {}
         for name, source in self.sources(lang, pivot).items():
             assert isinstance(source, RemoteData)
-            digests[source.name] = self._place(name, self._pair(lang, pivot), downloads, source.pin)[1]
+            digests[source.name] = self._place(
+                name, self._pair(lang, pivot), downloads, source.pin
+            )[1]
         return digests
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs of all corpora in order, streamed from the zip files (downloaded first where they are not there)."""
+        """The sentence pairs of all corpora in order, streamed from the zip files (downloaded first
+        where they are not there).
+        """
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:
             expected = self.params.pins.get(name) or _digest_or_none(inputs.digests.get(name))
             path, _ = self._place(name, pair, inputs.downloads, expected)
             members = [f"{name}.{pair}.{self._code(code)}" for code in (lang, pivot)]
             with _opened(path, members) as (source, target):
-                for read in read_parallel((source, f"{path}/{members[0]}"), (target, f"{path}/{members[1]}")):
+                for read in read_parallel(
+                    (source, f"{path}/{members[0]}"), (target, f"{path}/{members[1]}")
+                ):
                     yield SentencePair(next(numbers), read.source, read.target)
 
     def _code(self, lang: str) -> str:
@@ -139,11 +182,15 @@ class Opus(Corpus):
         return "-".join(sorted((self._code(lang), self._code(pivot))))
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """Where a zip file lies (downloaded first, unless `base_url` is a folder), and its SHA-256."""
+        """Where a zip file lies (downloaded first, unless `base_url` is a folder), and its
+        SHA-256.
+        """
         from raxalign.corpora.readers.download import download
 
         version = self.params.versions[name]
-        base = (self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL).rstrip("/")
+        base = (self.params.base_url or os.environ.get("RAXALIGN_OPUS_URL") or _BASE_URL).rstrip(
+            "/"
+        )
         remote = f"{base}/OPUS-{name}/{version}/moses/{pair}.txt.zip"
         if base.startswith(("http://", "https://")):
             local = downloads / "opus" / name / version / f"{pair}.txt.zip"
@@ -164,11 +211,19 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
         with zipfile.ZipFile(path) as archive:
             for member in members:
                 if member not in archive.namelist():
-                    raise DataError(path, f"has no {member}; it has {', '.join(archive.namelist())}", remedy="`codes` may tell OPUS's language code")
+                    raise DataError(
+                        path,
+                        f"has no {member}; it has {', '.join(archive.namelist())}",
+                        remedy="`codes` may tell OPUS's language code",
+                    )
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(path, f"the zip file is damaged ({error})", remedy="Remove it, so that it is downloaded again") from error
+        raise DataError(
+            path,
+            f"the zip file is damaged ({error})",
+            remedy="Remove it, so that it is downloaded again",
+        ) from error
 
 
 def _digest_or_none(value: str | None) -> str | None:

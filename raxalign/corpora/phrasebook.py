@@ -1,4 +1,6 @@
-"""The phrasebook: parallel sentences in six languages from a small grammar, with gold links; nothing is downloaded."""
+"""The phrasebook: parallel sentences in six languages from a small grammar, with gold links;
+nothing is downloaded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from raxalign.errors import DataError
 
 
 class Phrasebook(Corpus):
-    """Made-up but correct sentences with word order, agreement and ambiguity worth aligning; the same id is the same sentence in all languages."""
+    """Made-up but correct sentences with word order, agreement and ambiguity worth aligning; the
+    same id is the same sentence in all languages.
+    """
 
     VERSION = 1
     licence = "Apache-2.0, part of raxalign"
@@ -32,25 +36,35 @@ class Phrasebook(Corpus):
     def _options(self) -> Phrasebook.Params:
         return cast(Phrasebook.Params, self.params)
 
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002 - the contract's signature
+    # - the contract's signature
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
         """Nothing from outside."""
         return {}
 
-    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:  # noqa: ARG002 - the contract's signature
+    # - the contract's signature
+    def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:  # noqa: ARG002
         """As many as `size` says."""
         return self._options.size
 
-    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002 - the contract's signature
+    # - the contract's signature
+    def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
         """All pairs, with their words and gold links.
 
         Raises:
-            DataError: a language that the grammar does not have, or more sentences than it can tell apart.
+            DataError: a language that the grammar does not have, or more sentences than it can tell
+                apart.
         """
         for code in (lang, pivot):
             if code not in LANGS:
-                raise DataError("phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}")
+                raise DataError(
+                    "phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}"
+                )
         if self._options.size > capacity():
-            raise DataError("phrasebook", f"has {capacity()} different sentences, not {self._options.size}", remedy="ask for a smaller size")
+            raise DataError(
+                "phrasebook",
+                f"has {capacity()} different sentences, not {self._options.size}",
+                remedy="ask for a smaller size",
+            )
         return self._pairs(lang, pivot)
 
     def _pairs(self, lang: str, pivot: str) -> Iterator[SentencePair]:
@@ -59,4 +73,11 @@ class Phrasebook(Corpus):
             said = meaning(number, seed)
             source, source_senses = zip(*[token[:2] for token in tokens(lang, said)], strict=True)
             target, target_senses = zip(*[token[:2] for token in tokens(pivot, said)], strict=True)
-            yield SentencePair(number, detokenized(source), detokenized(target), source, target, links(source_senses, target_senses))
+            yield SentencePair(
+                number,
+                detokenized(source),
+                detokenized(target),
+                source,
+                target,
+                links(source_senses, target_senses),
+            )

@@ -25,20 +25,37 @@ class Tsv(FileCorpus):
     class Params(FileCorpus.Params):
         """Names of columns may hold ``{lang}`` and ``{pivot}`` too.
 
-        With a `delimiter` of several characters (fast_align's `src ||| tgt` is read with `delimiter: "|||"`) blanks around columns are dropped.
-        Training, dev and test as files of their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be packed
-        (`.gz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with gold links are usually `pretokenized`.
+        With a `delimiter` of several characters (fast_align's `src ||| tgt` is read with
+        `delimiter: "|||"`) blanks around columns are dropped. Training, dev and test as files of
+        their own are `path: {train: ..., dev: ..., test: ...}`, with `split: files`. A file may be
+        packed (`.gz`). `codes` stand for ``{lang}`` and ``{pivot}``. Files with gold links are
+        usually `pretokenized`.
         """
 
-        source_column: int | str = Field(0, description="Column of the other language's sentence: its number from 0, or with `header` its name.")
-        target_column: int | str = Field(1, description="Column of the pivot's sentence: its number from 0, or with `header` its name.")
+        source_column: int | str = Field(
+            0,
+            description=(
+                "Column of the other language's sentence: its number from 0, or with `header` its"
+                " name."
+            ),
+        )
+        target_column: int | str = Field(
+            1,
+            description=(
+                "Column of the pivot's sentence: its number from 0, or with `header` its name."
+            ),
+        )
         header: bool = Field(False, description="Whether the first line names the columns.")
-        delimiter: str = Field("\t", min_length=1, description="What divides columns, one character or several.")
+        delimiter: str = Field(
+            "\t", min_length=1, description="What divides columns, one character or several."
+        )
 
         @model_validator(mode="before")
         @classmethod
         def _keep_the_tab(cls, values: object) -> object:
-            """Options are stripped of white space, which would leave nothing of a tab that is given."""
+            """Options are stripped of white space, which would leave nothing of a tab that is
+            given.
+            """
             if isinstance(values, dict) and values.get("delimiter") == "\t":
                 return {name: value for name, value in values.items() if name != "delimiter"}
             return values
@@ -47,7 +64,10 @@ class Tsv(FileCorpus):
         def _names_need_a_header(self) -> Tsv.Params:
             for column in (self.source_column, self.target_column):
                 if isinstance(column, str) and not self.header:
-                    raise ValueError(f"column {column!r} is a name, so `header: true` is needed (or give its 0-based number)")
+                    raise ValueError(
+                        f"column {column!r} is a name, so `header: true` is needed (or give its"
+                        " 0-based number)"
+                    )
                 if isinstance(column, int) and column < 0:
                     raise ValueError(f"column {column} is negative (columns count from 0)")
             return self
@@ -56,10 +76,17 @@ class Tsv(FileCorpus):
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The one file of each part."""
-        return {source_name(part, "file"): LocalFile(plain_or_packed(self.place(part, lang, pivot))) for part in self.parts()}
+        return {
+            source_name(part, "file"): LocalFile(plain_or_packed(self.place(part, lang, pivot)))
+            for part in self.parts()
+        }
 
-    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs of one file, streamed; a row with another number of columns than the first is an error with its line."""
+    def read_part(
+        self, part: str, lang: str, pivot: str, inputs: CorpusInputs
+    ) -> Iterator[SentencePair]:
+        """The sentence pairs of one file, streamed; a row with another number of columns than the
+        first is an error with its line.
+        """
         path = Path(inputs.locations[source_name(part, "file")])
         header = int(self.params.header)
         with opened(path) as file:
@@ -72,7 +99,9 @@ class Tsv(FileCorpus):
             line = 1
             for line, row in enumerate(rows if header else chain([first], rows), 1 + header):
                 if len(row) != len(first):
-                    raise DataError(path, f"{len(row)} columns, the first line has {len(first)}", line=line)
+                    raise DataError(
+                        path, f"{len(row)} columns, the first line has {len(first)}", line=line
+                    )
                 yield SentencePair(line - 1 - header, row[source], row[target])
             if line == header:
                 raise DataError(path, "the corpus is empty: there is only a header")
@@ -80,7 +109,9 @@ class Tsv(FileCorpus):
     def n_pairs(self, lang: str, pivot: str, enough: int) -> int | None:
         """Count the rows up to `enough`, of the training part where there are parts."""
         header = int(self.params.header)
-        n_lines = count_lines(plain_or_packed(self.place(self.parts()[0], lang, pivot)), enough + header)
+        n_lines = count_lines(
+            plain_or_packed(self.place(self.parts()[0], lang, pivot)), enough + header
+        )
         return None if n_lines is None else max(n_lines - header, 0)
 
     def _columns(self, line: str) -> list[str]:
@@ -88,13 +119,26 @@ class Tsv(FileCorpus):
         columns = line.split(delimiter)
         return columns if len(delimiter) == 1 else [column.strip() for column in columns]
 
-    def _position(self, column: int | str, first: list[str], path: Path, lang: str, pivot: str) -> int:
+    def _position(
+        self, column: int | str, first: list[str], path: Path, lang: str, pivot: str
+    ) -> int:
         if isinstance(column, str):
             name = column.replace("{lang}", self.code(lang)).replace("{pivot}", self.code(pivot))
             if name not in first:
-                raise DataError(path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1)
+                raise DataError(
+                    path, f"there is no column {name!r}; there are: {', '.join(first)}", line=1
+                )
             return first.index(name)
         if column >= len(first):
-            remedy = f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this" if len(first) == 1 else ""
-            raise DataError(path, f"there is no column {column}: a line has {len(first)} (columns count from 0)", line=1, remedy=remedy)
+            remedy = (
+                f"Columns are divided by {self.params.delimiter!r}; `delimiter` sets this"
+                if len(first) == 1
+                else ""
+            )
+            raise DataError(
+                path,
+                f"there is no column {column}: a line has {len(first)} (columns count from 0)",
+                line=1,
+                remedy=remedy,
+            )
         return column

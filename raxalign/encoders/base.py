@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Encoder(ABC):
-    """Something that turns words in their sentences into vectors. `family` is what methods and tasks `accept`."""
+    """Something that turns words in their sentences into vectors. `family` is what methods and
+    tasks `accept`.
+    """
 
     family: ClassVar[str]
     hidden_size: int
@@ -26,25 +28,47 @@ class Encoder(ABC):
 
     @abstractmethod
     def iter_words(
-        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: tuple[int, ...],
+        pooling: Pooling,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors batch by batch, longest sentences first: (indices of the batch's sentences in the input, their vectors)."""
+        """Word vectors batch by batch, longest sentences first: (indices of the batch's sentences
+        in the input, their vectors).
+        """
 
-    def words(self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling) -> WordVectors:
+    def words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: tuple[int, ...],
+        pooling: Pooling,
+    ) -> WordVectors:
         """Vectors of all words, in input order (assembled from `iter_words`)."""
         from raxalign.encoders.models.assemble import assemble
 
-        return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(layers), self.hidden_size)
+        return assemble(
+            sentences,
+            self.iter_words(sentences, lang, layers=layers, pooling=pooling),
+            len(layers),
+            self.hidden_size,
+        )
 
     @abstractmethod
     def save(self, folder: Path | str) -> None:
-        """Write the encoder into a folder, in the format that others open (Hugging Face, word2vec)."""
+        """Write the encoder into a folder, in the format that others open (Hugging Face,
+        word2vec).
+        """
 
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """What building or loading may read: `text`, a folder of text a language (empty unless `needs_text`), `locations` of the `sources` and
-    their `revisions` (digests, as in the key), and `folder`, where a built encoder lies.
+    """What building or loading may read: `text`, a folder of text a language (empty unless
+    `needs_text`), `locations` of the `sources` and their `revisions` (digests, as in the key), and
+    `folder`, where a built encoder lies.
     """
 
     text: Mapping[str, Path] = field(default_factory=dict)
@@ -54,7 +78,9 @@ class EncoderInputs:
 
 
 class EncoderKind(ABC):
-    """A kind of encoder: what it is made from, how it is built (once, as a stage) and loaded. One final subclass a file."""
+    """A kind of encoder: what it is made from, how it is built (once, as a stage) and loaded. One
+    final subclass a file.
+    """
 
     VERSION: ClassVar[int]
     family: ClassVar[str]
@@ -71,18 +97,24 @@ class EncoderKind(ABC):
         return {}
 
     def fetch(self) -> Mapping[str, str]:
-        """Look up what outside data without a pin is now: source name -> revision. Raises `TransientError` where that cannot be reached."""
+        """Look up what outside data without a pin is now: source name -> revision. Raises
+        `TransientError` where that cannot be reached.
+        """
         return {}
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
-        """The number of the encoder's blocks, where that can be told without opening it (None: not yet).
+        """The number of the encoder's blocks, where that can be told without opening it (None: not
+        yet).
 
-        `known` gives what was looked up before, by name: revisions (`fetch`) and depths (`fetch_depth`).
+        `known` gives what was looked up before, by name: revisions (`fetch`) and depths
+        (`fetch_depth`).
         """
         return None
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """Look up the `depth` of outside data: name -> number of blocks. Raises `TransientError` where that cannot be reached."""
+        """Look up the `depth` of outside data: name -> number of blocks. Raises `TransientError`
+        where that cannot be reached.
+        """
         return {}
 
     def check(self) -> list[str]:
@@ -94,7 +126,9 @@ class EncoderKind(ABC):
         return type(self).__name__.lower()
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Make the encoder from text into `folder`; only where `needs_text`. Returns notes for the manifest."""
+        """Make the encoder from text into `folder`; only where `needs_text`. Returns notes for the
+        manifest.
+        """
         raise NotImplementedError(f"{type(self).__name__} is loaded, not built")
 
     @abstractmethod

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 @final
 class Scratch(EncoderKind):
-    """A BERT with its own WordPiece vocabulary, trained by masked language modelling on the concatenated monolingual text of all languages,
-    with no parallel signal (the bilingual set-up of Liu et al. 2020 and K et al. 2020, made small).
+    """A BERT with its own WordPiece vocabulary, trained by masked language modelling on the
+    concatenated monolingual text of all languages, with no parallel signal (the bilingual set-up of
+    Liu et al. 2020 and K et al. 2020, made small).
     """
 
     VERSION: ClassVar[int] = 2
@@ -33,7 +34,9 @@ class Scratch(EncoderKind):
         return self.params.layers
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Train vocabulary and model, and leave a Hugging Face masked-LM folder. Raises `RaxalignError` where there is no text."""
+        """Train vocabulary and model, and leave a Hugging Face masked-LM folder. Raises
+        `RaxalignError` where there is no text.
+        """
         from raxalign.encoders.training.masked_lm import pretrain
 
         return pretrain(self.params, inputs.text, runtime, folder)

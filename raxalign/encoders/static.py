@@ -1,4 +1,6 @@
-"""Static word vectors: fastText, Word2Vec or GloVe, trained on the grid's own text or read from files."""
+"""Static word vectors: fastText, Word2Vec or GloVe, trained on the grid's own text or read from
+files.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
 @final
 class Static(EncoderKind):
-    """A vector for every word, whatever its sentence: a space a language, trained on the monolingual text of that language alone, or read
-    from files. It has one layer, 0; fastText has vectors for unseen words too. The baseline of Cao et al. (2020) is fastText with
-    `normalization: unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe on the `pieces` of BERT's vocabulary.
+    """A vector for every word, whatever its sentence: a space a language, trained on the
+    monolingual text of that language alone, or read from files. It has one layer, 0; fastText has
+    vectors for unseen words too. The baseline of Cao et al. (2020) is fastText with `normalization:
+    unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe on the `pieces`
+    of BERT's vocabulary.
     """
 
     VERSION: ClassVar[int] = 1
@@ -38,7 +42,11 @@ class Static(EncoderKind):
         """The files of vectors, by language, or the vocabulary."""
         if self.params.vectors is not None:
             return {f"vectors/{lang}": LocalFile(path) for lang, path in self._files().items()}
-        return {} if self.params.vocabulary is None else {"vocabulary": LocalFile(Path(self.params.vocabulary))}
+        return (
+            {}
+            if self.params.vocabulary is None
+            else {"vocabulary": LocalFile(Path(self.params.vocabulary))}
+        )
 
     def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
         """None but the embeddings."""
@@ -58,7 +66,9 @@ class Static(EncoderKind):
         return path.name.split(LANG)[0].strip("._-") or path.parent.name
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
-        """Train each language's vectors and write them as word2vec files. Raises `RaxalignError` where there is no text."""
+        """Train each language's vectors and write them as word2vec files. Raises `RaxalignError`
+        where there is no text.
+        """
         from raxalign.encoders.training.static import train
 
         vocabulary = inputs.locations.get("vocabulary")
@@ -72,7 +82,12 @@ class Static(EncoderKind):
             files = self._files()
             if not files:
                 raise RaxalignError(f"vectors: there is no file {self.params.vectors}")
-            return StaticEncoder.from_files(files, Reading(self.params.casing, self.params.normalization), device, self.params.max_vectors)
+            return StaticEncoder.from_files(
+                files,
+                Reading(self.params.casing, self.params.normalization),
+                device,
+                self.params.max_vectors,
+            )
         if inputs.folder is None:
             raise RaxalignError("static vectors have to be built before they are loaded")
         return StaticEncoder.from_folder(inputs.folder, device)
@@ -82,5 +97,11 @@ class Static(EncoderKind):
         template = Path(str(self.params.vectors))
         before, after = template.name.split(LANG, 1)
         pattern = re.compile(f"{re.escape(before)}([A-Za-z_-]+){re.escape(after)}")
-        names = sorted(path.name for path in template.parent.iterdir()) if template.parent.is_dir() else []
-        return {match[1]: template.parent / name for name in names if (match := pattern.fullmatch(name))}
+        names = (
+            sorted(path.name for path in template.parent.iterdir())
+            if template.parent.is_dir()
+            else []
+        )
+        return {
+            match[1]: template.parent / name for name in names if (match := pattern.fullmatch(name))
+        }

@@ -11,50 +11,92 @@ from pydantic import Field
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
-from raxalign.encoders.models.loading import NAMES, NO_NAME, check_folder, hub_revision, is_hub_name, looks_like_path
+from raxalign.encoders.models.loading import (
+    NAMES,
+    NO_NAME,
+    check_folder,
+    hub_revision,
+    is_hub_name,
+    looks_like_path,
+)
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
-_NAMES = ("config.json", "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model")
-_PATTERNS = ("*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "sentencepiece*.model", "*.bpe.model")
+_NAMES = (
+    "config.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "spiece.model",
+)
+_PATTERNS = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "tokenizer*.json",
+    "sentencepiece*.model",
+    "*.bpe.model",
+)
 
 
 @final
 class Transformer(EncoderKind):
-    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) with safetensors weights. A folder's identity is the content of its files, a
-    hub name's the revision.
+    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) with safetensors weights. A folder's
+    identity is the content of its files, a hub name's the revision.
     """
 
     VERSION: ClassVar[int] = 1
     family: ClassVar[str] = "transformer"
 
     class Params(EncoderKind.Params):
-        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists as a folder, is a folder."""
+        """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists as a folder, is
+        a folder.
+        """
 
-        name: str = Field(description="Folder of the encoder in Hugging Face's form, or its name on the hub.")
-        revision: str | None = Field(None, description="Branch, tag or commit of a hub name (none: what the hub has now); a commit pins it.")
+        name: str = Field(
+            description="Folder of the encoder in Hugging Face's form, or its name on the hub."
+        )
+        revision: str | None = Field(
+            None,
+            description=(
+                "Branch, tag or commit of a hub name (none: what the hub has now); a commit"
+                " pins it."
+            ),
+        )
 
     params: Params
 
     def sources(self) -> Mapping[str, Source]:
-        """The folder's files that matter, or the hub name. Raises `DataError` where the folder is not there or is no encoder."""
+        """The folder's files that matter, or the hub name. Raises `DataError` where the folder is
+        not there or is no encoder.
+        """
         if not looks_like_path(self.params.name):
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
         folder = self._folder()
         check_folder(folder)
-        found = {path for pattern in (*_NAMES, *_PATTERNS) for path in folder.glob(pattern) if path.is_file()}
+        found = {
+            path
+            for pattern in (*_NAMES, *_PATTERNS)
+            for path in folder.glob(pattern)
+            if path.is_file()
+        }
         return {path.name: LocalFile(path) for path in sorted(found)}
 
     def fetch(self) -> Mapping[str, str]:
-        """The commit that the hub name stands for now; empty for folders and where a revision is given."""
+        """The commit that the hub name stands for now; empty for folders and where a revision is
+        given.
+        """
         if looks_like_path(self.params.name) or self.params.revision:
             return {}
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
-        """What the folder's ``config.json`` says; of a hub name what was looked up, or what the hub's local cache has."""
+        """What the folder's ``config.json`` says; of a hub name what was looked up, or what the
+        hub's local cache has.
+        """
         if looks_like_path(self.params.name):
             return config_depth(self._folder() / "config.json")
         revision = self._revision(known)
@@ -62,7 +104,9 @@ class Transformer(EncoderKind):
         return int(found) if found and found.isdigit() else cached_depth(self.params.name, revision)
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
-        """The number of blocks in the hub's ``config.json``, under a name that holds the revision; empty for folders and where it is not told."""
+        """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
+        empty for folders and where it is not told.
+        """
         revision = self._revision(known)
         if looks_like_path(self.params.name) or revision is None:
             return {}
@@ -76,11 +120,16 @@ class Transformer(EncoderKind):
         return f"depth:{self.params.name}@{revision}"
 
     def check(self) -> list[str]:
-        """A name that can be no hub name. An exported encoder's transforms: they lie beside its weights, and a grid starts from weights alone."""
+        """A name that can be no hub name. An exported encoder's transforms: they lie beside its
+        weights, and a grid starts from weights alone.
+        """
         if not looks_like_path(self.params.name) and not is_hub_name(self.params.name):
             return [f"{self.params.name} {NO_NAME}. {NAMES}"]
         if looks_like_path(self.params.name) and (self._folder() / "transforms.json").exists():
-            return [f"{self.params.name} was aligned and has transforms, which a grid would leave out; `raxalign evaluate` reads them"]
+            return [
+                f"{self.params.name} was aligned and has transforms, which a grid would leave out;"
+                " `raxalign evaluate` reads them"
+            ]
         return []
 
     def label(self) -> str:
@@ -93,7 +142,9 @@ class Transformer(EncoderKind):
 
         if looks_like_path(self.params.name):
             return TransformerEncoder.from_folder(self._folder(), device=device)
-        return TransformerEncoder.from_folder(self.params.name, self.params.revision or inputs.revisions.get(_HUB), device)
+        return TransformerEncoder.from_folder(
+            self.params.name, self.params.revision or inputs.revisions.get(_HUB), device
+        )
 
     def _folder(self) -> Path:
         return Path(self.params.name).expanduser()

@@ -1,1 +1,3 @@
-"""Ways of aligning representations: one file each. `base` is the contract, `none` the smallest example."""
+"""Ways of aligning representations: one file each. `base` is the contract, `none` the smallest
+example.
+"""

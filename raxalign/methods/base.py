@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Needs:
-    """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext), `bitext` the sentence pairs alone, `text`
-    monolingual text of every language and the pivot. Outside files (dictionaries) are declared by `sources` instead.
+    """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext),
+    `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
+    Outside files (dictionaries) are declared by `sources` instead.
     """
 
     bitext: bool = False
@@ -32,10 +33,12 @@ class Needs:
 
 @dataclass(frozen=True)
 class Effect:
-    """What aligning changes: `weights` (a task's training starts from them), `inside` (an inside transform, which a task's training flows
-    through), `pivot` (the pivot's representations move, so that a task trained on the pivot trains on something else for each language).
-    `inside_layers` says where an inside transform is, as the option has it: a training that reads the pivot alone, and so nothing of the
-    transform, depends on that alone, as the blocks up to there stay as they are (empty: not known).
+    """What aligning changes: `weights` (a task's training starts from them), `inside` (an inside
+    transform, which a task's training flows through), `pivot` (the pivot's representations move, so
+    that a task trained on the pivot trains on something else for each language). `inside_layers`
+    says where an inside transform is, as the option has it: a training that reads the pivot alone,
+    and so nothing of the transform, depends on that alone, as the blocks up to there stay as they
+    are (empty: not known).
     """
 
     weights: bool = False
@@ -46,8 +49,9 @@ class Effect:
 
 @dataclass(frozen=True)
 class Acts:
-    """Where in an encoder aligning changes what is read: `readouts` are the layers whose vectors are mapped when they are read, `stream_from` the
-    lowest layer that is itself another, as are then all above it (None: the stream stays as it is).
+    """Where in an encoder aligning changes what is read: `readouts` are the layers whose vectors
+    are mapped when they are read, `stream_from` the lowest layer that is itself another, as are
+    then all above it (None: the stream stays as it is).
     """
 
     readouts: frozenset[int] = frozenset()
@@ -56,8 +60,9 @@ class Acts:
 
 @dataclass(frozen=True)
 class MethodInputs:
-    """What was asked for by `needs` and `sources`: folders of word pairs or bitext (`datasets.load_from_disk`) and of text a language, and
-    `files`, name -> language -> path. `languages` leaves the pivot out.
+    """What was asked for by `needs` and `sources`: folders of word pairs or bitext
+    (`datasets.load_from_disk`) and of text a language, and `files`, name -> language -> path.
+    `languages` leaves the pivot out.
     """
 
     languages: tuple[str, ...]
@@ -69,9 +74,11 @@ class MethodInputs:
 
 
 class Method(ABC):
-    """A way of aligning. Subclasses are final, one a file, and import torch only inside functions or lazily.
+    """A way of aligning. Subclasses are final, one a file, and import torch only inside functions
+    or lazily.
 
-    What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `acts`, `sources`) is answered without torch.
+    What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `acts`, `sources`) is answered
+    without torch.
     """
 
     VERSION: ClassVar[int]
@@ -89,7 +96,9 @@ class Method(ABC):
         """Which of bitext, links and text `align` reads."""
 
     def canonical(self) -> dict[str, Any]:
-        """The params (YAML names, defaults filled in, no paths) without those that others' values make idle."""
+        """The params (YAML names, defaults filled in, no paths) without those that others' values
+        make idle.
+        """
         return self.params.identity()
 
     def has_chance(self) -> bool:
@@ -101,16 +110,20 @@ class Method(ABC):
         return Effect()
 
     def reading(self, pooling: Pooling | None) -> Self:
-        """The same method on words whose pieces are joined by `pooling`: itself where that is None, or where it has no such option."""
+        """The same method on words whose pieces are joined by `pooling`: itself where that is None,
+        or where it has no such option.
+        """
         field = type(self.params).model_fields.get("pooling")
         if field is None or pooling not in get_args(field.annotation):
             return self
         return type(self)(self.params.model_copy(update={"pooling": pooling}))
 
     def acts(self, n_layers: int) -> Acts:
-        """Where aligning changes an encoder of so many blocks: everything, unless a method says less.
+        """Where aligning changes an encoder of so many blocks: everything, unless a method says
+        less.
 
-        An evaluation that reads nothing of this is not run. Raises `RaxalignError` where the params name layers that the encoder does not have.
+        An evaluation that reads nothing of this is not run. Raises `RaxalignError` where the params
+        name layers that the encoder does not have.
         """
         return Acts(stream_from=0)
 
@@ -119,8 +132,8 @@ class Method(ABC):
         return {}
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Reads the outside files that `align` will read, as it reads them, before anything is trained, and yields what was found in each:
-        here, the dictionaries among the `sources`.
+        """Reads the outside files that `align` will read, as it reads them, before anything is
+        trained, and yields what was found in each: here, the dictionaries among the `sources`.
         """
         from raxalign.corpora.readers.inspection import read_dictionaries
 
@@ -128,4 +141,6 @@ class Method(ABC):
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The aligned encoder. Trained methods change `encoder` in place; the caller hands over a fresh one."""
+        """The aligned encoder. Trained methods change `encoder` in place; the caller hands over a
+        fresh one.
+        """

@@ -33,7 +33,9 @@ class Centering(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift for each language and layer. Raises `RaxalignError` for text without words."""
+        """The encoder with a shift for each language and layer. Raises `RaxalignError` for text
+        without words.
+        """
         from raxalign.encoders.models.aligned import Affine
 
         return self.each_by_itself(encoder, inputs, lambda moments: map(Affine, moments.means()))

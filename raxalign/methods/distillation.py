@@ -1,4 +1,6 @@
-"""Distillation: both sides of the bitext learn the sentence vectors that a teacher gives to the pivot's side (Reimers & Gurevych 2020)."""
+"""Distillation: both sides of the bitext learn the sentence vectors that a teacher gives to the
+pivot's side (Reimers & Gurevych 2020).
+"""
 
 from __future__ import annotations
 
@@ -25,26 +27,38 @@ if TYPE_CHECKING:
 
 @final
 class Distillation(TrainedMethod):
-    """Train the encoder so that a sentence of either language has the vector that the teacher gives to the pivot's sentence.
+    """Train the encoder so that a sentence of either language has the vector that the teacher gives
+    to the pivot's sentence.
 
-    Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))², where f is the vector of a sentence (the mean
-    over its pieces) and T the teacher's.
+    Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))²,
+    where f is the vector of a sentence (the mean over its pieces) and T the teacher's.
 
-    Data: the bitext; the sentence pairs of all languages are mixed. The teacher is the encoder as it was, frozen, or the one of the folder
-    `teacher` (Hugging Face, safetensors, as wide as the encoder), which reads with its own tokenizer. Its vectors are computed once, before
-    training, up to 2 GiB of them (on each worker), else batch by batch.
+    Data: the bitext; the sentence pairs of all languages are mixed. The teacher is the encoder as
+    it was, frozen, or the one of the folder `teacher` (Hugging Face, safetensors, as wide as the
+    encoder), which reads with its own tokenizer. Its vectors are computed once, before training, up
+    to 2 GiB of them (on each worker), else batch by batch.
 
-    Reference: Reimers & Gurevych (2020, Eq. 1); the defaults are those of their released training program.
+    Reference: Reimers & Gurevych (2020, Eq. 1); the defaults are those of their released training
+    program.
     """
 
     VERSION = 1
     reference = "Reimers & Gurevych 2020"
 
     class Params(Method.Params):
-        """A teacher of its own folder is read at its last layer, the encoder as its own teacher at the layer that is trained."""
+        """A teacher of its own folder is read at its last layer, the encoder as its own teacher at
+        the layer that is trained.
+        """
 
-        teacher: DataPath | None = Field(None, description="Hugging Face folder of the teacher (none: the encoder as it was before training).")
-        teacher_pooling: SentencePooling | None = Field(None, description="What the teacher's vector of a sentence is (none: as in `pooling`).")
+        teacher: DataPath | None = Field(
+            None,
+            description=(
+                "Hugging Face folder of the teacher (none: the encoder as it was before training)."
+            ),
+        )
+        teacher_pooling: SentencePooling | None = Field(
+            None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
+        )
         learning_rate: float = Field(2e-5, gt=0, description=wording.LEARNING_RATE)
         batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: int = Field(5, ge=1, description=wording.EPOCHS)
@@ -63,29 +77,43 @@ class Distillation(TrainedMethod):
 
     def canonical(self) -> dict[str, Any]:
         """The params with the teacher's pooling told."""
-        return {**self.resolved(), "teacher_pooling": self.params.teacher_pooling or self.params.pooling}
+        return {
+            **self.resolved(),
+            "teacher_pooling": self.params.teacher_pooling or self.params.pooling,
+        }
 
-    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002 - one teacher for all languages
-        """The files of the teacher's folder. Raises `DataError` where it is not there or is no encoder."""
+    # - one teacher for all languages
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
+        """The files of the teacher's folder. Raises `DataError` where it is not there or is no
+        encoder.
+        """
         from raxalign.encoders.transformer import Transformer
 
         if self.params.teacher is None:
             return {}
         if not Path(self.params.teacher).is_dir():
             raise DataError(
-                self.params.teacher, "no such folder, so there is no teacher", remedy="Name a Hugging Face folder, or leave `teacher` out"
+                self.params.teacher,
+                "no such folder, so there is no teacher",
+                remedy="Name a Hugging Face folder, or leave `teacher` out",
             )
         return Transformer(Transformer.Params(name=self.params.teacher)).sources()
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
-        """Train; notes count sentence pairs, and say whether the teacher was read once beforehand."""
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
+        """Train; notes count sentence pairs, and say whether the teacher was read once
+        beforehand.
+        """
         from raxalign.methods.objectives.distillation import Distill
         from raxalign.methods.rows.typed import read_sentence_rows
 
         params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
         (layer,) = parse_layers(params.layers, encoder.n_layers)
         corpus = read_sentence_rows(encoder, folders, params.max_length)
-        objective = Distill(encoder, corpus, self._teacher(encoder, folders, layer), layer, params.pooling)
+        objective = Distill(
+            encoder, corpus, self._teacher(encoder, folders, layer), layer, params.pooling
+        )
         fitted = fit(objective, len(corpus), self._settings(), runtime, name="distillation")
         return {"sentences": len(corpus), "teacher_cached": objective.cached, **losses(fitted)}
 

@@ -1,4 +1,6 @@
-"""Iterative normalisation: vectors of length one and mean zero at the same time, in each language."""
+"""Iterative normalisation: vectors of length one and mean zero at the same time, in each
+language.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,15 @@ if TYPE_CHECKING:
 
 @final
 class IterativeNormalization(TextMethod):
-    """Bring the vectors of each language to length one and centre them, again and again, so that both hold nearly; the pivot's too.
+    """Bring the vectors of each language to length one and centre them, again and again, so that
+    both hold nearly; the pivot's too.
 
-    Formula: `rounds` times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of each round is the mean over the words of
-    the language's text as they are by then. With `rotate`, an orthogonal map over word pairs follows (rotation's formula).
+    Formula: `rounds` times [x -> x / ||x||, x -> x - μ], then x -> x / ||x||, for each layer; μ of
+    each round is the mean over the words of the language's text as they are by then. With `rotate`,
+    an orthogonal map over word pairs follows (rotation's formula).
 
-    Data: monolingual text of each language and the pivot, read once a round; with `rotate` also linked words of the bitext.
+    Data: monolingual text of each language and the pivot, read once a round; with `rotate` also
+    linked words of the bitext.
 
     Reference: Zhang et al. (2019), whose five rounds are the default.
     """
@@ -42,8 +47,13 @@ class IterativeNormalization(TextMethod):
     class Params(TextMethod.Params):
         """The means are over the words of the sentences that are read."""
 
-        rounds: int = Field(5, ge=1, description="Times that vectors are brought to length one and centred.")
-        rotate: bool = Field(False, description="Whether a rotation over word pairs follows, as in the method `rotation`.")
+        rounds: int = Field(
+            5, ge=1, description="Times that vectors are brought to length one and centred."
+        )
+        rotate: bool = Field(
+            False,
+            description="Whether a rotation over word pairs follows, as in the method `rotation`.",
+        )
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
 
     params: Params
@@ -54,10 +64,16 @@ class IterativeNormalization(TextMethod):
 
     def canonical(self) -> dict[str, Any]:
         """Without the direction of no rotation."""
-        return {name: value for name, value in self.params.identity().items() if name != "direction" or self.params.rotate}
+        return {
+            name: value
+            for name, value in self.params.identity().items()
+            if name != "direction" or self.params.rotate
+        }
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for text without words, or no word pairs."""
+        """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for
+        text without words, or no word pairs.
+        """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
@@ -66,14 +82,20 @@ class IterativeNormalization(TextMethod):
         for lang in (*inputs.languages, inputs.pivot):
             chains[lang], words = self._normalised(encoder, inputs, lang, layers)
             notes[lang] = {"words": words}
-        transforms = [Transform(lang, layer, steps=steps) for lang, chain in chains.items() for layer, steps in zip(layers, chain, strict=True)]
+        transforms = [
+            Transform(lang, layer, steps=steps)
+            for lang, chain in chains.items()
+            for layer, steps in zip(layers, chain, strict=True)
+        ]
         if self.params.rotate:
             for lang in inputs.languages:
                 found, notes[lang]["pairs"] = self._rotations(encoder, inputs, lang, layers, chains)
                 transforms += found
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
-    def _normalised(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> tuple[Chains, int]:
+    def _normalised(
+        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+    ) -> tuple[Chains, int]:
         """The steps of one language for each layer, and the number of its words."""
         from raxalign.encoders.models.aligned import Affine, Unit
 
@@ -81,23 +103,44 @@ class IterativeNormalization(TextMethod):
         words = 0
         for _ in range(self.params.rounds):
             moments = self.moments(encoder, inputs, lang, before=chains)
-            chains = [(*chain, Affine(mean), Unit()) for chain, mean in zip(chains, moments.means(), strict=True)]
+            chains = [
+                (*chain, Affine(mean), Unit())
+                for chain, mean in zip(chains, moments.means(), strict=True)
+            ]
             words = moments.count
         return chains, words
 
     def _rotations(
-        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...], chains: dict[str, Chains]
+        self,
+        encoder: Encoder,
+        inputs: MethodInputs,
+        lang: str,
+        layers: tuple[int, ...],
+        chains: dict[str, Chains],
     ) -> tuple[list[Transform], int]:
-        """The rotations of one language, or of the pivot toward it, after the steps of both; and the number of pairs."""
+        """The rotations of one language, or of the pivot toward it, after the steps of both; and
+        the number of pairs.
+        """
         from raxalign.encoders.models.aligned import Affine
 
         moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
-        for src_PLH, tgt_PLH in linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling):
+        for src_PLH, tgt_PLH in linked_vectors(
+            encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling
+        ):
             moments.add(stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[inputs.pivot]))
         if not moments.count:
-            raise RaxalignError(f"iterative_normalization: there are no word pairs for {lang}-{inputs.pivot}; look at its corpus or its links")
+            raise RaxalignError(
+                f"iterative_normalization: there are no word pairs for {lang}-{inputs.pivot}; look"
+                " at its corpus or its links"
+            )
         to_pivot = self.params.direction == "to-pivot"
-        crosses = [moments.cross(place) if to_pivot else moments.cross(place).T for place in range(len(layers))]
+        crosses = [
+            moments.cross(place) if to_pivot else moments.cross(place).T
+            for place in range(len(layers))
+        ]
         steps = [Affine(weight=nearest_rotation(cross)) for cross in crosses]
-        readouts = [moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,)) for layer, step in zip(layers, steps, strict=True)]
+        readouts = [
+            moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
+            for layer, step in zip(layers, steps, strict=True)
+        ]
         return readouts, moments.count

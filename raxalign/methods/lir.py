@@ -1,4 +1,6 @@
-"""Language information removal: the strongest directions of each language's vectors are taken out."""
+"""Language information removal: the strongest directions of each language's vectors are taken
+out.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,11 @@ else:
 
 @final
 class Lir(TextMethod):
-    """Take out of each vector its part along the first principal directions of its language, the pivot's too: those carry the language.
+    """Take out of each vector its part along the first principal directions of its language, the
+    pivot's too: those carry the language.
 
-    Formula: x -> x - C C^T x for each layer, where the columns of C are the first `rank` singular directions of the matrix of the language's
-    word vectors, which is not centred.
+    Formula: x -> x - C C^T x for each layer, where the columns of C are the first `rank` singular
+    directions of the matrix of the language's word vectors, which is not centred.
 
     Data: monolingual text of each language and the pivot, no translations.
 
@@ -40,26 +43,43 @@ class Lir(TextMethod):
     class Params(TextMethod.Params):
         """The directions are those of the words of the sentences that are read."""
 
-        rank: int = Field(1, ge=1, description="Number of directions that are taken out of each language's vectors.")
+        rank: int = Field(
+            1,
+            ge=1,
+            description="Number of directions that are taken out of each language's vectors.",
+        )
 
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a projection for each language and layer. Raises `RaxalignError` for text without words, or too high a rank."""
+        """The encoder with a projection for each language and layer. Raises `RaxalignError` for
+        text without words, or too high a rank.
+        """
         from raxalign.encoders.models.aligned import Affine
 
         if self.params.rank >= encoder.hidden_size:
-            raise RaxalignError(f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size} coordinates; choose a smaller one")
+            raise RaxalignError(
+                f"lir: rank {self.params.rank} leaves nothing of vectors of {encoder.hidden_size}"
+                " coordinates; choose a smaller one"
+            )
 
         def maps(moments: TextMoments) -> list[Affine]:
             assert moments.gram_LHH is not None
-            return [Affine(weight=without_directions(gram_HH, self.params.rank)) for gram_HH in moments.gram_LHH]
+            return [
+                Affine(weight=without_directions(gram_HH, self.params.rank))
+                for gram_HH in moments.gram_LHH
+            ]
 
         return self.each_by_itself(encoder, inputs, maps, gram=True)
 
 
 def without_directions(gram_HH: torch.Tensor, rank: int) -> torch.Tensor:
-    """I - C C^T (H, H), where C holds the `rank` first eigenvectors of X^T X, which are the first right singular vectors of X (rows)."""
+    """I - C C^T (H, H), where C holds the `rank` first eigenvectors of X^T X, which are the first
+    right singular vectors of X (rows).
+    """
     directions_HR = torch.linalg.eigh(gram_HH).eigenvectors[:, -rank:]
-    projection: torch.Tensor = torch.eye(len(gram_HH), dtype=gram_HH.dtype, device=gram_HH.device) - directions_HR @ directions_HR.T
+    projection: torch.Tensor = (
+        torch.eye(len(gram_HH), dtype=gram_HH.dtype, device=gram_HH.device)
+        - directions_HR @ directions_HR.T
+    )
     return projection

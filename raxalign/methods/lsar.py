@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-_RANK = "Dimensions of the subspace: at most the number of languages, the pivot included, less one (none: as many as that)."
+_RANK = (
+    "Dimensions of the subspace: at most the number of languages, the pivot included, less one"
+    " (none: as many as that)."
+)
 
 
 @final
 class Lsar(TextMethod):
-    """Take out of each vector its part in the subspace that tells languages apart, one subspace for all languages and the pivot.
+    """Take out of each vector its part in the subspace that tells languages apart, one subspace for
+    all languages and the pivot.
 
-    Formula: the means of L languages (the columns of M) are fitted by μ 1^T + B Γ^T with B^T B = I of `rank` columns and μ orthogonal to B;
-    x -> x - B B^T x, for each layer.
+    Formula: the means of L languages (the columns of M) are fitted by μ 1^T + B Γ^T with B^T B = I
+    of `rank` columns and μ orthogonal to B; x -> x - B B^T x, for each layer.
 
     Data: monolingual text of each language and the pivot, no translations.
 
@@ -47,29 +51,47 @@ class Lsar(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with one projection a layer, for every language. Raises `RaxalignError` for text without words, or too high a rank."""
+        """The encoder with one projection a layer, for every language. Raises `RaxalignError` for
+        text without words, or too high a rank.
+        """
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
         languages, most = (*inputs.languages, inputs.pivot), len(inputs.languages)
         rank = self.params.rank or most
         if rank > most:
-            raise RaxalignError(f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most {most} (give more languages together)")
+            raise RaxalignError(
+                f"lsar: rank {rank} is too much for the means of {most + 1} languages; at most"
+                f" {most} (give more languages together)"
+            )
         layers = parse_layers(self.params.layers, encoder.n_layers)
         found = [self.moments(encoder, inputs, lang) for lang in languages]
         transforms = []
         for place, layer in enumerate(layers):
-            basis_HR = language_subspace(torch.stack([moments.means()[place] for moments in found], dim=1), rank)
-            weight = torch.eye(len(basis_HR), dtype=basis_HR.dtype, device=basis_HR.device) - basis_HR @ basis_HR.T
-            transforms += [Transform(lang, layer, steps=(Affine(weight=weight),)) for lang in languages]
-        return AlignedEncoder(encoder, tuple(transforms), notes={lang: {"words": m.count} for lang, m in zip(languages, found, strict=True)})
+            basis_HR = language_subspace(
+                torch.stack([moments.means()[place] for moments in found], dim=1), rank
+            )
+            weight = (
+                torch.eye(len(basis_HR), dtype=basis_HR.dtype, device=basis_HR.device)
+                - basis_HR @ basis_HR.T
+            )
+            transforms += [
+                Transform(lang, layer, steps=(Affine(weight=weight),)) for lang in languages
+            ]
+        return AlignedEncoder(
+            encoder,
+            tuple(transforms),
+            notes={lang: {"words": m.count} for lang, m in zip(languages, found, strict=True)},
+        )
 
 
 def language_subspace(means_HL: torch.Tensor, rank: int) -> torch.Tensor:
-    """An orthonormal basis B (H, at most `rank`) of the subspace in which the means of languages (columns) differ most.
+    """An orthonormal basis B (H, at most `rank`) of the subspace in which the means of languages
+    (columns) differ most.
 
-    The paper fits twice: B of the means about their mean, then μ as the point of μ' + span B that is nearest to the origin, and B about that.
-    The second μ differs from the first by a vector in span B, so that the span is the same, and the first fit is all that a projection
-    needs. Directions in which the means do not differ are left out, so that nothing arbitrary is removed.
+    The paper fits twice: B of the means about their mean, then μ as the point of μ' + span B that
+    is nearest to the origin, and B about that. The second μ differs from the first by a vector in
+    span B, so that the span is the same, and the first fit is all that a projection needs.
+    Directions in which the means do not differ are left out, so that nothing arbitrary is removed.
     """
     centred_HL = means_HL - means_HL.mean(dim=1, keepdim=True)
     left_HL, strength_L, _ = torch.linalg.svd(centred_HL, full_matrices=False)

@@ -1,4 +1,6 @@
-"""Mean difference shift: inside the encoder, one language's vectors are moved by the difference of the languages' means."""
+"""Mean difference shift: inside the encoder, one language's vectors are moved by the difference of
+the languages' means.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,17 @@ _ROWS = "What is read at once: `blocks` of running text, or single `sentences`, 
 
 @final
 class MeanShift(Method):
-    """Add to every token of a language, after one block of the encoder, the difference between the pivot's mean vector and the language's.
+    """Add to every token of a language, after one block of the encoder, the difference between the
+    pivot's mean vector and the language's.
 
-    Formula: h -> h + α (R_pivot - R_lang) after block l, for tokens of the language, specials included; the blocks above read the sum. R is
-    the mean over the language's text of what leaves block l.
+    Formula: h -> h + α (R_pivot - R_lang) after block l, for tokens of the language, specials
+    included; the blocks above read the sum. R is the mean over the language's text of what leaves
+    block l.
 
-    Data: monolingual text of each language and the pivot, no translations. Running text is cut into blocks of `block_size` pieces, or as
-    many as the encoder has positions for, with special pieces around each; the mean of each block's mean is taken. A task that is
-    fine-tuned afterwards leaves the blocks up to l alone, so that the means stay true.
+    Data: monolingual text of each language and the pivot, no translations. Running text is cut into
+    blocks of `block_size` pieces, or as many as the encoder has positions for, with special pieces
+    around each; the mean of each block's mean is taken. A task that is fine-tuned afterwards leaves
+    the blocks up to l alone, so that the means stay true.
 
     Reference: Liu et al. (2020, §4); for the means their published code.
     """
@@ -39,22 +44,49 @@ class MeanShift(Method):
     reference = "Liu et al. 2020"
 
     class Params(Method.Params):
-        """With `rows: sentences` every sentence is a block of its own for `max_blocks` and `weighting`."""
+        """With `rows: sentences` every sentence is a block of its own for `max_blocks` and
+        `weighting`.
+        """
 
-        layers: str = Field("last", description="Block after which tokens are shifted, l in the formula: `last` or one number from 1 on.")
-        alpha: float = Field(1.0, allow_inf_nan=False, description="Factor of the shift, α in the formula (0: nothing changes).")
+        layers: str = Field(
+            "last",
+            description=(
+                "Block after which tokens are shifted, l in the formula: `last` or one number from"
+                " 1 on."
+            ),
+        )
+        alpha: float = Field(
+            1.0,
+            allow_inf_nan=False,
+            description="Factor of the shift, α in the formula (0: nothing changes).",
+        )
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
         rows: Literal["blocks", "sentences"] = Field("blocks", description=_ROWS)
-        block_size: int = Field(510, ge=1, description="Pieces per block, without the special ones around it.")
-        max_blocks: int | None = Field(10_000, ge=1, description="Blocks of each language that are read, from the beginning of its text (none: all).")
-        weighting: Literal["blocks", "tokens"] = Field("blocks", description="Whether every block weighs the same in a mean, or every token.")
-        specials: Literal["include", "exclude"] = Field("include", description="Whether [CLS] and [SEP] count in the means.")
+        block_size: int = Field(
+            510, ge=1, description="Pieces per block, without the special ones around it."
+        )
+        max_blocks: int | None = Field(
+            10_000,
+            ge=1,
+            description=(
+                "Blocks of each language that are read, from the beginning of its text (none: all)."
+            ),
+        )
+        weighting: Literal["blocks", "tokens"] = Field(
+            "blocks", description="Whether every block weighs the same in a mean, or every token."
+        )
+        specials: Literal["include", "exclude"] = Field(
+            "include", description="Whether [CLS] and [SEP] count in the means."
+        )
 
         @field_validator("layers")
         @classmethod
         def _is_one_layer(cls, layers: str) -> str:
             if layers != "last" and not (layers.isdigit() and int(layers) > 0):
-                raise ValueError(f"a mean difference shift is after one block: write `last` or one number from 1 on, not {layers!r}")
+                raise ValueError(
+                    "a mean difference shift is after one block: write `last` or one number from 1"
+                    f" on, not {layers!r}"
+                )
             return layers
 
     params: Params
@@ -65,30 +97,45 @@ class MeanShift(Method):
 
     def canonical(self) -> dict[str, Any]:
         """Without the size of blocks where sentences are the rows."""
-        return {name: value for name, value in self.params.identity().items() if name != "block_size" or self.params.rows == "blocks"}
+        return {
+            name: value
+            for name, value in self.params.identity().items()
+            if name != "block_size" or self.params.rows == "blocks"
+        }
 
     def effect(self) -> Effect:
         """An inside transform; of the pivot, one for each language, where that is what moves."""
-        return Effect(inside=True, pivot=self.params.direction == "to-other", inside_layers=self.params.layers)
+        return Effect(
+            inside=True, pivot=self.params.direction == "to-other", inside_layers=self.params.layers
+        )
 
     def acts(self, n_layers: int) -> Acts:
-        """The stream from `layers` on; with `alpha` 0 nothing, but that a task's training leaves the blocks up to there alone (`effect`)."""
+        """The stream from `layers` on; with `alpha` 0 nothing, but that a task's training leaves
+        the blocks up to there alone (`effect`).
+        """
         (layer,) = parse_layers(self.params.layers, n_layers)
         return Acts(stream_from=layer if self.params.alpha else None)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift for each language. Raises `RaxalignError` for text without words."""
+        """The encoder with a shift for each language. Raises `RaxalignError` for text without
+        words.
+        """
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
         (layer,) = parse_layers(self.params.layers, encoder.n_layers)
-        means = {lang: self._mean(encoder, inputs, lang, layer) for lang in (*inputs.languages, inputs.pivot)}
+        means = {
+            lang: self._mean(encoder, inputs, lang, layer)
+            for lang in (*inputs.languages, inputs.pivot)
+        }
         pivot, transforms = inputs.pivot, []
         for lang in inputs.languages:
             shift = self.params.alpha * (means[pivot].means_LH[0] - means[lang].means_LH[0])
             if self.params.direction == "to-pivot":
                 transforms.append(Transform(lang, layer, "inside", (Affine(shift=shift),)))
             else:
-                transforms.append(Transform(pivot, layer, "inside", (Affine(shift=-shift),), toward=lang))
+                transforms.append(
+                    Transform(pivot, layer, "inside", (Affine(shift=-shift),), toward=lang)
+                )
         notes = {lang: {"rows": mean.rows, "tokens": mean.tokens} for lang, mean in means.items()}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
@@ -100,8 +147,15 @@ class MeanShift(Method):
 
         assert isinstance(encoder, TransformerEncoder)
         params = self.params
-        reading = Reading(params.rows, params.block_size, params.max_blocks, params.weighting, params.specials)
-        mean = token_means(encoder, sentences_of(inputs.text[lang], "words"), lang, (layer,), reading)
+        reading = Reading(
+            params.rows, params.block_size, params.max_blocks, params.weighting, params.specials
+        )
+        mean = token_means(
+            encoder, sentences_of(inputs.text[lang], "words"), lang, (layer,), reading
+        )
         if mean is None:
-            raise RaxalignError(f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text` or `corpus` of {lang}")
+            raise RaxalignError(
+                f"mean_shift: the text of {lang} has no word that the encoder reads: look at `text`"
+                f" or `corpus` of {lang}"
+            )
         return mean

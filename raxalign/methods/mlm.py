@@ -1,4 +1,6 @@
-"""Masked language modelling of single sentences (Devlin et al. 2019): what more training without translations does."""
+"""Masked language modelling of single sentences (Devlin et al. 2019): what more training without
+translations does.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ class Mlm(TrainedMethod):
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
 
-    Data: monolingual text of every language and the pivot (`data: text`), or both sides of the sentence pairs as single sentences (`bitext`):
-    the same sentences as `tlm` has, without their translations in sight. All languages stand together in random order.
+    Data: monolingual text of every language and the pivot (`data: text`), or both sides of the
+    sentence pairs as single sentences (`bitext`): the same sentences as `tlm` has, without their
+    translations in sight. All languages stand together in random order.
 
     Reference: Devlin et al. (2019); settings of Pan et al. (2021).
     """
@@ -35,9 +38,14 @@ class Mlm(TrainedMethod):
     reference = "Devlin et al. 2019; Pan et al. 2021"
 
     class Params(MaskedLMParams):
-        """Training is by AdamW. With `data: bitext`, `min_pieces` leaves out whole pairs that have a shorter side."""
+        """Training is by AdamW. With `data: bitext`, `min_pieces` leaves out whole pairs that have
+        a shorter side.
+        """
 
-        data: Literal["text", "bitext"] = Field("text", description="Which sentences are read: monolingual text, or both sides of the bitext.")
+        data: Literal["text", "bitext"] = Field(
+            "text",
+            description="Which sentences are read: monolingual text, or both sides of the bitext.",
+        )
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES)
 
     params: Params
@@ -46,20 +54,42 @@ class Mlm(TrainedMethod):
         """Text, or sentence pairs."""
         return Needs(text=True) if self.params.data == "text" else Needs(bitext=True)
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
         """Train; notes count sentences a language."""
         sentences, numbers = self.sentences(encoder, inputs)
-        counts = np.bincount(sentences.langs_S[numbers], minlength=len(sentences.languages)).tolist()
-        notes = train_masked_lm(encoder, lambda step: single_rows(sentences, numbers[step.rows]), len(numbers), self.params, runtime, "mlm")
-        by_language = {lang: {"sentences": count} for lang, count in zip(sentences.languages, counts, strict=True)}
+        counts = np.bincount(
+            sentences.langs_S[numbers], minlength=len(sentences.languages)
+        ).tolist()
+        notes = train_masked_lm(
+            encoder,
+            lambda step: single_rows(sentences, numbers[step.rows]),
+            len(numbers),
+            self.params,
+            runtime,
+            "mlm",
+        )
+        by_language = {
+            lang: {"sentences": count}
+            for lang, count in zip(sentences.languages, counts, strict=True)
+        }
         return {**by_language, **notes}
 
-    def sentences(self, encoder: TransformerEncoder, inputs: MethodInputs) -> tuple[Sentences, np.ndarray]:
+    def sentences(
+        self, encoder: TransformerEncoder, inputs: MethodInputs
+    ) -> tuple[Sentences, np.ndarray]:
         """What is read, and the numbers of the sentences that are trained on."""
         max_length, least = self.params.max_length, self.params.min_pieces
         if self.params.data == "text":
             folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
             sentences = read_texts(encoder, folders, max_length, min_pieces=least)
             return sentences, np.arange(len(sentences))
-        bitexts = read_bitexts(encoder, {lang: inputs.bitext[lang] for lang in inputs.languages}, inputs.pivot, max_length, min_pieces=least)
+        bitexts = read_bitexts(
+            encoder,
+            {lang: inputs.bitext[lang] for lang in inputs.languages},
+            inputs.pivot,
+            max_length,
+            min_pieces=least,
+        )
         return bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P])

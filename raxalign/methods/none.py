@@ -1,4 +1,6 @@
-"""No alignment: the encoder as it is, the floor of every comparison. The smallest complete method, to copy from."""
+"""No alignment: the encoder as it is, the floor of every comparison. The smallest complete method,
+to copy from.
+"""
 
 from __future__ import annotations
 

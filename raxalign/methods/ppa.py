@@ -1,4 +1,6 @@
-"""Post-pretraining alignment: sentences are contrasted by momentum, and words predicted across languages (Pan et al. 2021)."""
+"""Post-pretraining alignment: sentences are contrasted by momentum, and words predicted across
+languages (Pan et al. 2021).
+"""
 
 from __future__ import annotations
 
@@ -24,30 +26,38 @@ _PROFILES: Profiles = {
     "paper": {"queue_start": "random", "normalize_z": False, "min_pieces": 10, "max_pieces": 128},
     "sane": {"queue_start": "full", "normalize_z": True, "min_pieces": 1, "max_pieces": 0},
 }
-_QUEUE_START = "How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until it is `full`."
+_QUEUE_START = (
+    "How the queue begins: with `random` unit vectors, or empty, with L_MoCo held back until it is"
+    " `full`."
+)
 _OF_MOCO = ("queue_size", "queue_start", "momentum", "temperature", "normalize_z", "projection")
 _OF_TLM = ("mask_share", "mlm_for_tlm")
 
 
 @final
 class Ppa(TrainedMethod):
-    """Train the encoder so that [CLS] of a sentence is nearer to that of its translation than to those of other sentences (MoCo), and so that
-    masked words of a sentence and its translation, read together, are predicted (TLM).
+    """Train the encoder so that [CLS] of a sentence is nearer to that of its translation than to
+    those of other sentences (MoCo), and so that masked words of a sentence and its translation,
+    read together, are predicted (TLM).
 
-    Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue e^(q·k'/τ))), with q = g(f(x)) and
-    k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS] vector h of the last layer, and f', g' are moving averages of f, g. Which
-    sentence is x is drawn by lot. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
+    Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue
+    e^(q·k'/τ))), with q = g(f(x)) and k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS]
+    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is drawn
+    by lot. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
 
-    Data: sentence pairs of all languages together, in random order; pairs of another length than `min_pieces` and `max_pieces` allow are
-    left out. The queue holds the keys of the last `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
+    Data: sentence pairs of all languages together, in random order; pairs of another length than
+    `min_pieces` and `max_pieces` allow are left out. The queue holds the keys of the last
+    `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
 
-    `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at the start, z as it leaves the projection,
-    and sentences of 10 pieces at least, 128 both together. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly
-    differ at first); holds L_MoCo back until the queue is full of real keys; and reads short and long sentences too. Dropout is on in both
-    encoders. Rows of TLM are those of the method `tlm`, which is this one without MoCo. Only f is kept; g, f' and g' are dropped after
-    training.
+    `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at
+    the start, z as it leaves the projection, and sentences of 10 pieces at least, 128 both
+    together. `sane` normalises z, as momentum contrast does elsewhere (else the logits hardly
+    differ at first); holds L_MoCo back until the queue is full of real keys; and reads short and
+    long sentences too. Dropout is on in both encoders. Rows of TLM are those of the method `tlm`,
+    which is this one without MoCo. Only f is kept; g, f' and g' are dropped after training.
 
-    Reference: Pan et al. (2021, §3); MoCo: He et al. (2020, Eq. 1-2); the queue's start: Chi et al. (2021).
+    Reference: Pan et al. (2021, §3); MoCo: He et al. (2020, Eq. 1-2); the queue's start: Chi et al.
+    (2021).
     """
 
     VERSION = 1
@@ -58,14 +68,40 @@ class Ppa(TrainedMethod):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        moco: bool = Field(True, description="Whether L_MoCo, the contrast of sentences, is part of the loss.")
-        tlm: bool = Field(True, description="Whether L_TLM, the prediction of masked pieces, is part of the loss.")
-        mlm_for_tlm: bool = Field(False, description="Whether each sentence is read on its own for L_TLM, rather than together with its translation.")
-        queue_size: int = Field(32_000, ge=1, description="Number of earlier sentences, as keys in the queue, that a sentence is contrasted with.")
+        moco: bool = Field(
+            True, description="Whether L_MoCo, the contrast of sentences, is part of the loss."
+        )
+        tlm: bool = Field(
+            True, description="Whether L_TLM, the prediction of masked pieces, is part of the loss."
+        )
+        mlm_for_tlm: bool = Field(
+            False,
+            description=(
+                "Whether each sentence is read on its own for L_TLM, rather than together with its"
+                " translation."
+            ),
+        )
+        queue_size: int = Field(
+            32_000,
+            ge=1,
+            description=(
+                "Number of earlier sentences, as keys in the queue, that a sentence is contrasted"
+                " with."
+            ),
+        )
         queue_start: Literal["random", "full"] | None = Field(None, description=_QUEUE_START)
-        momentum: float = Field(0.999, ge=0, le=1, description="Share of f' and g' that a step keeps; the rest comes from f and g.")
-        temperature: float = Field(0.05, gt=0, description="Temperature of the contrast, τ in the formula.")
-        normalize_z: bool | None = Field(None, description="Whether q and k are brought to length one before they are compared.")
+        momentum: float = Field(
+            0.999,
+            ge=0,
+            le=1,
+            description="Share of f' and g' that a step keeps; the rest comes from f and g.",
+        )
+        temperature: float = Field(
+            0.05, gt=0, description="Temperature of the contrast, τ in the formula."
+        )
+        normalize_z: bool | None = Field(
+            None, description="Whether q and k are brought to length one before they are compared."
+        )
         projection: int = Field(300, ge=1, description="Number of coordinates of q and k.")
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
@@ -74,7 +110,9 @@ class Ppa(TrainedMethod):
         @model_validator(mode="after")
         def _trains_something(self) -> Ppa.Params:
             if not (self.moco or self.tlm):
-                raise ValueError("moco: false and tlm: false leave nothing to train; use the method `none`")
+                raise ValueError(
+                    "moco: false and tlm: false leave nothing to train; use the method `none`"
+                )
             return self
 
     params: Params
@@ -88,21 +126,37 @@ class Ppa(TrainedMethod):
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
         return {name: value for name, value in self.resolved().items() if name not in idle}
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
-        """Train; notes count sentence pairs a language, and the steps that the contrast was held back.
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
+        """Train; notes count sentence pairs a language, and the steps that the contrast was held
+        back.
 
-        Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is long enough.
+        Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is
+        long enough.
         """
         from raxalign.methods.objectives.ppa import PostPretraining
 
-        params, resolved, folders = self.params, self.resolved(), {lang: inputs.bitext[lang] for lang in inputs.languages}
-        limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
+        params, resolved, folders = (
+            self.params,
+            self.resolved(),
+            {lang: inputs.bitext[lang] for lang in inputs.languages},
+        )
+        limits = {
+            "min_pieces": resolved["min_pieces"],
+            "max_pieces": resolved["max_pieces"] or None,
+        }
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
         held = self._held_back(bitexts)
         objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
         objective.comparable_from = self._filled_at(bitexts)
         fitted = fit(objective, len(bitexts), train_settings(params), runtime, name="ppa")
-        progress = {"steps": len(fitted.losses), "held_back": held, "first_loss": fitted.losses[held], "last_loss": fitted.losses[-1]}
+        progress = {
+            "steps": len(fitted.losses),
+            "held_back": held,
+            "first_loss": fitted.losses[held],
+            "last_loss": fitted.losses[-1],
+        }
         return {**bitexts.counts, **progress}
 
     def _held_back(self, bitexts: Bitexts) -> int:
@@ -115,17 +169,25 @@ class Ppa(TrainedMethod):
         first, last = full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)
         if params.queue_size > last:
             raise RaxalignError(
-                f"ppa: the queue is never full: {params.epochs} epochs of {len(bitexts)} sentence pairs put {last} keys into it before the last "
-                f"step, and queue_size is {params.queue_size}. Give a smaller queue_size, more epochs, or queue_start: random"
+                f"ppa: the queue is never full: {params.epochs} epochs of {len(bitexts)} sentence"
+                f" pairs put {last} keys into it before the last step, and queue_size is"
+                f" {params.queue_size}. Give a smaller queue_size, more epochs, or queue_start:"
+                " random"
             )
         return first
 
     def _filled_at(self, bitexts: Bitexts) -> int:
-        """The first step whose contrast is with a whole queue of keys, beyond the last step where there is none; 0 without a contrast."""
+        """The first step whose contrast is with a whole queue of keys, beyond the last step where
+        there is none; 0 without a contrast.
+        """
         from raxalign.methods.objectives.ppa import full_at
 
         params = self.params
-        return full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)[0] if params.moco else 0
+        return (
+            full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)[0]
+            if params.moco
+            else 0
+        )
 
     def _options(self) -> PostPretrainingOptions:
         from raxalign.methods.objectives.moco import MocoOptions
@@ -133,6 +195,15 @@ class Ppa(TrainedMethod):
 
         params, resolved = self.params, self.resolved()
         moco = MocoOptions(
-            params.queue_size, params.momentum, params.temperature, resolved["normalize_z"], resolved["queue_start"], params.projection
+            params.queue_size,
+            params.momentum,
+            params.temperature,
+            resolved["normalize_z"],
+            resolved["queue_start"],
+            params.projection,
         )
-        return PostPretrainingOptions(moco if params.moco else None, params.mask_share if params.tlm else None, joint=not params.mlm_for_tlm)
+        return PostPretrainingOptions(
+            moco if params.moco else None,
+            params.mask_share if params.tlm else None,
+            joint=not params.mlm_for_tlm,
+        )

@@ -1,4 +1,6 @@
-"""Translation ranking with an additive margin: a sentence is nearer to its translation than to other sentences (LaBSE; Feng et al. 2022)."""
+"""Translation ranking with an additive margin: a sentence is nearer to its translation than to
+other sentences (LaBSE; Feng et al. 2022).
+"""
 
 from __future__ import annotations
 
@@ -44,22 +46,29 @@ _PROFILES: Profiles = {
     },
 }
 
-_SAME_SENTENCE = "Whether sentence pairs that have a sentence in common are negatives of one another (`keep`) or not (`mask`)."
+_SAME_SENTENCE = (
+    "Whether sentence pairs that have a sentence in common are negatives of one another (`keep`) or"
+    " not (`mask`)."
+)
 
 
 @final
 class SentenceMargin(TrainedMethod):
-    """Train the encoder so that the vector of a sentence is nearer to its translation's, by a margin, than to any other sentence's.
+    """Train the encoder so that the vector of a sentence is nearer to its translation's, by a
+    margin, than to any other sentence's.
 
-    Formula: mean over the pairs i of the batch of -log e^(s (cos(x_i, y_i) - m)) / (e^(s (cos(x_i, y_i) - m)) + Σ_{j ≠ i} e^(s cos(x_i, y_j))),
-    plus the same with x and y exchanged; m is the margin, s the scale.
+    Formula: mean over the pairs i of the batch of -log e^(s (cos(x_i, y_i) - m)) / (e^(s (cos(x_i,
+    y_i) - m)) + Σ_{j ≠ i} e^(s cos(x_i, y_j))), plus the same with x and y exchanged; m is the
+    margin, s the scale.
 
-    Data: the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
+    Data: the bitext; the sentence pairs of all languages are mixed, and are one another's
+    negatives.
 
-    `profile` fills in what is not given. `released` is the public training configuration of LaBSE: 4,096 pairs a batch, 500,000
-    steps, 32 pieces a sentence, whose vector is that of [CLS]. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; the mean over
-    pieces, which teaches every word and not [CLS] alone; and pairs that have a sentence in common are no negatives of one another
-    (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
+    `profile` fills in what is not given. `released` is the public training configuration of LaBSE:
+    4,096 pairs a batch, 500,000 steps, 32 pieces a sentence, whose vector is that of [CLS]. `sane`
+    is for thousands of sentence pairs: 32 a batch, by epochs; the mean over pieces, which teaches
+    every word and not [CLS] alone; and pairs that have a sentence in common are no negatives of one
+    another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
 
     Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
     """
@@ -72,8 +81,18 @@ class SentenceMargin(TrainedMethod):
         """Training is by Adam."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
-        margin: float = Field(0.3, ge=0, allow_inf_nan=False, description="Margin that is taken off the cosine of a translation, m in the formula.")
-        scale: float = Field(100.0, gt=0, allow_inf_nan=False, description="Factor of the cosines, s in the formula: the inverse of a temperature.")
+        margin: float = Field(
+            0.3,
+            ge=0,
+            allow_inf_nan=False,
+            description="Margin that is taken off the cosine of a translation, m in the formula.",
+        )
+        scale: float = Field(
+            100.0,
+            gt=0,
+            allow_inf_nan=False,
+            description="Factor of the cosines, s in the formula: the inverse of a temperature.",
+        )
         same_sentence: Literal["keep", "mask"] | None = Field(None, description=_SAME_SENTENCE)
         learning_rate: float | None = Field(None, gt=0, description=wording.LEARNING_RATE)
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
@@ -96,18 +115,28 @@ class SentenceMargin(TrainedMethod):
     def canonical(self) -> dict[str, Any]:
         """The resolved params; under `steps` there are no epochs."""
         resolved = self.resolved()
-        return {name: value for name, value in resolved.items() if name != "epochs" or not resolved["steps"]}
+        return {
+            name: value
+            for name, value in resolved.items()
+            if name != "epochs" or not resolved["steps"]
+        }
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
         """Train; notes count sentence pairs."""
         from raxalign.methods.objectives.sentence_margin import Margin
         from raxalign.methods.rows.typed import read_sentence_rows
 
         resolved = self.resolved()
         options = self._options(resolved, encoder.n_layers)
-        corpus = read_sentence_rows(encoder, [inputs.bitext[lang] for lang in inputs.languages], resolved["max_length"])
+        corpus = read_sentence_rows(
+            encoder, [inputs.bitext[lang] for lang in inputs.languages], resolved["max_length"]
+        )
         objective = Margin(encoder, corpus, options)
-        fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name="sentence_margin")
+        fitted = fit(
+            objective, len(corpus), self._settings(resolved), runtime, name="sentence_margin"
+        )
         return {"sentences": len(corpus), **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
@@ -115,7 +144,13 @@ class SentenceMargin(TrainedMethod):
 
         params = self.params
         (layer,) = parse_layers(params.layers, n_layers)
-        return MarginOptions(layer, resolved["pooling"], params.margin, params.scale, mask_same_sentence=resolved["same_sentence"] == "mask")
+        return MarginOptions(
+            layer,
+            resolved["pooling"],
+            params.margin,
+            params.scale,
+            mask_same_sentence=resolved["same_sentence"] == "mask",
+        )
 
     def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
         return TrainSettings(

@@ -1,4 +1,6 @@
-"""Rotation of one language's vectors onto the other's: orthogonal Procrustes over mean vectors of sentences and their translations."""
+"""Rotation of one language's vectors onto the other's: orthogonal Procrustes over mean vectors of
+sentences and their translations.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,14 @@ else:
 
 @final
 class SentenceRotation(Method):
-    """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map that brings sentences nearest to their
-    translations; no word is linked.
+    """Rotate each language onto the pivot, or the pivot onto each language, by the orthogonal map
+    that brings sentences nearest to their translations; no word is linked.
 
-    Formula: W = argmin ||X W - Y||, W^T W = I, for each layer, where a row of X or Y is the mean of the word vectors of a sentence; with
-    `center`, x -> (x - mean X) W + mean Y.
+    Formula: W = argmin ||X W - Y||, W^T W = I, for each layer, where a row of X or Y is the mean of
+    the word vectors of a sentence; with `center`, x -> (x - mean X) W + mean Y.
 
-    Data: the bitext. Pairs with a side of which the encoder reads no word are left out; the notes count the others.
+    Data: the bitext. Pairs with a side of which the encoder reads no word are left out; the notes
+    count the others.
 
     Reference: Aldarmaki and Diab (2019), as in Cao et al. (2020, Table 1).
     """
@@ -46,7 +49,10 @@ class SentenceRotation(Method):
     class Params(Method.Params):
         """`pooling` comes before the mean over the words of a sentence."""
 
-        center: bool = Field(False, description="Whether the centroids of the sentences are mapped onto each other too.")
+        center: bool = Field(
+            False,
+            description="Whether the centroids of the sentences are mapped onto each other too.",
+        )
         layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         direction: Direction = Field("to-pivot", description=wording.DIRECTION)
@@ -66,7 +72,9 @@ class SentenceRotation(Method):
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a language has no sentence pairs."""
+        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a
+        language has no sentence pairs.
+        """
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
@@ -74,16 +82,37 @@ class SentenceRotation(Method):
         for lang in inputs.languages:
             moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
             for src_PLH, tgt_PLH in self._pairs(encoder, inputs, lang, layers):
-                moments.add(*((src_PLH, tgt_PLH) if self.params.direction == "to-pivot" else (tgt_PLH, src_PLH)))
+                moments.add(
+                    *(
+                        (src_PLH, tgt_PLH)
+                        if self.params.direction == "to-pivot"
+                        else (tgt_PLH, src_PLH)
+                    )
+                )
             if not moments.count:
-                raise RaxalignError(f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot}; look at its corpus")
+                raise RaxalignError(
+                    f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot};"
+                    " look at its corpus"
+                )
             for place, layer in enumerate(layers):
-                transforms.append(moving_readout(self.params.direction, lang, inputs.pivot, layer, (self._step(moments, place),)))
+                transforms.append(
+                    moving_readout(
+                        self.params.direction,
+                        lang,
+                        inputs.pivot,
+                        layer,
+                        (self._step(moments, place),),
+                    )
+                )
             notes[lang] = {"sentences": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
-    def _pairs(self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """The mean vectors of sentence pairs, (P, L, H) for the other language and for the pivot, a chunk at a time."""
+    def _pairs(
+        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The mean vectors of sentence pairs, (P, L, H) for the other language and for the pivot, a
+        chunk at a time.
+        """
         folder = inputs.bitext[lang]
         for src, tgt in zip(sentences_of(folder, "src"), sentences_of(folder, "tgt"), strict=True):
             src_BLH, src_B = sentence_means(encoder, src, lang, layers, self.params.pooling)
@@ -101,13 +130,25 @@ class SentenceRotation(Method):
 
 
 def sentence_means(
-    encoder: Encoder, sentences: Sequence[Sequence[str]], lang: str, layers: tuple[int, ...], pooling: Pooling
+    encoder: Encoder,
+    sentences: Sequence[Sequence[str]],
+    lang: str,
+    layers: tuple[int, ...],
+    pooling: Pooling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mean vectors (B, L, H) in float64 of the words of each sentence that the encoder reads, and whether (B,) there is one."""
+    """The mean vectors (B, L, H) in float64 of the words of each sentence that the encoder reads,
+    and whether (B,) there is one.
+    """
     words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
     offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)
-    rows_N = torch.repeat_interleave(torch.arange(len(sentences), device=offsets.device), offsets.diff())
-    sums_BLH = torch.zeros(len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device)
+    rows_N = torch.repeat_interleave(
+        torch.arange(len(sentences), device=offsets.device), offsets.diff()
+    )
+    sums_BLH = torch.zeros(
+        len(sentences), len(layers), encoder.hidden_size, dtype=torch.float64, device=offsets.device
+    )
     sums_BLH.index_add_(0, rows_N, words.vectors_NLH.double())  # absent words are zero
-    counts_B = torch.zeros(len(sentences), dtype=torch.int64, device=offsets.device).index_add_(0, rows_N, words.present_N.long())
+    counts_B = torch.zeros(len(sentences), dtype=torch.int64, device=offsets.device).index_add_(
+        0, rows_N, words.present_N.long()
+    )
     return sums_BLH / counts_B.clamp(min=1)[:, None, None], counts_B > 0

@@ -1,4 +1,6 @@
-"""Strong contrast: linked words are drawn together, and apart from the other words of both languages (Wu & Dredze 2020)."""
+"""Strong contrast: linked words are drawn together, and apart from the other words of both
+languages (Wu & Dredze 2020).
+"""
 
 from __future__ import annotations
 
@@ -9,26 +11,33 @@ from raxalign.methods.families.contrast import ContrastMethod
 
 @final
 class StrongContrastive(ContrastMethod):
-    """Train the encoder so that a word is nearer to its translation than to any other word of the batch, of either language.
+    """Train the encoder so that a word is nearer to its translation than to any other word of the
+    batch, of either language.
 
-    Formula: mean over words i of both sides of -log exp(cos(z_i, z_i') / τ) / Σ_{j ≠ i} exp(cos(z_i, z_j) / τ), where i' is the word linked
-    to i, j runs over the linked words of both sides of the batch (`negatives: all`: over all its words), z = p(f(word)), p a projector (linear
+    Formula: mean over words i of both sides of -log exp(cos(z_i, z_i') / τ) / Σ_{j ≠ i}
+    exp(cos(z_i, z_j) / τ), where i' is the word linked to i, j runs over the linked words of both
+    sides of the batch (`negatives: all`: over all its words), z = p(f(word)), p a projector (linear
     without bias - ReLU - linear) that is trained along and left behind; + λ sqrt(Σ ||θ - θ0||²).
 
-    Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
+    Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one
+    another's negatives.
 
-    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a batch, 100,000 steps, λ = 1, first pieces,
-    and no heed of words that stand in the batch several times. `released` is the same with the projector of the authors' code, whose second
-    layer has no bias either. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of
-    the λ, since so short a training all but stops under λ = 1; last pieces, which the other methods and retrieval read; and links that
-    share a word type on either side are no negatives of one another (`same_type: mask`): in a batch of sentences these are frequent
-    words above all, and would push translations apart.
+    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a
+    batch, 100,000 steps, λ = 1, first pieces, and no heed of words that stand in the batch several
+    times. `released` is the same with the projector of the authors' code, whose second layer has no
+    bias either. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of the λ,
+    since so short a training all but stops under λ = 1; last pieces, which the other methods and
+    retrieval read; and links that share a word type on either side are no negatives of one another
+    (`same_type: mask`): in a batch of sentences these are frequent words above all, and would push
+    translations apart.
 
-    The realignment of AlignFreeze is `{freeze: {blocks: lower}, negatives: all, pooling: first, same_type: keep, projector_bias: false,
-    regularizer: none, batch_size: 16, learning_rate: 2e-5, max_length: 96}`: its code holds the lower half of the blocks (or the upper one)
-    while the embeddings are trained, and contrasts first pieces with all words of the batch.
+    The realignment of AlignFreeze is `{freeze: {blocks: lower}, negatives: all, pooling: first,
+    same_type: keep, projector_bias: false, regularizer: none, batch_size: 16, learning_rate: 2e-5,
+    max_length: 96}`: its code holds the lower half of the blocks (or the upper one) while the
+    embeddings are trained, and contrasts first pieces with all words of the batch.
 
-    Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025, AlignFreeze).
+    Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
+    AlignFreeze).
     """
 
     VERSION = 1

@@ -1,4 +1,6 @@
-"""Translation language modelling: masked words of a sentence pair are predicted from both sentences (Conneau and Lample 2019)."""
+"""Translation language modelling: masked words of a sentence pair are predicted from both sentences
+(Conneau and Lample 2019).
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,29 @@ if TYPE_CHECKING:
     from raxalign.train.objective import Step
     from raxalign.train.runtime import Runtime
 
-_PROFILES: Profiles = {"paper": {"min_pieces": 10, "max_pieces": 128}, "sane": {"min_pieces": 1, "max_pieces": 0}}
+_PROFILES: Profiles = {
+    "paper": {"min_pieces": 10, "max_pieces": 128},
+    "sane": {"min_pieces": 1, "max_pieces": 0},
+}
 
 
 @final
 class Tlm(TrainedMethod):
-    """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so that it looks for them in the translation.
+    """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so
+    that it looks for them in the translation.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] b [SEP] with masks).
 
-    Data: sentence pairs of the bitext, of all languages together. Positions run on through both sentences and there are no language
-    embeddings, as in Pan et al. and WEAM, unlike in XLM; the two sentences have the encoder's two token types.
+    Data: sentence pairs of the bitext, of all languages together. Positions run on through both
+    sentences and there are no language embeddings, as in Pan et al. and WEAM, unlike in XLM; the
+    two sentences have the encoder's two token types.
 
-    `profile` fills in what is not given: `paper` leaves out pairs with a side of less than 10 pieces or more than 128 pieces in all, as Pan
-    et al. do; `sane` reads all pairs, and the longer sentence of those that are too long loses its end first.
+    `profile` fills in what is not given: `paper` leaves out pairs with a side of less than 10
+    pieces or more than 128 pieces in all, as Pan et al. do; `sane` reads all pairs, and the longer
+    sentence of those that are too long loses its end first.
 
-    Reference: Conneau and Lample (2019); settings of Pan et al. (2021), of whose method this is the ablation without MoCo.
+    Reference: Conneau and Lample (2019); settings of Pan et al. (2021), of whose method this is the
+    ablation without MoCo.
     """
 
     VERSION = 1
@@ -47,7 +56,13 @@ class Tlm(TrainedMethod):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        random_order: bool = Field(True, description="Whether the order of the two sentences is drawn anew each time, rather than the pivot's last.")
+        random_order: bool = Field(
+            True,
+            description=(
+                "Whether the order of the two sentences is drawn anew each time, rather than the"
+                " pivot's last."
+            ),
+        )
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)
@@ -59,13 +74,20 @@ class Tlm(TrainedMethod):
         """Sentence pairs."""
         return Needs(bitext=True)
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
         """Train; notes count sentence pairs a language, and those that were read."""
         params, resolved = self.params, self.resolved()
         folders = {lang: inputs.bitext[lang] for lang in inputs.languages}
-        limits = {"min_pieces": resolved["min_pieces"], "max_pieces": resolved["max_pieces"] or None}
+        limits = {
+            "min_pieces": resolved["min_pieces"],
+            "max_pieces": resolved["max_pieces"] or None,
+        }
         bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
-        notes = train_masked_lm(encoder, lambda step: self.rows(bitexts, step), len(bitexts), params, runtime, "tlm")
+        notes = train_masked_lm(
+            encoder, lambda step: self.rows(bitexts, step), len(bitexts), params, runtime, "tlm"
+        )
         return {**bitexts.counts, **notes}
 
     def rows(self, bitexts: Bitexts, step: Step) -> Rows:

@@ -1,4 +1,6 @@
-"""Weak contrast: linked words are drawn together, and apart from the other words of the other language (Wu & Dredze 2020)."""
+"""Weak contrast: linked words are drawn together, and apart from the other words of the other
+language (Wu & Dredze 2020).
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,29 @@ from raxalign.methods.families.contrast import ContrastMethod
 
 @final
 class WeakContrastive(ContrastMethod):
-    """Train the encoder so that a word is nearer to its translation than to any other word of that language in the batch.
+    """Train the encoder so that a word is nearer to its translation than to any other word of that
+    language in the batch.
 
-    Formula: half the mean over links i of -log exp(cos(s_i, t_i) / τ) / Σ_j exp(cos(s_i, t_j) / τ), and half of the same from t to s; j runs
-    over the links of the batch (`negatives: all`: over all words of the other side), s and t = p(f(word)), p a projector (linear without bias -
-    ReLU - linear) that is trained along and left behind; + λ sqrt(Σ ||θ - θ0||²). Words of one language are never pushed apart, as they are in
-    `strong_contrastive`.
+    Formula: half the mean over links i of -log exp(cos(s_i, t_i) / τ) / Σ_j exp(cos(s_i, t_j) / τ),
+    and half of the same from t to s; j runs over the links of the batch (`negatives: all`: over all
+    words of the other side), s and t = p(f(word)), p a projector (linear without bias - ReLU -
+    linear) that is trained along and left behind; + λ sqrt(Σ ||θ - θ0||²). Words of one language
+    are never pushed apart, as they are in `strong_contrastive`.
 
-    Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one another's negatives.
+    Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one
+    another's negatives.
 
-    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a batch, 100,000 steps, λ = 1, first pieces,
-    and no heed of words that stand in the batch several times. `released` is the same with the projector of the authors' code, whose second
-    layer has no bias either. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of
-    the λ, since so short a training all but stops under λ = 1; last pieces, which the other methods and retrieval read; and links that
-    share a word type on either side are no negatives of one another (`same_type: mask`): in a batch of sentences these are frequent
-    words above all, and would push translations apart.
+    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a
+    batch, 100,000 steps, λ = 1, first pieces, and no heed of words that stand in the batch several
+    times. `released` is the same with the projector of the authors' code, whose second layer has no
+    bias either. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of the λ,
+    since so short a training all but stops under λ = 1; last pieces, which the other methods and
+    retrieval read; and links that share a word type on either side are no negatives of one another
+    (`same_type: mask`): in a batch of sentences these are frequent words above all, and would push
+    translations apart.
 
-    Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025, AlignFreeze).
+    Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
+    AlignFreeze).
     """
 
     VERSION = 1

@@ -1,4 +1,6 @@
-"""Word-exchange aligning: a masked word is also predicted from the state of its translation (Yang et al. 2021)."""
+"""Word-exchange aligning: a masked word is also predicted from the state of its translation (Yang
+et al. 2021).
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,24 @@ _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mea
 
 @final
 class Weam(TrainedMethod):
-    """Train the encoder to predict the masked words of a sentence and its translation, read together, twice: from their own states, and from
-    the states of the words that they are linked with.
+    """Train the encoder to predict the masked words of a sentence and its translation, read
+    together, twice: from their own states, and from the states of the words that they are linked
+    with.
 
-    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is of the pivot. L_mp = mean over masked pieces of -log p(piece | h), by the
-    masked-LM head. L_cp = the same over those with a link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding.
-    A joins linked pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
+    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is of the pivot. L_mp = mean over
+    masked pieces of -log p(piece | h), by the masked-LM head. L_cp = the same over those with a
+    link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding. A joins
+    linked pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.
 
-    Data: linked words of all languages together, in random order. A link of words is one of their pieces, the i-th with the i-th, what is
-    left with the last one. Masked pieces without a link have no part in L_cp, nor in its mean; a linked piece may itself be masked.
+    Data: linked words of all languages together, in random order. A link of words is one of their
+    pieces, the i-th with the i-th, what is left with the last one. Masked pieces without a link
+    have no part in L_cp, nor in its mean; a linked piece may itself be masked.
 
-    W2 starts as the identity, b2 as zero, and W3, b3 (with the norm) as a copy of the masked-LM head's, so the encoder has to have one of a
-    known shape (BERT, RoBERTa, XLM-R, DistilBERT, ModernBERT). This second head is dropped after training. Positions run on through both sentences
-    and there are no language embeddings. `profile: paper` sums over masked pieces, as printed; `sane` takes means.
+    W2 starts as the identity, b2 as zero, and W3, b3 (with the norm) as a copy of the masked-LM
+    head's, so the encoder has to have one of a known shape (BERT, RoBERTa, XLM-R, DistilBERT,
+    ModernBERT). This second head is dropped after training. Positions run on through both sentences
+    and there are no language embeddings. `profile: paper` sums over masked pieces, as printed;
+    `sane` takes means.
 
     Reference: Yang et al. (2021, Eq. 1-11).
     """
@@ -48,13 +55,22 @@ class Weam(TrainedMethod):
         """Training is by AdamW."""
 
         profile: Literal["paper", "sane"] = Field("sane", description=wording.PROFILE)
-        reg_weight: float = Field(1.0, alias="lambda", ge=0, allow_inf_nan=False, description="Weight of L_cp, λ in the formula.")
+        reg_weight: float = Field(
+            1.0,
+            alias="lambda",
+            ge=0,
+            allow_inf_nan=False,
+            description="Weight of L_cp, λ in the formula.",
+        )
         learning_rate: float = Field(5e-5, gt=0, description=wording.LEARNING_RATE)
         batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
         epochs: int = Field(2, ge=1, description=wording.EPOCHS)
         mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
         reduction: Literal["sum", "mean"] | None = Field(
-            None, description="Whether L_mp and L_cp are sums or means over the masked pieces of a batch."
+            None,
+            description=(
+                "Whether L_mp and L_cp are sums or means over the masked pieces of a batch."
+            ),
         )
         min_pieces: int = Field(1, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int = Field(0, ge=0, description=wording.MAX_PIECES_OF_PAIR)
@@ -66,17 +82,35 @@ class Weam(TrainedMethod):
         """Word pairs."""
         return Needs(links=True)
 
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
         """Train; notes count sentence pairs a language, and linked pieces.
 
-        Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError` where no pair is left.
+        Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError`
+        where no pair is left.
         """
         from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
         from raxalign.methods.rows.piece_links import read_piece_links
 
         params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, min_pieces=params.min_pieces, max_pieces=params.max_pieces or None)
+        bitexts = read_bitexts(
+            encoder,
+            folders,
+            inputs.pivot,
+            params.max_length,
+            min_pieces=params.min_pieces,
+            max_pieces=params.max_pieces or None,
+        )
         links = read_piece_links(bitexts, folders)
-        options = ExchangeOptions(params.reg_weight, params.mask_share, self.resolved()["reduction"])
-        fitted = fit(WordExchange(encoder, bitexts, links, options), len(bitexts), train_settings(params), runtime, name="weam")
+        options = ExchangeOptions(
+            params.reg_weight, params.mask_share, self.resolved()["reduction"]
+        )
+        fitted = fit(
+            WordExchange(encoder, bitexts, links, options),
+            len(bitexts),
+            train_settings(params),
+            runtime,
+            name="weam",
+        )
         return {**bitexts.counts, "piece_links": len(links.src), **losses(fitted)}

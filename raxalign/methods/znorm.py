@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 @final
 class Znorm(TextMethod):
-    """Standardise each coordinate of each vector by the mean and standard deviation that it has in its language, the pivot's too.
+    """Standardise each coordinate of each vector by the mean and standard deviation that it has in
+    its language, the pivot's too.
 
-    Formula: x -> (x - μ) / σ, coordinate by coordinate, for each layer; a coordinate that never changes is only shifted.
+    Formula: x -> (x - μ) / σ, coordinate by coordinate, for each layer; a coordinate that never
+    changes is only shifted.
 
     Data: monolingual text of each language and the pivot, no translations.
 
@@ -34,10 +36,15 @@ class Znorm(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift and a scale for each language and layer. Raises `RaxalignError` for text without words."""
+        """The encoder with a shift and a scale for each language and layer. Raises `RaxalignError`
+        for text without words.
+        """
         from raxalign.encoders.models.aligned import Affine
 
         def maps(moments: TextMoments) -> list[Affine]:
-            return [Affine(mean, deviation.reciprocal().diag()) for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)]
+            return [
+                Affine(mean, deviation.reciprocal().diag())
+                for mean, deviation in zip(moments.means(), moments.deviations(), strict=True)
+            ]
 
         return self.each_by_itself(encoder, inputs, maps)

@@ -10,7 +10,8 @@ from raxalign.pairing.aligners.base import Links
 
 
 def one_to_one(links: Links) -> Links:
-    """Only the links both of whose words stand in no other link; a word with several links loses all of them (Cao et al. 2020).
+    """Only the links both of whose words stand in no other link; a word with several links loses
+    all of them (Cao et al. 2020).
 
     A link that is given twice counts as two.
 
@@ -29,6 +30,7 @@ def _alone(rows: npt.NDArray[np.int64], words: npt.NDArray[np.int32]) -> npt.NDA
     if not len(rows):
         return np.zeros(0, np.bool_)
     width = int(words.max()) + 1
-    # Counting is dense in (sentence pair, position): as large as the text itself, where sorting would cost several passes.
+    # Counting is dense in (sentence pair, position): as large as the text itself, where sorting
+    # would cost several passes.
     places = rows * width + words
     return np.asarray(np.bincount(places, minlength=1)[places] == 1)

@@ -18,12 +18,17 @@ from raxalign.pairing.pharaoh import PharaohBlock, read_blocks
 
 GoldFormat = Literal["pharaoh", "naacl"]
 Ints = npt.NDArray[np.int64]
-_NAACL = re.compile(r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})(?:\s+(?:([SP])(?:\s+[\d.eE+-]+)?|[\d.eE+-]+(?:\s+([SP]))?))?")
+_NAACL = re.compile(
+    r"(\d{1,9})\s+(\d{1,9})\s+(\d{1,9})"
+    r"(?:\s+(?:([SP])(?:\s+[\d.eE+-]+)?|[\d.eE+-]+(?:\s+([SP]))?))?"
+)
 
 
 @dataclass(frozen=True)
 class GoldLinks:
-    """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure ones, and possible ones, sure ones among them."""
+    """The links of the annotated sentence pairs `rows` (their lines in the text, 0-based): sure
+    ones, and possible ones, sure ones among them.
+    """
 
     path: Path
     rows: Ints
@@ -39,7 +44,9 @@ class GoldLinks:
         return GoldLinks(self.path, self.rows[at], self.sure.take(at), self.possible.take(at))
 
     def require_inside(self, src_lengths: Ints, tgt_lengths: Ints) -> None:
-        """Raises `DataError` for a link outside its sentences, whose numbers of words (len(self),) are given."""
+        """Raises `DataError` for a link outside its sentences, whose numbers of words (len(self),)
+        are given.
+        """
         row, src, tgt = self.possible.rows(), self.possible.src, self.possible.tgt
         outside = (src >= src_lengths[row]) | (tgt >= tgt_lengths[row])
         if not outside.any():
@@ -47,40 +54,62 @@ class GoldLinks:
         k = int(np.argmax(outside))
         raise DataError(
             self.path,
-            f"sentence pair {int(self.rows[row[k]]) + 1} has a link of word {src[k] + 1} with word {tgt[k] + 1}, and the text has "
-            f"{src_lengths[row[k]]} and {tgt_lengths[row[k]]} words",
-            remedy="Look at which word is numbered first, which side comes first, and whether the words are those of the gold text",
+            f"sentence pair {int(self.rows[row[k]]) + 1} has a link of word {src[k] + 1} with word"
+            f" {tgt[k] + 1}, and the text has {src_lengths[row[k]]} and {tgt_lengths[row[k]]}"
+            " words",
+            remedy=(
+                "Look at which word is numbered first, which side comes first, and whether the"
+                " words are those of the gold text"
+            ),
         )
 
 
 def read_gold(path: Path, written: GoldFormat, *, first: int = 0, swap: bool = False) -> GoldLinks:
     """Reads links made by hand.
 
-    `pharaoh` has one line per sentence pair, sure links as ``i-j`` and possible ones as ``ipj``, counted from `first`. `naacl` has one line per
-    link, ``sentence i j [S|P] [confidence]``, counted from 1; links without a letter are sure, and links with position 0, the null word, are
-    passed over. There only the sentence pairs that the file names are annotated. `swap` exchanges the sides.
+    `pharaoh` has one line per sentence pair, sure links as ``i-j`` and possible ones as ``ipj``,
+    counted from `first`. `naacl` has one line per link, ``sentence i j [S|P] [confidence]``,
+    counted from 1; links without a letter are sure, and links with position 0, the null word, are
+    passed over. There only the sentence pairs that the file names are annotated. `swap` exchanges
+    the sides.
 
     Raises `DataError` with the line of what is not a link, and for a file without any.
     """
     found = _read_naacl(path) if written == "naacl" else _read_pharaoh(path, first)
     if not len(found.possible.src):
         raise DataError(path, "has no links")
-    return GoldLinks(path, found.rows, _swapped(found.sure), _swapped(found.possible)) if swap else found
+    return (
+        GoldLinks(path, found.rows, _swapped(found.sure), _swapped(found.possible))
+        if swap
+        else found
+    )
 
 
 def _read_pharaoh(path: Path, first: int) -> GoldLinks:
     try:
         blocks = list(read_blocks(path))
     except DataError as error:
-        if path.is_file() and _NAACL.match(path.read_bytes()[:200].decode("utf-8", "replace").lstrip()):
-            raise DataError(path, "has one line per link, as in NAACL format", line=1, remedy="Read it as `naacl`") from error
+        if path.is_file() and _NAACL.match(
+            path.read_bytes()[:200].decode("utf-8", "replace").lstrip()
+        ):
+            raise DataError(
+                path,
+                "has one line per link, as in NAACL format",
+                line=1,
+                remedy="Read it as `naacl`",
+            ) from error
         raise
     links = Links.join([block.links for block in blocks])
     src, tgt = links.src - np.int32(first), links.tgt - np.int32(first)
     below = np.flatnonzero((src < 0) | (tgt < 0))
     if len(below):
         line = int(links.rows()[below[0]]) + 1
-        raise DataError(path, "a link has position 0, and words are said to be counted from 1", line=line, remedy="Count from 0 here")
+        raise DataError(
+            path,
+            "a link has position 0, and words are said to be counted from 1",
+            line=line,
+            remedy="Count from 0 here",
+        )
     possible = Links(links.offsets, src, tgt)
     return GoldLinks(path, np.arange(len(possible)), _sure(possible, blocks), possible)
 
@@ -101,8 +130,16 @@ def _read_naacl(path: Path) -> GoldLinks:
                     continue
                 match = _NAACL.fullmatch(line.strip())
                 if match is None or int(match[1]) == 0:
-                    remedy = "A line is `sentence i j`, and S or P where links are sure or possible, counted from 1; i-j is `pharaoh`"
-                    raise DataError(path, f"{line.strip()[:40]!r} is not a link in NAACL format", line=number, remedy=remedy)
+                    remedy = (
+                        "A line is `sentence i j`, and S or P where links are sure or possible,"
+                        " counted from 1; i-j is `pharaoh`"
+                    )
+                    raise DataError(
+                        path,
+                        f"{line.strip()[:40]!r} is not a link in NAACL format",
+                        line=number,
+                        remedy=remedy,
+                    )
                 row, src, tgt = (int(match[k]) - 1 for k in (1, 2, 3))
                 links = possible.setdefault(row, set())
                 certain = sure.setdefault(row, set())
@@ -112,7 +149,12 @@ def _read_naacl(path: Path) -> GoldLinks:
     except OSError as error:
         raise DataError(path, f"cannot be read ({error.strerror})") from error
     rows = sorted(possible)
-    return GoldLinks(path, np.array(rows, np.int64), Links.of(sure[row] for row in rows), Links.of(possible[row] for row in rows))
+    return GoldLinks(
+        path,
+        np.array(rows, np.int64),
+        Links.of(sure[row] for row in rows),
+        Links.of(possible[row] for row in rows),
+    )
 
 
 def _swapped(links: Links) -> Links:

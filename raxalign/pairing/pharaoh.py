@@ -1,4 +1,6 @@
-"""Pharaoh files: a sentence pair a line, its links as `i-j`, or `ipj` for one that is possible but not sure."""
+"""Pharaoh files: a sentence pair a line, its links as `i-j`, or `ipj` for one that is possible but
+not sure.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _LINE = re.compile(rb"\s*(?:\d{1,9}[-p]\d{1,9}(?:\s+|$))*")
 
 @dataclass(frozen=True)
 class PharaohBlock:
-    """Some lines of a file: the links as they stand, and which are merely possible, bool (number of links,)."""
+    """Some lines of a file: the links as they stand, and which are merely possible, bool (number of
+    links,).
+    """
 
     links: Links
     possible: npt.NDArray[np.bool_]
@@ -78,22 +82,43 @@ def _parse(block: bytes, path: Path, first: int) -> PharaohBlock:
     is_possible = data == _P
     joins = np.flatnonzero((data == _HYPHEN) | is_possible)
     newlines = np.flatnonzero(data == _NEWLINE)
-    blanks = int(np.count_nonzero((data == ord(" ")) | (data == ord("\t")) | (data == ord("\r")))) + len(newlines)
-    paired = len(starts) == 2 * len(joins) and (ends[0::2] == joins).all() and (starts[1::2] == joins + 1).all()
-    if not paired or int(np.count_nonzero(digit)) + len(joins) + blanks != len(data) or (len(starts) and int((ends - starts).max()) > 9):
+    blanks = int(
+        np.count_nonzero((data == ord(" ")) | (data == ord("\t")) | (data == ord("\r")))
+    ) + len(newlines)
+    paired = (
+        len(starts) == 2 * len(joins)
+        and (ends[0::2] == joins).all()
+        and (starts[1::2] == joins + 1).all()
+    )
+    if (
+        not paired
+        or int(np.count_nonzero(digit)) + len(joins) + blanks != len(data)
+        or (len(starts) and int((ends - starts).max()) > 9)
+    ):
         raise _fault(block, path, first)
     values = np.zeros(len(starts), np.int32)
     for place in range(int((ends - starts).max(initial=0))):
         at = ends - 1 - place
         has = at >= starts
         values[has] += (data[at[has]] - np.uint8(_ZERO)).astype(np.int32) * np.int32(10**place)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.searchsorted(joins, newlines).astype(np.int64)])
-    return PharaohBlock(Links(offsets, values[0::2].copy(), values[1::2].copy()), is_possible[joins])
+    offsets = np.concatenate(
+        [np.zeros(1, np.int64), np.searchsorted(joins, newlines).astype(np.int64)]
+    )
+    return PharaohBlock(
+        Links(offsets, values[0::2].copy(), values[1::2].copy()), is_possible[joins]
+    )
 
 
 def _fault(block: bytes, path: Path, first: int) -> DataError:
     for line, content in enumerate(block.split(b"\n"), start=first):
         if _LINE.fullmatch(content) is None:
-            shown = next((w for w in content.split() if not re.fullmatch(rb"\d{1,9}[-p]\d{1,9}", w)), content)[:40].decode("utf-8", "replace")
-            return DataError(path, f"{shown!r} is no link", line=line, remedy="Links are written i-j, possible ones ipj, with blanks between them")
+            shown = next(
+                (w for w in content.split() if not re.fullmatch(rb"\d{1,9}[-p]\d{1,9}", w)), content
+            )[:40].decode("utf-8", "replace")
+            return DataError(
+                path,
+                f"{shown!r} is no link",
+                line=line,
+                remedy="Links are written i-j, possible ones ipj, with blanks between them",
+            )
     return DataError(path, "holds something that is no link", line=first)

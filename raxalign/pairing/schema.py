@@ -17,47 +17,73 @@ from raxalign.pairing.words import WORDS_TYPE, Words
 
 LINKS_TYPE = pa.list_(pa.int32())
 
-PAIRS_SCHEMA = pa.schema([("id", pa.int64()), ("src", WORDS_TYPE), ("tgt", WORDS_TYPE), ("src_links", LINKS_TYPE), ("tgt_links", LINKS_TYPE)])
-"""A row a sentence pair: link k joins word ``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``, positions 0-based."""
+PAIRS_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("src", WORDS_TYPE),
+        ("tgt", WORDS_TYPE),
+        ("src_links", LINKS_TYPE),
+        ("tgt_links", LINKS_TYPE),
+    ]
+)
+"""A row a sentence pair: link k joins word ``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``,
+positions 0-based.
+"""
 
 TYPES_SCHEMA = pa.schema([("src", pa.string()), ("tgt", pa.string())])
 """A row a pair of word types (surface forms, cased), each once."""
 
 
 def read_pairs(folder: Path) -> pa.Table:
-    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is not of `PAIRS_SCHEMA`."""
+    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is not of
+    `PAIRS_SCHEMA`.
+    """
     table = read_table(folder)
     if not table.schema.remove_metadata().equals(PAIRS_SCHEMA):
-        raise DataError(folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}")
+        raise DataError(
+            folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
+        )
     return table
 
 
 def links_of(table: pa.Table) -> Links:
-    """The columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the row's id where their lengths differ."""
+    """The columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the row's id
+    where their lengths differ.
+    """
     src, tgt = table.column("src_links"), table.column("tgt_links")
     counts = np.asarray(pc.list_value_length(src).to_numpy(), np.int64)
     differ = counts != np.asarray(pc.list_value_length(tgt).to_numpy(), np.int64)
     if differ.any():
-        raise _fault(table, int(np.argmax(differ)), "has different numbers of src_links and tgt_links")
+        raise _fault(
+            table, int(np.argmax(differ)), "has different numbers of src_links and tgt_links"
+        )
     offsets = offsets_of(counts)
     return Links(offsets, _flat(src), _flat(tgt))
 
 
 def check(table: pa.Table) -> None:
-    """Raises `DataError`, with the row's id, unless all links of the table lie within their sentences."""
+    """Raises `DataError`, with the row's id, unless all links of the table lie within their
+    sentences.
+    """
     links = links_of(table)
     rows = links.rows()
     for name, positions in (("src", links.src), ("tgt", links.tgt)):
         outside = (positions < 0) | (positions >= Words(table.column(name)).lengths[rows])
         if outside.any():
             k = int(np.argmax(outside))
-            raise _fault(table, int(rows[k]), f"has a link to word {positions[k]} of {name}, which has fewer words")
+            raise _fault(
+                table,
+                int(rows[k]),
+                f"has a link to word {positions[k]} of {name}, which has fewer words",
+            )
 
 
 def link_columns(links: Links) -> tuple[pa.Array, pa.Array]:
     """The two columns of links, without a Python object a link."""
     offsets = pa.array(links.offsets.astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, pa.array(links.src)), pa.ListArray.from_arrays(offsets, pa.array(links.tgt))
+    return pa.ListArray.from_arrays(offsets, pa.array(links.src)), pa.ListArray.from_arrays(
+        offsets, pa.array(links.tgt)
+    )
 
 
 def _flat(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:

@@ -17,13 +17,18 @@ from raxalign.store.key import Json
 
 
 def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
-    """The different (source, target) surface forms that links join, of `TYPES_SCHEMA`, in order of the sides' vocabularies."""
+    """The different (source, target) surface forms that links join, of `TYPES_SCHEMA`, in order of
+    the sides' vocabularies.
+    """
     rows = links.rows()
     s = src.codes[src.offsets[rows] + links.src].astype(np.int64)
     t = tgt.codes[tgt.offsets[rows] + links.tgt].astype(np.int64)
     size = max(1, len(tgt.vocabulary))
     pairs = np.unique(s * size + t)
-    columns = [src.vocabulary.take(pa.array(pairs // size)), tgt.vocabulary.take(pa.array(pairs % size))]
+    columns = [
+        src.vocabulary.take(pa.array(pairs // size)),
+        tgt.vocabulary.take(pa.array(pairs % size)),
+    ]
     return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)
 
 
@@ -42,7 +47,9 @@ def read_types(path: Path) -> pa.Table:
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(path, f"is not a table of word types ({error})") from error
     if not table.schema.remove_metadata().equals(TYPES_SCHEMA):
-        raise DataError(path, f"is not a table of word types: its columns are {', '.join(table.schema.names)}")
+        raise DataError(
+            path, f"is not a table of word types: its columns are {', '.join(table.schema.names)}"
+        )
     return table
 
 
@@ -52,16 +59,19 @@ def build_seen(
     dictionaries: Iterable[Sequence[tuple[str, str]]],
     folder: Path,
 ) -> dict[str, Json]:
-    """Writes `<folder>/types.arrow`, the word types linked in runs of the word aligner or in word-pair datasets, as they are written, and
-    `<folder>/dictionary.arrow`, the entries of dictionaries in lower case, since a dictionary stands for a word in any case.
+    """Writes `<folder>/types.arrow`, the word types linked in runs of the word aligner or in
+    word-pair datasets, as they are written, and `<folder>/dictionary.arrow`, the entries of
+    dictionaries in lower case, since a dictionary stands for a word in any case.
 
-    `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset folders, `dictionaries` entries (source, target).
-    Rows are sorted by source, then target.
+    `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset
+    folders, `dictionaries` entries (source, target). Rows are sorted by source, then target.
     """
     tables = [read_types(path) for path in linked_types_files]
     for pairs in pairs_folders:
         table = read_pairs(pairs)
-        tables.append(linked_types(Words(table.column("src")), Words(table.column("tgt")), links_of(table)))
+        tables.append(
+            linked_types(Words(table.column("src")), Words(table.column("tgt")), links_of(table))
+        )
     entries = [_entries(dictionary) for dictionary in dictionaries]
     return {
         "types": write_types(_distinct(tables), folder / "types.arrow"),
@@ -77,5 +87,7 @@ def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _entries(dictionary: Sequence[tuple[str, str]]) -> pa.Table:
-    columns = [pa.array([entry[side].lower() for entry in dictionary], pa.string()) for side in (0, 1)]
+    columns = [
+        pa.array([entry[side].lower() for entry in dictionary], pa.string()) for side in (0, 1)
+    ]
     return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)

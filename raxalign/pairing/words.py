@@ -17,7 +17,8 @@ WORDS_TYPE = pa.list_(pa.string())
 
 
 class Words(Sequence[Sequence[str]]):
-    """A sequence of sentences, each a list of words, over an Arrow column; words are also there as numbers into a vocabulary.
+    """A sequence of sentences, each a list of words, over an Arrow column; words are also there as
+    numbers into a vocabulary.
 
     >>> words = Words.of([["Das", "Haus"], ["das"]])
     >>> words.codes.tolist(), words.vocabulary.to_pylist(), words.offsets.tolist()
@@ -32,12 +33,18 @@ class Words(Sequence[Sequence[str]]):
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> Words:
         """The sentences as columns (as they are, where they are that already)."""
-        return sentences if isinstance(sentences, Words) else cls(pa.chunked_array([pa.array(list(sentences), WORDS_TYPE)]))
+        return (
+            sentences
+            if isinstance(sentences, Words)
+            else cls(pa.chunked_array([pa.array(list(sentences), WORDS_TYPE)]))
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Words]) -> Words:
         """The sentences of all parts, one after the other; nothing is copied."""
-        return cls(pa.chunked_array([chunk for part in parts for chunk in part.column.chunks], WORDS_TYPE))
+        return cls(
+            pa.chunked_array([chunk for part in parts for chunk in part.column.chunks], WORDS_TYPE)
+        )
 
     def __len__(self) -> int:
         return len(self.column)
@@ -81,13 +88,23 @@ class Words(Sequence[Sequence[str]]):
         encoded = pc.list_flatten(self.column).dictionary_encode().unify_dictionaries()
         if not encoded.num_chunks:
             return np.zeros(0, np.int32), pa.array([], pa.string())
-        codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks])
+        codes = np.concatenate(
+            [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+        )
         return codes.astype(np.int32, copy=False), encoded.chunk(0).dictionary
 
     def folded(self, *, lowercase: bool) -> tuple[npt.NDArray[np.int32], int]:
-        """The words as numbers, equal where words differ in case only; and how many different ones there are."""
+        """The words as numbers, equal where words differ in case only; and how many different ones
+        there are.
+        """
         if not lowercase:
             return self.codes, len(self.vocabulary)
         numbers: dict[str, int] = {}
-        fold = np.array([numbers.setdefault(word.lower(), len(numbers)) for word in self.vocabulary.to_pylist()], np.int32)
+        fold = np.array(
+            [
+                numbers.setdefault(word.lower(), len(numbers))
+                for word in self.vocabulary.to_pylist()
+            ],
+            np.int32,
+        )
         return fold[self.codes], len(numbers)

@@ -1,4 +1,6 @@
-"""Grid -> Plan: all trials, stages and evaluations as a pure value. Called, the package opens a grid file: ``raxalign.plan("grid.yaml")``."""
+"""Grid -> Plan: all trials, stages and evaluations as a pure value. Called, the package opens a
+grid file: ``raxalign.plan("grid.yaml")``.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,25 @@ if TYPE_CHECKING:
 
 
 class _CallablePackage(ModuleType):
-    """The package as a function: ``raxalign.plan`` is both, and the import of any submodule sets that name to the package."""
+    """The package as a function: ``raxalign.plan`` is both, and the import of any submodule sets
+    that name to the package.
+    """
 
     def __call__(
-        self, path: Path | str, *, storage: str | None = None, address: str | None = None, workers: int | None = None, allow_missing: bool = False
+        self,
+        path: Path | str,
+        *,
+        storage: str | None = None,
+        address: str | None = None,
+        workers: int | None = None,
+        allow_missing: bool = False,
     ) -> Opened:
         """Read a grid file and expand it (see `raxalign.plan.load.open_grid`)."""
         from raxalign.plan.load import open_grid
 
-        return open_grid(path, storage=storage, address=address, workers=workers, allow_missing=allow_missing)
+        return open_grid(
+            path, storage=storage, address=address, workers=workers, allow_missing=allow_missing
+        )
 
 
 sys.modules[__name__].__class__ = _CallablePackage

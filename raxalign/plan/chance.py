@@ -1,4 +1,6 @@
-"""What of an evaluation is chance, by the plan and never by results: whether its seed counts, and which training it shares with others."""
+"""What of an evaluation is chance, by the plan and never by results: whether its seed counts, and
+which training it shares with others.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Chance:
-    """Asks the stages of a plan. The encoder that a grid starts from is taken as given: all runs share it."""
+    """Asks the stages of a plan. The encoder that a grid starts from is taken as given: all runs
+    share it.
+    """
 
     plan: Plan
     _known: dict[str, bool] = field(default_factory=dict)
@@ -20,7 +24,9 @@ class Chance:
         """Whether another seed would give another result of a stage."""
         if key not in self._known:
             stage = self.plan.stages[key]
-            depends = stage.kind != "encoder" and ("seed" in stage.params or any(map(self.has_chance, stage.inputs.values())))
+            depends = stage.kind != "encoder" and (
+                "seed" in stage.params or any(map(self.has_chance, stage.inputs.values()))
+            )
             self._known[key] = depends
         return self._known[key]
 

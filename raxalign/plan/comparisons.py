@@ -1,4 +1,6 @@
-"""Every value of a grid's tables with its interval, and its difference to a baseline: read from a ledger, tested, corrected, judged."""
+"""Every value of a grid's tables with its interval, and its difference to a baseline: read from a
+ledger, tested, corrected, judged.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,12 @@ OTHER_LANGUAGES = "other languages"
 
 @dataclass(frozen=True)
 class Compared:
-    """A value of a table: `interval` over runs and examples, and where there is a `baseline`, the difference to it.
+    """A value of a table: `interval` over runs and examples, and where there is a `baseline`, the
+    difference to it.
 
-    `p_adjusted` is Holm's over all comparisons of the value's table (task, metric and split). `untested` says why there is no interval or no
-    test, and is empty where there is. `at_chance` marks a classifier whose interval holds what guessing gets (`guessing`).
+    `p_adjusted` is Holm's over all comparisons of the value's table (task, metric and split).
+    `untested` says why there is no interval or no test, and is empty where there is. `at_chance`
+    marks a classifier whose interval holds what guessing gets (`guessing`).
     """
 
     cell: Cell
@@ -51,30 +55,53 @@ class Compared:
 
     @property
     def difference(self) -> float | None:
-        """To the baseline, whether or not it is tested; None without one, and for means over other languages."""
+        """To the baseline, whether or not it is tested; None without one, and for means over other
+        languages.
+        """
         if self.comparison is not None:
             return self.comparison.difference
         against = self.baseline_value
-        return None if against is None or self.untested == OTHER_LANGUAGES else self.value.mean - against.mean
+        return (
+            None
+            if against is None or self.untested == OTHER_LANGUAGES
+            else self.value.mean - against.mean
+        )
 
     @property
     def falls_far(self) -> bool:
         """Whether it is significantly worse, and less than half of its baseline."""
         against = self.baseline_value
-        return self.verdict == "worse" and against is not None and self.value.mean < against.mean / 2  # never so where less is better
+        return (
+            self.verdict == "worse" and against is not None and self.value.mean < against.mean / 2
+        )  # never so where less is better
 
 
 def cell_name(cell: Cell, plan: Plan) -> str:
-    """The method of a cell with the params that vary in the grid, as `results` prints it: ``rotation center=true``."""
-    return " ".join([cell.method, *(f"{axis}={plain(cell.params[axis])}" for axis in plan.axes.get(cell.method, ()) if axis in cell.params)])
+    """The method of a cell with the params that vary in the grid, as `results` prints it:
+    ``rotation center=true``.
+    """
+    return " ".join(
+        [
+            cell.method,
+            *(
+                f"{axis}={plain(cell.params[axis])}"
+                for axis in plan.axes.get(cell.method, ())
+                if axis in cell.params
+            ),
+        ]
+    )
 
 
-def comparisons(cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None) -> list[Compared]:
-    """All values of the grid's tables, task by task and cell by cell, with what can be said of them.
+def comparisons(
+    cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None
+) -> list[Compared]:
+    """All values of the grid's tables, task by task and cell by cell, with what can be said of
+    them.
 
-    The baseline of a cell is the one of kind `none` with the same encoder; or that which `baseline` names as `cell_name` does, with the same
-    encoder and number of sentences. Raises RaxalignError for a name that no cell or several different ones have. Values of tasks where more is
-    not better are not compared.
+    The baseline of a cell is the one of kind `none` with the same encoder; or that which `baseline`
+    names as `cell_name` does, with the same encoder and number of sentences. Raises RaxalignError
+    for a name that no cell or several different ones have. Values of tasks where more is not better
+    are not compared.
     """
     chosen = _chosen(cells, plan, baseline)
     entries = tables_of(name for cell in cells for name in cell.values)
@@ -88,7 +115,9 @@ def comparisons(cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, bas
 
 @dataclass
 class _Task:
-    """The tables of one task: what is read of a baseline is kept, what is read of other cells is let go."""
+    """The tables of one task: what is read of a baseline is kept, what is read of other cells is
+    let go.
+    """
 
     plan: Plan
     predictions: Predictions
@@ -108,31 +137,58 @@ class _Task:
             if base is not None and id(base) not in kept:
                 kept[id(base)] = self.predictions.runs(base, self._names(base))
             runs = kept[id(cell)] if id(cell) in kept else self.predictions.runs(cell, names)
-            found += [self._one(cell, name, runs, base if base is not cell else None, kept) for name in names]
+            found += [
+                self._one(cell, name, runs, base if base is not cell else None, kept)
+                for name in names
+            ]
         return found
 
     def _names(self, cell: Cell) -> list[Name]:
         return [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
 
-    def _one(self, cell: Cell, name: Name, runs: Mapping[Name, Runs], base: Cell | None, kept: Mapping[int, Mapping[Name, Runs]]) -> Compared:
+    def _one(
+        self,
+        cell: Cell,
+        name: Name,
+        runs: Mapping[Name, Runs],
+        base: Cell | None,
+        kept: Mapping[int, Mapping[Name, Runs]],
+    ) -> Compared:
         from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, interval
 
         base = base if base is not None and name in base.values else None
         own = runs.get(name)
-        found = Compared(cell, name, cell.values[name], baseline=base, verdict="cannot tell" if base is not None else None, untested=NO_PREDICTIONS)
+        found = Compared(
+            cell,
+            name,
+            cell.values[name],
+            baseline=base,
+            verdict="cannot tell" if base is not None else None,
+            untested=NO_PREDICTIONS,
+        )
         if own is None:
             return found
         around = interval(own)
-        found = replace(found, interval=around, untested="" if around else (ONE_EXAMPLE if own.testable else ONE_RUN))
+        found = replace(
+            found,
+            interval=around,
+            untested="" if around else (ONE_EXAMPLE if own.testable else ONE_RUN),
+        )
         if self.guessing is not None and name[2] == self.main_metric:
             widest = around or interval(own, examples_alone=True)
-            found = replace(found, guessing=self.guessing, at_chance=widest is not None and widest.holds(self.guessing))
+            found = replace(
+                found,
+                guessing=self.guessing,
+                at_chance=widest is not None and widest.holds(self.guessing),
+            )
         if base is None:
             return found
         other = kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
-        if name[1] in MEANS and {*languages_of(base, name, self.plan.pivot)} != {*languages_of(cell, name, self.plan.pivot)}:
+        if name[1] in MEANS and {*languages_of(base, name, self.plan.pivot)} != {
+            *languages_of(cell, name, self.plan.pivot)
+        }:
             return replace(found, untested=OTHER_LANGUAGES)
         compared = compare(other, own, paired=self.predictions.pairs_up(base, cell, name))
         return replace(found, comparison=compared, untested=compared.untested)
@@ -158,7 +214,9 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
             families[entry.name[0], *entry.name[2:]].append(index)
     judged = list(found)
     for family in families.values():
-        for index, adjusted in zip(family, holm([_p(found[index]) for index in family]), strict=True):
+        for index, adjusted in zip(
+            family, holm([_p(found[index]) for index in family]), strict=True
+        ):
             comparison = found[index].comparison
             assert comparison is not None
             up = (comparison.difference > 0) != less_is_better(found[index].name[2])
@@ -168,7 +226,11 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
 
 
 def _p(entry: Compared) -> float:
-    return entry.comparison.p if entry.comparison is not None and entry.comparison.p is not None else 1.0
+    return (
+        entry.comparison.p
+        if entry.comparison is not None and entry.comparison.p is not None
+        else 1.0
+    )
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
@@ -180,7 +242,11 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
         candidates = _named(cells, plan, wanted)
     found = {}
     for cell in cells:
-        there = [other for other in candidates if other.encoder == cell.encoder and other.sentences in (None, cell.sentences)]
+        there = [
+            other
+            for other in candidates
+            if other.encoder == cell.encoder and other.sentences in (None, cell.sentences)
+        ]
         if not there:
             sizes = [other for other in candidates if other.encoder == cell.encoder]
             there = sizes if len(sizes) == 1 and cell.sentences is None else []
@@ -199,12 +265,22 @@ def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
         known = ", ".join(dict.fromkeys(cell_name(cell, plan) for cell in cells))
         raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
     if len(names) > 1:
-        raise RaxalignError(f"--compare: {wanted!r} may be any of: {', '.join(names)}; name one of them")
+        raise RaxalignError(
+            f"--compare: {wanted!r} may be any of: {', '.join(names)}; name one of them"
+        )
     return found
 
 
 def plain(value: object) -> str:
-    """A param as a grid file has it, numbers without needless zeros: ``0.1``, ``false``, ``{blocks: 1-6, embeddings: false}``."""
+    """A param as a grid file has it, numbers without needless zeros: ``0.1``, ``false``, ``{blocks:
+    1-6, embeddings: false}``.
+    """
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        f"{value:g}"
+        if isinstance(value, float)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 def estimate(plan: Plan, root: str) -> str:
-    """One line: the worker time that is left, by the mean of what each kind of stage took here; says how much has no timing yet."""
+    """One line: the worker time that is left, by the mean of what each kind of stage took here;
+    says how much has no timing yet.
+    """
     store, ledger = ArtifactStore(root), Ledger(root)
     took: dict[tuple[str, str], list[float]] = defaultdict(list)
     left: dict[tuple[str, str], int] = defaultdict(int)
     there = ledger.keys()
-    records = ledger.read_many(sorted(key for key, stage in plan.stages.items() if stage.kind == "evaluation" and key in there))
+    records = ledger.read_many(
+        sorted(
+            key for key, stage in plan.stages.items() if stage.kind == "evaluation" and key in there
+        )
+    )
     for key, stage in plan.stages.items():
         name = (stage.kind, stage.maker)
         if stage.inline:
@@ -38,10 +44,18 @@ def estimate(plan: Plan, root: str) -> str:
     known = {name: count for name, count in left.items() if took[name]}
     unknown = sum(left.values()) - sum(known.values())
     if not known:
-        return f"{unknown} stages and evaluations to run; none of their kind has run in this storage yet, so their time is unknown"
-    seconds = math.fsum(count * math.fsum(took[name]) / len(took[name]) for name, count in known.items())
+        return (
+            f"{unknown} stages and evaluations to run; none of their kind has run in this storage"
+            " yet, so their time is unknown"
+        )
+    seconds = math.fsum(
+        count * math.fsum(took[name]) / len(took[name]) for name, count in known.items()
+    )
     rest = f", and {unknown} of kinds that have not run here yet" if unknown else ""
-    return f"about {_duration(seconds)} of worker time left for {sum(known.values())} stages and evaluations{rest}"
+    return (
+        f"about {_duration(seconds)} of worker time left for {sum(known.values())} stages and"
+        f" evaluations{rest}"
+    )
 
 
 def _duration(seconds: float) -> str:

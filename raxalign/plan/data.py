@@ -22,7 +22,9 @@ EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once; `stages` holds those made so far, inputs before what reads them."""
+    """Makes the shared stages of a grid, each once; `stages` holds those made so far, inputs before
+    what reads them.
+    """
 
     grid: Grid
     identity: Identity
@@ -35,24 +37,45 @@ class SharedStages:
 
     def heldout_bitext(self, lang: str) -> Stage:
         """The dev and test sides of a language."""
-        return self._once(("heldout", lang), lambda: self._bitext(lang, {"part": "heldout", **self._split()}))
+        return self._once(
+            ("heldout", lang), lambda: self._bitext(lang, {"part": "heldout", **self._split()})
+        )
 
     def training_bitext(self, lang: str, sentences: int) -> Stage:
         """The last `sentences` clean pairs before dev."""
         cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
-        part: dict[str, Any] = {"part": "training", "sentences": sentences, **cleaning, **self._split()}
-        return self._once(("training", lang, sentences), lambda: self._bitext(lang, part, inputs=self._heldout_elsewhere(lang)))
+        part: dict[str, Any] = {
+            "part": "training",
+            "sentences": sentences,
+            **cleaning,
+            **self._split(),
+        }
+        return self._once(
+            ("training", lang, sentences),
+            lambda: self._bitext(lang, part, inputs=self._heldout_elsewhere(lang)),
+        )
 
     def _heldout_elsewhere(self, lang: str) -> dict[str, str]:
-        """The held-out sides of the other languages of one model: it must not train on their pivot sides in the text of this language."""
+        """The held-out sides of the other languages of one model: it must not train on their pivot
+        sides in the text of this language.
+        """
         if not self.grid.together or self.grid.overlap == "keep":
             return {}
-        return {f"heldout/{other}": self.heldout_bitext(other).key for other in self.grid.languages if other != lang}
+        return {
+            f"heldout/{other}": self.heldout_bitext(other).key
+            for other in self.grid.languages
+            if other != lang
+        }
 
     def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
         """All of another corpus, for the text in it: nothing is held out."""
         cleaning: dict[str, Any] = {"overlap": "keep", "shortage": "use-all"}
-        part: dict[str, Any] = {"part": "training", "sentences": EVERYTHING, "split": {"test": 0, "dev": 0}, **cleaning}
+        part: dict[str, Any] = {
+            "part": "training",
+            "sentences": EVERYTHING,
+            "split": {"test": 0, "dev": 0},
+            **cleaning,
+        }
         return self._once(("whole", lang), lambda: self._bitext(lang, part, spec))
 
     def _split(self) -> dict[str, Any]:
@@ -64,11 +87,22 @@ class SharedStages:
             self._memo[name] = self.add(make())
         return self._memo[name]
 
-    def _bitext(self, lang: str, part: Mapping[str, Any], spec: CorpusSpec | None = None, inputs: Mapping[str, str] | None = None) -> Stage:
+    def _bitext(
+        self,
+        lang: str,
+        part: Mapping[str, Any],
+        spec: CorpusSpec | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> Stage:
         grid, spec = self.grid, spec or self.grid.corpus_for(lang)
         corpus = catalog("corpora")[spec.kind](spec.params)
         digests, locations = self.identity.of(corpus.sources(lang, grid.pivot))
-        pair: dict[str, Any] = {"lang": lang, "pivot": grid.pivot, "max_words": grid.max_words, "segmentation": grid.segmentation}
+        pair: dict[str, Any] = {
+            "lang": lang,
+            "pivot": grid.pivot,
+            "max_words": grid.max_words,
+            "segmentation": grid.segmentation,
+        }
         return Stage(
             kind="bitext",
             maker=spec.kind,
@@ -80,24 +114,33 @@ class SharedStages:
         )
 
     def heldout_pairs(self, lang: str, sentences: int) -> Stage:
-        """Word pairs of dev and test: one run of the word aligner over test, dev and `sentences` training pairs."""
+        """Word pairs of dev and test: one run of the word aligner over test, dev and `sentences`
+        training pairs.
+        """
         return self._once(
             ("heldout pairs", lang, sentences),
             lambda: self._pairs(
                 lang,
                 {"part": "heldout"},
-                {"heldout": self.heldout_bitext(lang).key, "training": self.training_bitext(lang, sentences).key},
+                {
+                    "heldout": self.heldout_bitext(lang).key,
+                    "training": self.training_bitext(lang, sentences).key,
+                },
             ),
         )
 
     def training_pairs(self, lang: str, sentences: int) -> Stage:
-        """Word pairs of a training set, from a run over its own sentences (or cut out of the one run: ``align_on: largest``)."""
+        """Word pairs of a training set, from a run over its own sentences (or cut out of the one
+        run: ``align_on: largest``).
+        """
 
         def make() -> Stage:
             bitext = self.training_bitext(lang, sentences)
             if self.grid.pairs.align_on == "largest":
                 run = self.heldout_pairs(lang, max(self.grid.sentences))
-                return self._pairs(lang, {"part": "slice", "sentences": sentences}, {"run": run.key})
+                return self._pairs(
+                    lang, {"part": "slice", "sentences": sentences}, {"run": run.key}
+                )
             return self._pairs(lang, {"part": "training"}, {"training": bitext.key})
 
         return self._once(("training pairs", lang, sentences), make)
@@ -112,15 +155,35 @@ class SharedStages:
             "pivot": self.grid.pivot,
             "symmetrization": spec.symmetrization,
             "one_to_one": spec.one_to_one,
-            **({"keep_training": True} if spec.align_on == "largest" and part["part"] == "heldout" else {}),
+            **(
+                {"keep_training": True}
+                if spec.align_on == "largest" and part["part"] == "heldout"
+                else {}
+            ),
             **part,
         }
-        return Stage("pairs", spec.kind, PAIRS_VERSION + aligner.VERSION - 1, params, inputs, digests, _full_locations(spec.params, locations))
+        return Stage(
+            "pairs",
+            spec.kind,
+            PAIRS_VERSION + aligner.VERSION - 1,
+            params,
+            inputs,
+            digests,
+            _full_locations(spec.params, locations),
+        )
 
-    def seen(self, lang: str, unseen_in: int | None, dictionaries: Mapping[str, str], places: Mapping[str, str]) -> Stage:
-        """The word types linked in training: in the one run over test, dev and training, in the grid's training sets, in its dictionaries.
+    def seen(
+        self,
+        lang: str,
+        unseen_in: int | None,
+        dictionaries: Mapping[str, str],
+        places: Mapping[str, str],
+    ) -> Stage:
+        """The word types linked in training: in the one run over test, dev and training, in the
+        grid's training sets, in its dictionaries.
 
-        With `unseen_in` the one run, over that many sentences, alone decides (and a larger size is refused by `expand`).
+        With `unseen_in` the one run, over that many sentences, alone decides (and a larger size is
+        refused by `expand`).
         """
         grid = self.grid
 
@@ -128,20 +191,41 @@ class SharedStages:
             run = self.heldout_pairs(lang, unseen_in or max(grid.sentences))
             inputs = {"run": run.key}
             if unseen_in is None:
-                inputs |= {f"pairs/{n}": self.training_pairs(lang, n).key for n in sorted(grid.sentences)}
-            return Stage("seen", "types", SEEN_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs, dictionaries, places)
+                inputs |= {
+                    f"pairs/{n}": self.training_pairs(lang, n).key for n in sorted(grid.sentences)
+                }
+            return Stage(
+                "seen",
+                "types",
+                SEEN_VERSION,
+                {"lang": lang, "pivot": grid.pivot},
+                inputs,
+                dictionaries,
+                places,
+            )
 
         return self._once(("seen", lang, unseen_in), make)
 
     def text(self, lang: str, sentences: int) -> Stage:
-        """Monolingual text of a language: its training side, or its side of another corpus; the pivot's is joined over all languages."""
+        """Monolingual text of a language: its training side, or its side of another corpus; the
+        pivot's is joined over all languages.
+        """
         grid, spec = self.grid, self.grid.text.corpus
 
         def make() -> Stage:
             others = grid.languages if lang == grid.pivot else (lang,)
-            stages = {other: self.whole_bitext(other, spec) if spec else self.training_bitext(other, sentences) for other in others}
+            stages = {
+                other: (
+                    self.whole_bitext(other, spec)
+                    if spec
+                    else self.training_bitext(other, sentences)
+                )
+                for other in others
+            }
             inputs = {f"bitext/{other}": stage.key for other, stage in stages.items()}
-            return Stage("text", grid.text.source, TEXT_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs)
+            return Stage(
+                "text", grid.text.source, TEXT_VERSION, {"lang": lang, "pivot": grid.pivot}, inputs
+            )
 
         return self._once(("text", lang, None if spec else sentences), make)
 
@@ -152,9 +236,20 @@ class SharedStages:
         inputs = {}
         if kind.needs_text:
             every = (*self.grid.languages, self.grid.pivot)
-            inputs = {f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every}
+            inputs = {
+                f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
+            }
         places = _full_locations(spec.params, locations)
-        stage = Stage("encoder", spec.kind, kind.VERSION, _identity(spec.params, digests), inputs, digests, places, not kind.needs_text)
+        stage = Stage(
+            "encoder",
+            spec.kind,
+            kind.VERSION,
+            _identity(spec.params, digests),
+            inputs,
+            digests,
+            places,
+            not kind.needs_text,
+        )
         return self.add(stage)
 
 
@@ -165,10 +260,18 @@ def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
 
 
 def _identity(params: Any, digests: Mapping[str, str]) -> dict[str, Any]:
-    """The params without the name of what is loaded: where digests stand for the data, the name is only where it lies."""
-    return {name: value for name, value in params.identity().items() if not (digests and name in {"name", "revision"})}
+    """The params without the name of what is loaded: where digests stand for the data, the name is
+    only where it lies.
+    """
+    return {
+        name: value
+        for name, value in params.identity().items()
+        if not (digests and name in {"name", "revision"})
+    }
 
 
 def _full_locations(params: Any, locations: Mapping[str, str]) -> dict[str, str]:
-    """Locations, with the whole params beside them (unhashed) so that a worker can make the plug-in again with its paths."""
+    """Locations, with the whole params beside them (unhashed) so that a worker can make the plug-in
+    again with its paths.
+    """
     return {**locations, "params": params.model_dump_json(by_alias=True)}

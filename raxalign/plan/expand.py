@@ -1,8 +1,10 @@
-"""Grid -> Plan: a pure function, the same for the same files whatever the order of keys, the machine or the number of workers.
+"""Grid -> Plan: a pure function, the same for the same files whatever the order of keys, the
+machine or the number of workers.
 
-Points are the product encoder x languages x sentences x seeds x method params. What cannot change a result is dropped before hashing, so
-that equal points fall together: `sentences` where a method reads no training text, `seed` where neither method nor task has chance, params
-that others make idle.
+Points are the product encoder x languages x sentences x seeds x method params. What cannot change a
+result is dropped before hashing, so that equal points fall together: `sentences` where a method
+reads no training text, `seed` where neither method nor task has chance, params that others make
+idle.
 """
 
 from __future__ import annotations
@@ -47,10 +49,12 @@ class _Expansion:
 
 
 def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool = False) -> Plan:
-    """The plan of a grid. `identity` looks up digests (default: reads the files; remote data stays unresolved).
+    """The plan of a grid. `identity` looks up digests (default: reads the files; remote data stays
+    unresolved).
 
-    Raises `DataError` naming every local file that is missing (with `allow_missing` they stand in `missing`, for a plan that is only looked
-    at), `GridError` for layers that an encoder does not have, and `RaxalignError` for what else only the whole grid shows to be wrong.
+    Raises `DataError` naming every local file that is missing (with `allow_missing` they stand in
+    `missing`, for a plan that is only looked at), `GridError` for layers that an encoder does not
+    have, and `RaxalignError` for what else only the whole grid shows to be wrong.
     """
     identity = identity or Identity()
     for start in grid.encoders:
@@ -69,7 +73,10 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials:
-        raise RaxalignError(f"{grid.path}: no trial is left: every point is excluded or its encoder does not suit its method")
+        raise RaxalignError(
+            f"{grid.path}: no trial is left: every point is excluded or its encoder does not suit"
+            " its method"
+        )
     return Plan(
         name=grid.name,
         pivot=grid.pivot,
@@ -86,7 +93,9 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
     )
 
 
-def _expand_method(expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec, point: Any) -> None:
+def _expand_method(
+    expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec, point: Any
+) -> None:
     """All points of one method's params: languages x sentences x seeds."""
     grid = expansion.grid
     kind = catalog("methods")[spec.kind]
@@ -106,8 +115,25 @@ def _expand_method(expansion: _Expansion, encoder: EncoderSpec, spec: MethodSpec
                     expansion.refused[spec.name, family] += 1
                 else:
                     if untouched is None:
-                        untouched = expansion.meeting.untouched(spec.name, method, encoder.label, family, expansion.depths[encoder.label])
-                    _add_trial(expansion, encoder, spec, method, canonical, shown, untouched, languages, sentences, seed)
+                        untouched = expansion.meeting.untouched(
+                            spec.name,
+                            method,
+                            encoder.label,
+                            family,
+                            expansion.depths[encoder.label],
+                        )
+                    _add_trial(
+                        expansion,
+                        encoder,
+                        spec,
+                        method,
+                        canonical,
+                        shown,
+                        untouched,
+                        languages,
+                        sentences,
+                        seed,
+                    )
 
 
 def _languages(grid: Grid) -> Iterator[tuple[str, ...]]:
@@ -119,10 +145,14 @@ def _languages(grid: Grid) -> Iterator[tuple[str, ...]]:
 
 
 def _shown(point: Any, canonical: Mapping[str, Any]) -> dict[str, Any]:
-    """The params as tables show them: the canonical ones, the names of files where their sources are read, and a profile that was asked for."""
+    """The params as tables show them: the canonical ones, the names of files where their sources
+    are read, and a profile that was asked for.
+    """
     shown = dict(canonical)
     model: type[BaseParams] = type(point)
-    if "profile" in point.model_fields_set:  # it stands for several values, which are in the key in its place
+    if (
+        "profile" in point.model_fields_set
+    ):  # it stands for several values, which are in the key in its place
         shown["profile"] = point.profile
     for name in sorted(path_fields(model)):
         value = getattr(point, name)
@@ -143,12 +173,24 @@ def _add_trial(
     sentences: int,
     seed: int,
 ) -> None:
-    shared, tasks, family = expansion.shared, expansion.tasks, catalog("encoders")[encoder.kind].family
+    shared, tasks, family = (
+        expansion.shared,
+        expansion.tasks,
+        catalog("encoders")[encoder.kind].family,
+    )
     start = shared.encoder(encoder)
     needs = method.needs()
-    reads_training = needs.links or needs.bitext or (needs.text and expansion.grid.text.corpus is None)
-    aligned = shared.add(_aligned(expansion, spec.kind, method, canonical, languages, sentences, seed, start))
-    instead = _of_the_encoder(expansion, aligned, start, family, languages, seed, untouched) if untouched else {}
+    reads_training = (
+        needs.links or needs.bitext or (needs.text and expansion.grid.text.corpus is None)
+    )
+    aligned = shared.add(
+        _aligned(expansion, spec.kind, method, canonical, languages, sentences, seed, start)
+    )
+    instead = (
+        _of_the_encoder(expansion, aligned, start, family, languages, seed, untouched)
+        if untouched
+        else {}
+    )
     touched = [name for name in tasks.by_name() if name not in instead]
     evaluations = tasks.evaluations(method, start, aligned, family, languages, seed, touched)
     has_chance = method.has_chance() or tasks.has_chance()
@@ -168,16 +210,29 @@ def _add_trial(
 
 
 def _of_the_encoder(
-    expansion: _Expansion, aligned: Stage, start: Stage, family: str, languages: tuple[str, ...], seed: int, tasks: Mapping[str, Untouched]
+    expansion: _Expansion,
+    aligned: Stage,
+    start: Stage,
+    family: str,
+    languages: tuple[str, ...],
+    seed: int,
+    tasks: Mapping[str, Untouched],
 ) -> dict[str, str]:
-    """Task -> key of the evaluation of the encoder as it is, for those of the tasks that are asked of these languages; none for that very encoder.
+    """Task -> key of the evaluation of the encoder as it is, for those of the tasks that are asked
+    of these languages; none for that very encoder.
 
     Its stages are the plan's only where another trial wants them.
     """
     kind = catalog("methods")[BASE]
     base: Method = kind(kind.Params())
-    itself = expansion.shared.add(_aligned(expansion, BASE, base, base.canonical(), languages, 0, seed, start))
-    return {} if itself is aligned else expansion.tasks.evaluations(base, start, itself, family, languages, seed, tasks)
+    itself = expansion.shared.add(
+        _aligned(expansion, BASE, base, base.canonical(), languages, 0, seed, start)
+    )
+    return (
+        {}
+        if itself is aligned
+        else expansion.tasks.evaluations(base, start, itself, family, languages, seed, tasks)
+    )
 
 
 def _aligned(
@@ -204,8 +259,15 @@ def _aligned(
         digests |= {f"{name}/{lang}": value for name, value in found.items()}
         locations |= {f"{name}/{lang}": value for name, value in places.items()}
     if needs.text:
-        inputs |= {f"text/{lang}": shared.text(lang, sentences).key for lang in (*languages, expansion.grid.pivot)}
-    params: dict[str, Any] = {"method": dict(canonical), "languages": list(languages), "pivot": expansion.grid.pivot}
+        inputs |= {
+            f"text/{lang}": shared.text(lang, sentences).key
+            for lang in (*languages, expansion.grid.pivot)
+        }
+    params: dict[str, Any] = {
+        "method": dict(canonical),
+        "languages": list(languages),
+        "pivot": expansion.grid.pivot,
+    }
     if method.has_chance():
         params["seed"] = seed
     locations["params"] = method.params.model_dump_json(by_alias=True)
@@ -221,8 +283,17 @@ def _is_excluded(
     sentences: int,
     seed: int,
 ) -> bool:
-    facts = {**shown, "method": spec.name, "sentences": sentences, "seed": seed, "encoder": encoder.label}
-    return any(all(_matches(name, wanted, facts, languages) for name, wanted in entry.items()) for entry in grid.exclude)
+    facts = {
+        **shown,
+        "method": spec.name,
+        "sentences": sentences,
+        "seed": seed,
+        "encoder": encoder.label,
+    }
+    return any(
+        all(_matches(name, wanted, facts, languages) for name, wanted in entry.items())
+        for entry in grid.exclude
+    )
 
 
 def _matches(name: str, wanted: Any, facts: Mapping[str, Any], languages: tuple[str, ...]) -> bool:
@@ -242,7 +313,11 @@ def _reachable(expansion: _Expansion) -> dict[str, Stage]:
     """The stages that some trial needs, in the order in which they were made."""
     stages = expansion.shared.stages
     plan = Plan("", "", 0, (), stages, {})
-    wanted = set(plan.closure([key for trial in expansion.trials.values() for key in trial.evaluations.values()]))
+    wanted = set(
+        plan.closure(
+            [key for trial in expansion.trials.values() for key in trial.evaluations.values()]
+        )
+    )
     return {key: stage for key, stage in stages.items() if key in wanted}
 
 
@@ -250,17 +325,33 @@ def _merged(expansion: _Expansion) -> Iterator[str]:
     """What fell together and what was dropped, in words."""
     trials = Counter(trial.method for trial in expansion.trials.values())
     for name, points in expansion.points.items():
-        refused = {family: count for (method, family), count in expansion.refused.items() if method == name}
+        refused = {
+            family: count for (method, family), count in expansion.refused.items() if method == name
+        }
         left = points - expansion.excluded[name] - sum(refused.values())
         if expansion.excluded[name]:
             yield f"{name}: {expansion.excluded[name]} of {points} points excluded"
         if trials[name] and trials[name] < left:
-            why = _why_merged(expansion.grid, [trial for trial in expansion.trials.values() if trial.method == name])
+            why = _why_merged(
+                expansion.grid,
+                [trial for trial in expansion.trials.values() if trial.method == name],
+            )
             yield f"{name}: {left} points are {trials[name]} trials{why}"
-        yield from (f"{name} does not take {family} encoders: {count} points dropped" for family, count in refused.items())
+        yield from (
+            f"{name} does not take {family} encoders: {count} points dropped"
+            for family, count in refused.items()
+        )
 
 
 def _why_merged(grid: Grid, trials: list[Trial]) -> str:
     axes = {"sentences": grid.sentences, "seed": grid.seeds}
-    reasons = [name for name, values in axes.items() if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)]
-    return f" ({' and '.join(reasons)} cannot change the result)" if reasons else " (some params are idle)"
+    reasons = [
+        name
+        for name, values in axes.items()
+        if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)
+    ]
+    return (
+        f" ({' and '.join(reasons)} cannot change the result)"
+        if reasons
+        else " (some params are idle)"
+    )

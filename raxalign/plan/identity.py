@@ -1,4 +1,6 @@
-"""The identity of outside data: digests of local files, pins and locked revisions of remote ones."""
+"""The identity of outside data: digests of local files, pins and locked revisions of remote
+ones.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ UNRESOLVED = "unresolved:"
 class Identity:
     """Looks up digests while a plan is made, and remembers what is missing or unresolved.
 
-    `file_digests` gives the SHA-256 of a local file, `locked` the digest or revision of a remote name (None: not resolved yet).
+    `file_digests` gives the SHA-256 of a local file, `locked` the digest or revision of a remote
+    name (None: not resolved yet).
     """
 
     def __init__(
@@ -64,4 +67,8 @@ class Identity:
             return
         first, *others = self.missing.items()
         also = "".join(f"\n{path}: {problem}" for path, problem in others)
-        raise DataError(first[0], f"{first[1]}{also}", remedy="Paths in a grid file are relative to the grid file")
+        raise DataError(
+            first[0],
+            f"{first[1]}{also}",
+            remedy="Paths in a grid file are relative to the grid file",
+        )

@@ -33,7 +33,10 @@ class Opened:
     plan: Plan
 
     def __repr__(self) -> str:
-        return f"<grid {self.plan.name}: {len(self.plan.trials)} trials, {len(self.plan.stages)} stages, storage {self.root}>"
+        return (
+            f"<grid {self.plan.name}: {len(self.plan.trials)} trials, {len(self.plan.stages)}"
+            f" stages, storage {self.root}>"
+        )
 
     @property
     def root(self) -> str:
@@ -42,9 +45,16 @@ class Opened:
 
 
 def open_grid(
-    path: Path | str, *, storage: str | None = None, address: str | None = None, workers: int | None = None, allow_missing: bool = False
+    path: Path | str,
+    *,
+    storage: str | None = None,
+    address: str | None = None,
+    workers: int | None = None,
+    allow_missing: bool = False,
 ) -> Opened:
-    """Read a grid file and expand it; flags come before the environment, and that before the file's `run`. See `expand` for `allow_missing`."""
+    """Read a grid file and expand it; flags come before the environment, and that before the file's
+    `run`. See `expand` for `allow_missing`.
+    """
     grid = load(path)
     run = effective(grid.run, storage=storage, address=address, workers=workers, environ=os.environ)
     return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
@@ -53,15 +63,21 @@ def open_grid(
 def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
     digests = FileDigests(root)
     try:
-        return expand(grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing)
-    except StorageError:  # a storage that cannot be written can still be planned for: digests are then not remembered
+        return expand(
+            grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing
+        )
+    except (
+        StorageError
+    ):  # a storage that cannot be written can still be planned for: digests are then not remembered
         return expand(grid, Identity(locked=Lock.load(grid.path).get), allow_missing=allow_missing)
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:
-    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does nothing where all is resolved.
+    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does
+    nothing where all is resolved.
 
-    How many layers an encoder has is looked up too, where that is not known; where it cannot be, the plan goes on saying so.
+    How many layers an encoder has is looked up too, where that is not known; where it cannot be,
+    the plan goes on saying so.
     """
     if not opened.plan.unresolved and not opened.plan.unknown_depths:
         return opened
@@ -75,7 +91,10 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
     _lock_depths(grid, lock)
     plan = _expand(grid, opened.root)
     if plan.unresolved:
-        raise RaxalignError(f"{grid.path}: could not resolve {', '.join(plan.unresolved)}: pin it in the grid file (`revision` or `sha256`)")
+        raise RaxalignError(
+            f"{grid.path}: could not resolve {', '.join(plan.unresolved)}: pin it in the grid file"
+            " (`revision` or `sha256`)"
+        )
     return Opened(grid, opened.run, plan)
 
 
@@ -86,7 +105,9 @@ def _lock_depths(grid: Grid, lock: Lock) -> None:
         if kind.depth(lock.get) is None:
             try:
                 found = kind.fetch_depth(lock.get)
-            except TransientError:  # nothing that runs depends on it; `Plan.remarks` says that it is not known
+            except (
+                TransientError
+            ):  # nothing that runs depends on it; `Plan.remarks` says that it is not known
                 continue
             for name, depth in found.items():
                 lock = lock.with_(name, depth)
@@ -94,27 +115,46 @@ def _lock_depths(grid: Grid, lock: Lock) -> None:
 
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
-    found: list[Mapping[str, str]] = [catalog("encoders")[spec.kind](spec.params).fetch() for spec in grid.encoders]
+    found: list[Mapping[str, str]] = [
+        catalog("encoders")[spec.kind](spec.params).fetch() for spec in grid.encoders
+    ]
     for lang in grid.languages:
         corpus = grid.corpus_for(lang)
         specs = [corpus, grid.text.corpus] if grid.text.corpus else [corpus]
-        found += [catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads) for spec in specs]
+        found += [
+            catalog("corpora")[spec.kind](spec.params).fetch(lang, grid.pivot, downloads)
+            for spec in specs
+        ]
     for task in grid.tasks:
         plugin = catalog("tasks")[task.kind](task.params)
-        found += [plugin.fetch(lang, grid.pivot, downloads) for lang in (*grid.languages, grid.pivot)]
+        found += [
+            plugin.fetch(lang, grid.pivot, downloads) for lang in (*grid.languages, grid.pivot)
+        ]
     return found
 
 
 def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> Plan:
-    """A part of a plan: trials for which every ``name=value`` of `only` (comma-separated) holds, at most `limit` of them."""
+    """A part of a plan: trials for which every ``name=value`` of `only` (comma-separated) holds, at
+    most `limit` of them.
+    """
     trials = list(plan.trials)
     for condition in (only or "").split(","):
         name, equals, value = (part.strip() for part in condition.partition("="))
         if not name:
             continue
         if not equals:
-            raise RaxalignError(f"--only {condition!r}: write name=value, for example method=finetune")
-        known = {"method", "kind", "encoder", "language", "sentences", "seed", *(key for trial in plan.trials for key in trial.params)}
+            raise RaxalignError(
+                f"--only {condition!r}: write name=value, for example method=finetune"
+            )
+        known = {
+            "method",
+            "kind",
+            "encoder",
+            "language",
+            "sentences",
+            "seed",
+            *(key for trial in plan.trials for key in trial.params),
+        }
         if name not in known:
             raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
         trials = [trial for trial in trials if value in _facts(trial).get(name, ())]
@@ -137,5 +177,8 @@ def _facts(trial: Trial) -> dict[str, tuple[str, ...]]:
     }
     return {
         "language": trial.languages,
-        **{name: (str(value), f"{value:g}" if isinstance(value, float) else str(value)) for name, value in facts.items()},
+        **{
+            name: (str(value), f"{value:g}" if isinstance(value, float) else str(value))
+            for name, value in facts.items()
+        },
     }

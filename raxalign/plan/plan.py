@@ -1,4 +1,6 @@
-"""The plan: a pure value that says everything a grid will compute, and its JSON form for workers."""
+"""The plan: a pure value that says everything a grid will compute, and its JSON form for
+workers.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,13 @@ from raxalign.plan.trial import Trial, Untouched
 class Plan:
     """All trials, stages and evaluations of a grid.
 
-    `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs before what reads them, evaluations
-    included; `merged` tells in words what fell together and what was dropped; `unresolved` names the remote data that has no digest yet
-    (their stages' keys are provisional), `missing` local files that are not there, likewise; `axes` gives for each method the params that
-    vary in the grid; `unknown_depths` are the encoders of which it is not known yet how many layers they have, so that some untouched evaluations
-    may still count as wanted. `plugins` are the files outside the package that its stages are made by.
+    `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs
+    before what reads them, evaluations included; `merged` tells in words what fell together and
+    what was dropped; `unresolved` names the remote data that has no digest yet (their stages' keys
+    are provisional), `missing` local files that are not there, likewise; `axes` gives for each
+    method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
+    known yet how many layers they have, so that some untouched evaluations may still count as
+    wanted. `plugins` are the files outside the package that its stages are made by.
     """
 
     name: str
@@ -46,19 +50,31 @@ class Plan:
 
     def cached(self, there: AbstractSet[str]) -> int:
         """How many trials have something to run and all of it in a ledger of these keys."""
-        return sum(bool(trial.evaluations) and there >= set(trial.evaluations.values()) for trial in self.trials)
+        return sum(
+            bool(trial.evaluations) and there >= set(trial.evaluations.values())
+            for trial in self.trials
+        )
 
     def remarks(self) -> list[str]:
-        """What the user should know before the grid runs: warnings, the evaluations that are not run, what is not known yet."""
+        """What the user should know before the grid runs: warnings, the evaluations that are not
+        run, what is not known yet.
+        """
         unknown = ", ".join(self.unknown_depths)
         found = [*self.warnings, *told(self.trials, self.axes)]
         if unknown:
-            found.append(f"how many layers {unknown} has is not known here yet (`raxalign grid` looks it up): layers are not checked against it")
+            found.append(
+                f"how many layers {unknown} has is not known here yet (`raxalign grid` looks it"
+                " up): layers are not checked against it"
+            )
         idle = sum(not trial.evaluations for trial in self.trials)
-        return [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found
+        return (
+            [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found
+        )
 
     def closure(self, keys: list[str]) -> list[str]:
-        """The keys of all stages that the given ones are made of, themselves included, inputs first."""
+        """The keys of all stages that the given ones are made of, themselves included, inputs
+        first.
+        """
         seen: dict[str, None] = {}
         stack = [(key, False) for key in reversed(keys)]
         while stack:
@@ -67,7 +83,11 @@ class Plan:
                 seen[key] = None
             elif key not in seen:
                 stack.append((key, True))
-                stack += [(entry, False) for entry in self.stages[key].inputs.values() if entry not in seen]
+                stack += [
+                    (entry, False)
+                    for entry in self.stages[key].inputs.values()
+                    if entry not in seen
+                ]
         return list(seen)
 
     def users(self) -> dict[str, int]:
@@ -79,7 +99,9 @@ class Plan:
         return counts
 
     def only(self, trials: Iterator[Trial]) -> Plan:
-        """The same plan with some of its trials; keys, and what counts as seen, stay those of the whole grid."""
+        """The same plan with some of its trials; keys, and what counts as seen, stay those of the
+        whole grid.
+        """
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
         return Plan(

@@ -1,4 +1,6 @@
-"""A cell's values with what they come from: stored predictions as runs, the means over languages too."""
+"""A cell's values with what they come from: stored predictions as runs, the means over languages
+too.
+"""
 
 from __future__ import annotations
 
@@ -33,23 +35,31 @@ class Predictions:
         self.chance = Chance(self.plan)
 
     def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
-        """The runs of those values whose predictions are there and can be taken apart; each evaluation is read once.
+        """The runs of those values whose predictions are there and can be taken apart; each
+        evaluation is read once.
 
-        A value that is formed in another way than its predictions say is left out. Raises DamagedArtifact for predictions that are (and are set
-        aside, so that the grid makes them again).
+        A value that is formed in another way than its predictions say is left out. Raises
+        DamagedArtifact for predictions that are (and are set aside, so that the grid makes them
+        again).
         """
         names = list(names)
         if self.ledger is None:
             return {}
-        single = dict.fromkeys(part for name in names for part in _parts(cell, name, self.plan.pivot))
+        single = dict.fromkeys(
+            part for name in names for part in _parts(cell, name, self.plan.pivot)
+        )
         samples = self._samples(cell, single)
-        found = {name: runs for name in single if (runs := self._single(cell, name, samples)) is not None}
+        found = {
+            name: runs for name in single if (runs := self._single(cell, name, samples)) is not None
+        }
         means = {name: self._mean(cell, name, found) for name in names if name[1] in MEANS}
         every: dict[Name, Runs | None] = {**found, **means}
         return {name: runs for name in names if (runs := every.get(name)) is not None}
 
     def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
-        """Whether two cells share their task's training, seed by seed, so that their runs are compared in pairs."""
+        """Whether two cells share their task's training, seed by seed, so that their runs are
+        compared in pairs.
+        """
         trained = []
         for part in _parts(first, name, self.plan.pivot):
             a, b = first.evaluations.get(part, {}), second.evaluations.get(part, {})
@@ -60,7 +70,9 @@ class Predictions:
     def _trained(self, keys: Iterable[str]) -> frozenset[str | None]:
         return frozenset(self.chance.training(key) for key in keys)
 
-    def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, _Asked], Sample | None]:
+    def _samples(
+        self, cell: Cell, names: Iterable[Name]
+    ) -> dict[tuple[str, _Asked], Sample | None]:
         wanted: dict[str, set[_Asked]] = defaultdict(set)
         for name in names:
             for keys in cell.evaluations.get(name, {}).values():
@@ -71,16 +83,23 @@ class Predictions:
             table = self.ledger.predictions(key) if self.ledger is not None else None
             if table is not None:
                 task = catalog("tasks")[self.plan.stages[key].maker]
-                found |= {(key, what): sample for what, sample in task.samples(table, sorted(asked)).items()}
+                found |= {
+                    (key, what): sample
+                    for what, sample in task.samples(table, sorted(asked)).items()
+                }
         return found
 
-    def _single(self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]) -> Runs | None:
+    def _single(
+        self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]
+    ) -> Runs | None:
         from raxalign.analysis.runs import Runs
 
         evaluations, chosen, chance = cell.evaluations.get(name, {}), {}, False
         for seed in cell.by_seed.get(name, {}):
             keys = evaluations[seed] if seed in evaluations else next(iter(evaluations.values()))
-            several = [sample for key in keys if (sample := samples.get((key, name[1:]))) is not None]
+            several = [
+                sample for key in keys if (sample := samples.get((key, name[1:]))) is not None
+            ]
             if len(several) < len(keys):
                 return None
             chosen[seed] = several
@@ -98,11 +117,18 @@ class Predictions:
 def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
     """The runs, where their values are those of the table."""
     values = cell.by_seed.get(name, {})
-    same = values.keys() == set(runs.seeds) and all(abs(values[seed] - value) < 1e-6 for seed, value in zip(runs.seeds, runs.values, strict=True))
+    same = values.keys() == set(runs.seeds) and all(
+        abs(values[seed] - value) < 1e-6
+        for seed, value in zip(runs.seeds, runs.values, strict=True)
+    )
     return runs if same else None
 
 
 def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
     """The names that a mean over languages is the mean of; any other is its own."""
     task, lang, metric, split = name
-    return [(task, part, metric, split) for part in languages_of(cell, name, pivot)] if lang in MEANS else [name]
+    return (
+        [(task, part, metric, split) for part in languages_of(cell, name, pivot)]
+        if lang in MEANS
+        else [name]
+    )

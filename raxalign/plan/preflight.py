@@ -1,4 +1,6 @@
-"""Reading the files of tasks, methods and word aligners before anything is made: a bad label in a test file is found before the training."""
+"""Reading the files of tasks, methods and word aligners before anything is made: a bad label in a
+test file is found before the training.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from raxalign.plan.stage import Stage
 
 SHOWN = 20
-"""Faults that are shown, the first ones of each file before the next ones of any; those beyond are counted."""
+"""Faults that are shown, the first ones of each file before the next ones of any; those beyond are
+counted.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,14 @@ class FilesRead:
         """Raises `RaxalignError` with the faults, where there are any."""
         if self.faults:
             n = len(self.faults) + self.more
-            raise RaxalignError("\n".join([f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started", *self.indented()]))
+            raise RaxalignError(
+                "\n".join(
+                    [
+                        f"{grid}: {n} fault{'s'[: n > 1]} in its data files; nothing was started",
+                        *self.indented(),
+                    ]
+                )
+            )
 
     def indented(self) -> Iterator[str]:
         """The faults, one per line."""
@@ -44,14 +55,19 @@ class FilesRead:
             yield f"  and {self.more} more"
 
     def __str__(self) -> str:
-        return f"{self.files} data file{'s'[: self.files != 1]} {'was' if self.files == 1 else 'were'} read: {self.rows:,} rows"
+        return (
+            f"{self.files} data file{'s'[: self.files != 1]} {'was' if self.files == 1 else 'were'}"
+            f" read: {self.rows:,} rows"
+        )
 
 
 def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = None) -> FilesRead:
-    """Reads every local file that the tasks, methods and word aligners of the evaluations that are not `done` will read, by their own readers.
+    """Reads every local file that the tasks, methods and word aligners of the evaluations that are
+    not `done` will read, by their own readers.
 
-    `memory` is a folder that remembers by digest which files were found good; they are not read again. Remote data is not fetched, and bitext
-    is not read here: it is the first thing that a grid reads.
+    `memory` is a folder that remembers by digest which files were found good; they are not read
+    again. Remote data is not fetched, and bitext is not read here: it is the first thing that a
+    grid reads.
     """
     found: list[FileRead] = []
     for unit in _units(plan, done):
@@ -64,12 +80,16 @@ def read_files(plan: Plan, *, done: Collection[str] = (), memory: Path | None = 
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(json.dumps({"files": sorted(str(entry.path) for entry in read)}))
     faults, more = _shown(found)
-    return FilesRead(len({entry.path for entry in found}), sum(entry.rows for entry in found), faults, more)
+    return FilesRead(
+        len({entry.path for entry in found}), sum(entry.rows for entry in found), faults, more
+    )
 
 
 @dataclass(frozen=True)
 class _Unit:
-    """The files that one plug-in reads together: `stages` are those that read them, for `languages`."""
+    """The files that one plug-in reads together: `stages` are those that read them, for
+    `languages`.
+    """
 
     folder: str
     stages: tuple[Stage, ...]
@@ -82,7 +102,18 @@ class _Unit:
         stage = self.stages[0]
         digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
         options = json.loads(stage.locations["params"])
-        return digest([VERSION, stage.kind, stage.maker, stage.version, options, list(self.languages), self.pivot, digests])
+        return digest(
+            [
+                VERSION,
+                stage.kind,
+                stage.maker,
+                stage.version,
+                options,
+                list(self.languages),
+                self.pivot,
+                digests,
+            ]
+        )
 
     def read(self) -> Iterator[FileRead]:
         """The files, as the plug-in reads them."""
@@ -97,15 +128,29 @@ class _Unit:
 
 
 def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
-    """What is to be read: for each task of the plan all languages together, then methods and word aligners by what they read."""
-    missing = [(name, key) for trial in plan.trials for name, key in trial.evaluations.items() if key not in done]
-    stages = [plan.stages[key] for key in plan.closure(list(dict.fromkeys(key for _, key in missing)))]
+    """What is to be read: for each task of the plan all languages together, then methods and word
+    aligners by what they read.
+    """
+    missing = [
+        (name, key)
+        for trial in plan.trials
+        for name, key in trial.evaluations.items()
+        if key not in done
+    ]
+    stages = [
+        plan.stages[key] for key in plan.closure(list(dict.fromkeys(key for _, key in missing)))
+    ]
     tasks: dict[str, dict[str, Stage]] = {}
     for name, key in missing:
         evaluation = plan.stages[key]
-        for entry in (key, *(evaluation.inputs[other] for other in ("trained",) if other in evaluation.inputs)):
+        for entry in (
+            key,
+            *(evaluation.inputs[other] for other in ("trained",) if other in evaluation.inputs),
+        ):
             tasks.setdefault(name, {})[entry] = plan.stages[entry]
-    groups: dict[Any, list[Stage]] = {("tasks", name): list(found.values()) for name, found in tasks.items()}
+    groups: dict[Any, list[Stage]] = {
+        ("tasks", name): list(found.values()) for name, found in tasks.items()
+    }
     for stage in stages:
         folder = {"aligned": "methods", "pairs": "aligners"}.get(stage.kind)
         if folder is not None and stage.maker in catalog(folder):
@@ -118,7 +163,11 @@ def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
 
 def _local(stage: Stage) -> list[str]:
     """The local files of a stage."""
-    return [place for name, place in stage.locations.items() if name != "params" and Path(place).is_absolute()]
+    return [
+        place
+        for name, place in stage.locations.items()
+        if name != "params" and Path(place).is_absolute()
+    ]
 
 
 def _languages(params: Mapping[str, Any]) -> Iterable[str]:
@@ -126,13 +175,19 @@ def _languages(params: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _shown(found: Iterable[FileRead]) -> tuple[tuple[str, ...], int]:
-    """The faults to show, in the order of the files, and the number of the others; what is found twice (through two tasks) counts once."""
+    """The faults to show, in the order of the files, and the number of the others; what is found
+    twice (through two tasks) counts once.
+    """
     by_file: dict[Path, dict[str, None]] = {}
     more = 0
     for entry in found:
         known = by_file.setdefault(entry.path, {})
         more += entry.more
         known |= dict.fromkeys(map(str, entry.faults))
-    ranked = [(rank, number, fault) for number, faults in enumerate(by_file.values()) for rank, fault in enumerate(faults)]
+    ranked = [
+        (rank, number, fault)
+        for number, faults in enumerate(by_file.values())
+        for rank, fault in enumerate(faults)
+    ]
     shown = sorted(sorted(ranked)[:SHOWN], key=lambda entry: (entry[1], entry[0]))
     return tuple(fault for *_, fault in shown), more + len(ranked) - len(shown)

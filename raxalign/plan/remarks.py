@@ -10,13 +10,17 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
 
 UNKNOWN = 0.02
-"""A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are partly those of one piece."""
+"""A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are
+partly those of one piece.
+"""
 
 _SHOWN = 3  # trials that a remark names
 
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The remarks on the evaluations of a plan that have a record, each once: unknown pieces, trainings whose loss did not fall, thin support."""
+    """The remarks on the evaluations of a plan that have a record, each once: unknown pieces,
+    trainings whose loss did not fall, thin support.
+    """
     thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
     trainings: dict[str, dict[str, None]] = {}
@@ -26,10 +30,15 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
             for reader, lang, share in _unknown(task, notes):
                 unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
             for name, (start, end) in notes.get("loss_not_lowered", {}).items():
-                trainings.setdefault(name, {})[f"{_named(trial, plan)}: {start:.4g} to {end:.4g}"] = None
-            thin |= {f"{name}: {said}": None for name, said in notes.get("thin_support", {}).items()}
+                trainings.setdefault(name, {})[
+                    f"{_named(trial, plan)}: {start:.4g} to {end:.4g}"
+                ] = None
+            thin |= {
+                f"{name}: {said}": None for name, said in notes.get("thin_support", {}).items()
+            }
     found = [
-        f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of {encoder} ([UNK])"
+        f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of"
+        f" {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
     return [*found, *(_not_lowered(name, list(runs)) for name, runs in trainings.items()), *thin]
@@ -37,7 +46,13 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     """(what reads it, language, share) of texts with more than a few unknown pieces."""
-    readers = {task: notes.get("unknown", {}), **{f"the training of {name}": rates for name, rates in notes.get("unknown_in_training", {}).items()}}
+    readers = {
+        task: notes.get("unknown", {}),
+        **{
+            f"the training of {name}": rates
+            for name, rates in notes.get("unknown_in_training", {}).items()
+        },
+    }
     for reader, rates in readers.items():
         for lang, share in rates.items():
             if share > UNKNOWN:
@@ -51,6 +66,10 @@ def _not_lowered(name: str, runs: list[str]) -> str:
 
 def _named(trial: Trial, plan: Plan) -> str:
     """A trial by its method, the params that vary in the grid, its languages and seed."""
-    axes = [f"{name}={trial.params[name]}" for name in plan.axes.get(trial.method, ()) if name in trial.params]
+    axes = [
+        f"{name}={trial.params[name]}"
+        for name in plan.axes.get(trial.method, ())
+        if name in trial.params
+    ]
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     return " ".join([trial.method, *axes, "+".join(trial.languages), *seed])

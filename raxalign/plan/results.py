@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
     """All values that the ledger has for a plan, in the order of its trials and tasks.
 
-    An evaluation that several trials share appears under each of them. The task's name is the plan's: the same evaluation may be called
-    differently by another grid.
+    An evaluation that several trials share appears under each of them. The task's name is the
+    plan's: the same evaluation may be called differently by another grid.
     """
     return rows_of(plan, read_records(plan, ledger))
 
@@ -55,5 +55,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
 
 
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:
-    """``task/lang/metric``; values on a dev set are marked, so that nobody takes them for test results."""
+    """``task/lang/metric``; values on a dev set are marked, so that nobody takes them for test
+    results.
+    """
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"

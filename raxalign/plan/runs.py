@@ -1,4 +1,6 @@
-"""What a tracking store is told about a trial or a cell: names, params, metrics and tags, as plain values."""
+"""What a tracking store is told about a trial or a cell: names, params, metrics and tags, as plain
+values.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ from raxalign.plan.trial import Trial
 from raxalign.provenance import commit
 from raxalign.store.key import digest
 
-_SILENCE = 300.0  # a driver on another machine that has not been heard of for so many seconds is dead
+_SILENCE = (
+    300.0  # a driver on another machine that has not been heard of for so many seconds is dead
+)
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run to be: `key` is what it is found by, `kind` one of grid, trial and cell; params are the axes of the grid alone, flat."""
+    """A run to be: `key` is what it is found by, `kind` one of grid, trial and cell; params are the
+    axes of the grid alone, flat.
+    """
 
     key: str
     kind: str
@@ -43,8 +49,15 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     """The run of a trial."""
     params = _axes(plan, trial.method, trial.params, trial.encoder)
     params["languages"] = " ".join(trial.languages)
-    params |= {name: str(value) for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None}
-    tags = {"raxalign.trial_key": trial.key, **{f"raxalign.{name}": value for name, value in commit().items()}}
+    params |= {
+        name: str(value)
+        for name, value in (("sentences", trial.sentences), ("seed", trial.seed))
+        if value is not None
+    }
+    tags = {
+        "raxalign.trial_key": trial.key,
+        **{f"raxalign.{name}": value for name, value in commit().items()},
+    }
     if trial.untouched:
         tags["raxalign.untouched"] = " ".join(trial.untouched)
     return Run("trial:" + trial.key, "trial", _name(params), params, tags)
@@ -61,16 +74,23 @@ def cell_run(plan: Plan, cell: Cell) -> Run:
 
 def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Metric name -> value, of the evaluations that are there."""
-    return {metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"] for row in trial_rows(trial, records)}
+    return {
+        metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"]
+        for row in trial_rows(trial, records)
+    }
 
 
 def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
-    """Metric name -> mean; counts and parts of a metric are left to the trials, so that a comparison of cells is short.
+    """Metric name -> mean; counts and parts of a metric are left to the trials, so that a
+    comparison of cells is short.
 
-    Of those of the cell that were compared, behind the name: ``_low`` and ``_high`` (95 % interval), ``_difference`` to the baseline with
-    ``_difference_low`` and ``_difference_high``, and ``_p_adjusted``. What has no test has none of these.
+    Of those of the cell that were compared, behind the name: ``_low`` and ``_high`` (95 %
+    interval), ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``,
+    and ``_p_adjusted``. What has no test has none of these.
     """
-    metrics = {metric_name(*name): value.mean for name, value in cell.values.items() if is_main(name[2])}
+    metrics = {
+        metric_name(*name): value.mean for name, value in cell.values.items() if is_main(name[2])
+    }
     for entry in compared:
         if entry.cell is not cell:
             continue
@@ -83,7 +103,11 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
             "difference_high": found.high if found else None,
             "p_adjusted": entry.p_adjusted,
         }
-        metrics |= {f"{metric_name(*entry.name)}_{name}": number for name, number in numbers.items() if number is not None}
+        metrics |= {
+            f"{metric_name(*entry.name)}_{name}": number
+            for name, number in numbers.items()
+            if number is not None
+        }
     return metrics
 
 
@@ -93,7 +117,9 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     for record in records:
         tags["raxalign.device"] = str(record["device"])
         tags["raxalign.versions"] = json.dumps(record["versions"], sort_keys=True)[:_LONGEST_TAG]
-        tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[:_LONGEST_TAG]
+        tags["raxalign.links"] = json.dumps(record["notes"].get("links", {}), sort_keys=True)[
+            :_LONGEST_TAG
+        ]
     return tags
 
 
@@ -125,7 +151,10 @@ def process_lives(pid: int) -> bool:
 
 def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
     """The axes of the grid: what is no axis of it would only crowd the comparison."""
-    shown = {"method": method, **({"encoder": encoder} if len({trial.encoder for trial in plan.trials}) > 1 else {})}
+    shown = {
+        "method": method,
+        **({"encoder": encoder} if len({trial.encoder for trial in plan.trials}) > 1 else {}),
+    }
     return shown | {name: str(params[name]) for name in plan.axes.get(method, ()) if name in params}
 
 

@@ -1,4 +1,6 @@
-"""Corpora that are too short for what a plan asks of them: found by counting lines, before anything is made."""
+"""Corpora that are too short for what a plan asks of them: found by counting lines, before anything
+is made.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,19 @@ from raxalign.plan.stage import Stage
 
 
 def shortages(plan: Plan) -> tuple[str, ...]:
-    """One message per language whose corpus has fewer lines than its training, dev and test text need, for the largest training text.
+    """One message per language whose corpus has fewer lines than its training, dev and test text
+    need, for the largest training text.
 
-    What is dropped from training (blank and repeated pairs, say) is found only when the text is made. Corpora that are not on this machine
-    are passed over.
+    What is dropped from training (blank and repeated pairs, say) is found only when the text is
+    made. Corpora that are not on this machine are passed over.
     """
     largest: dict[str, Stage] = {}
     for stage in plan.stages.values():
-        if stage.kind == "bitext" and stage.params["part"] == "training" and stage.params["shortage"] == "refuse":
+        if (
+            stage.kind == "bitext"
+            and stage.params["part"] == "training"
+            and stage.params["shortage"] == "refuse"
+        ):
             before = largest.setdefault(str(stage.params["lang"]), stage)
             largest[str(stage.params["lang"])] = max(before, stage, key=_asked_for)
     return tuple(message for stage in largest.values() if (message := _shortage(stage)) is not None)
@@ -32,11 +39,22 @@ def _shortage(stage: Stage) -> str | None:
     split: Any = stage.params["split"]
     heldout = 0 if split == "files" else int(split["test"]) + int(split["dev"])
     kind = catalog("corpora")[stage.maker]
-    there = kind(kind.Params.model_validate_json(stage.locations["params"])).n_pairs(lang, pivot, needed + heldout)
+    there = kind(kind.Params.model_validate_json(stage.locations["params"])).n_pairs(
+        lang, pivot, needed + heldout
+    )
     if there is None or there >= needed + heldout:
         return None
-    place = next((place for name, place in stage.locations.items() if name != "params"), stage.maker)
+    place = next(
+        (place for name, place in stage.locations.items() if name != "params"), stage.maker
+    )
     left = max(there - heldout, 0)
     apart = f", {heldout:,} of them for dev and test" if heldout else ""
-    remedy = f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`" if left else "name a corpus with more text"
-    return f"{place}: {lang}-{pivot}: {needed:,} training sentences were asked for, and there are {there:,} lines{apart}; {remedy}"
+    remedy = (
+        f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`"
+        if left
+        else "name a corpus with more text"
+    )
+    return (
+        f"{place}: {lang}-{pivot}: {needed:,} training sentences were asked for, and there are"
+        f" {there:,} lines{apart}; {remedy}"
+    )

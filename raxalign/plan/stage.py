@@ -13,10 +13,12 @@ from raxalign.store.key import Json, digest
 class Stage:
     """One cached computation. All but `locations` is hashed.
 
-    `kind` says which function makes it (``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``, ``aligned``, ``tuned``, ``evaluation``) and `maker`
-    which plug-in; `params` are the maker's options with defaults filled in, paths left out; `inputs` maps a name to the key of the stage
-    that it reads (``pairs/de``); `digests` maps the name of outside data (``src``, ``dictionary/de``) to its digest, and `locations` the same
-    name to where it is; `inline` marks a stage of no substance that is never stored (an encoder that is loaded from where it lies).
+    `kind` says which function makes it (``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``,
+    ``aligned``, ``tuned``, ``evaluation``) and `maker` which plug-in; `params` are the maker's
+    options with defaults filled in, paths left out; `inputs` maps a name to the key of the stage
+    that it reads (``pairs/de``); `digests` maps the name of outside data (``src``,
+    ``dictionary/de``) to its digest, and `locations` the same name to where it is; `inline` marks a
+    stage of no substance that is never stored (an encoder that is loaded from where it lies).
     """
 
     kind: str

@@ -1,4 +1,6 @@
-"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone, and its evaluation."""
+"""The stages of a trial's tasks: a task's own training, shared where methods leave weights alone,
+and its evaluation.
+"""
 
 from __future__ import annotations
 
@@ -37,19 +39,24 @@ class TaskStages:
             needs = task.needs()
             if needs.seen and needs.unseen_in is None and len(self.grid.sentences) > 1:
                 self.warnings.append(
-                    f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences` later changes which test pairs count as unseen"
+                    f"tasks.{spec.name}: without `unseen_in` a larger size added to `sentences`"
+                    " later changes which test pairs count as unseen"
                 )
 
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """What is wrong with a task in the languages that it is for."""
         key = f"tasks.{spec.name}"
-        yield from (Fault(spec.line_of(fault), key, fault) for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot))
+        yield from (
+            Fault(spec.line_of(fault), key, fault)
+            for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot)
+        )
         unseen_in, largest = task.needs().unseen_in, max(self.grid.sentences)
         if unseen_in is not None and unseen_in < largest:
             yield Fault(
                 spec.line_of("unseen_in"),
                 f"{key}.unseen_in",
-                f"{unseen_in} is smaller than the grid's largest training set ({largest}): pairs that are trained on would count as unseen",
+                f"{unseen_in} is smaller than the grid's largest training set ({largest}): pairs"
+                " that are trained on would count as unseen",
                 f"make it at least {largest}",
             )
 
@@ -62,84 +69,159 @@ class TaskStages:
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
-        self, method: Method, start: Stage, aligned: Stage, family: str, languages: tuple[str, ...], seed: int, named: Container[str] | None = None
+        self,
+        method: Method,
+        start: Stage,
+        aligned: Stage,
+        family: str,
+        languages: tuple[str, ...],
+        seed: int,
+        named: Container[str] | None = None,
     ) -> dict[str, str]:
-        """Task name -> key of its evaluation, for the tasks that take this family of encoders (`named`: of those names alone)."""
+        """Task name -> key of its evaluation, for the tasks that take this family of encoders
+        (`named`: of those names alone).
+        """
         keys = {}
         for spec, task in self._tasks:
             chosen = _narrowed(spec, languages)
             if family in task.accepts and chosen and (named is None or spec.name in named):
-                keys[spec.name] = self._evaluation(spec, task, method, start, aligned, chosen, seed).key
+                keys[spec.name] = self._evaluation(
+                    spec, task, method, start, aligned, chosen, seed
+                ).key
         return keys
 
-    def _evaluation(self, spec: TaskSpec, task: Task, method: Method, start: Stage, aligned: Stage, languages: tuple[str, ...], seed: int) -> Stage:
+    def _evaluation(
+        self,
+        spec: TaskSpec,
+        task: Task,
+        method: Method,
+        start: Stage,
+        aligned: Stage,
+        languages: tuple[str, ...],
+        seed: int,
+    ) -> Stage:
         pivot, needs = self.grid.pivot, task.needs()
         covered = task.languages(languages, pivot)
         inputs = {"aligned": aligned.key}
         for lang in languages:
             if needs.heldout:
-                inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(lang, needs.unseen_in or max(self.grid.sentences)).key
+                inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(
+                    lang, needs.unseen_in or max(self.grid.sentences)
+                ).key
             if needs.bitext:
                 inputs[f"bitext/{lang}"] = self.shared.heldout_bitext(lang).key
             if needs.seen:
                 inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
         if needs.text:
-            inputs |= {f"text/{lang}": self.shared.text(lang, max(self.grid.sentences)).key for lang in (*languages, pivot)}
+            inputs |= {
+                f"text/{lang}": self.shared.text(lang, max(self.grid.sentences)).key
+                for lang in (*languages, pivot)
+            }
         if task.training() is not None:
             trained = self._trained(spec, task, method, start, aligned, languages, seed)
             inputs["trained"] = trained.key
             if (refit := task.refit()) is not None:
                 refitted = self._refitted(spec, refit, method, aligned, trained)
                 inputs["aligned"] = refitted.key
-                task = task if refitted is not aligned else refit.keeping()  # what has no readout has one result, whatever was asked for
+                task = (
+                    task if refitted is not aligned else refit.keeping()
+                )  # what has no readout has one result, whatever was asked for
         digests, locations, named = self._sources(task, covered)
-        params: dict[str, Any] = {"task": task.canonical(), "languages": list(covered), "pivot": pivot, **named}
+        params: dict[str, Any] = {
+            "task": task.canonical(),
+            "languages": list(covered),
+            "pivot": pivot,
+            **named,
+        }
         if task.has_chance():
             params["seed"] = seed
         locations["params"] = task.params.model_dump_json(by_alias=True)
-        return self.shared.add(Stage("evaluation", spec.kind, task.VERSION, params, inputs, digests, locations))
+        return self.shared.add(
+            Stage("evaluation", spec.kind, task.VERSION, params, inputs, digests, locations)
+        )
 
-    def _trained(self, spec: TaskSpec, task: Task, method: Method, start: Stage, aligned: Stage, languages: tuple[str, ...], seed: int) -> Stage:
-        """The task's own training: from the untouched encoder, and so shared, where neither weights nor what the training reads are changed.
+    def _trained(
+        self,
+        spec: TaskSpec,
+        task: Task,
+        method: Method,
+        start: Stage,
+        aligned: Stage,
+        languages: tuple[str, ...],
+        seed: int,
+    ) -> Stage:
+        """The task's own training: from the untouched encoder, and so shared, where neither weights
+        nor what the training reads are changed.
 
-        An inside transform of other languages changes nothing that is read either, but that the blocks up to it stay as they are.
+        An inside transform of other languages changes nothing that is read either, but that the
+        blocks up to it stay as they are.
         """
         pivot, effect = self.grid.pivot, method.effect()
         read = task.training_languages(languages, pivot)
-        untouched = not (effect.weights or effect.pivot) and read == (pivot,) and (not effect.inside or bool(effect.inside_layers))
+        untouched = (
+            not (effect.weights or effect.pivot)
+            and read == (pivot,)
+            and (not effect.inside or bool(effect.inside_layers))
+        )
         digests, locations, named = self._sources(task, read)
-        params: dict[str, Any] = {"task": dict(task.training() or {}), "languages": list(read), "pivot": pivot, "seed": seed, **named}
+        params: dict[str, Any] = {
+            "task": dict(task.training() or {}),
+            "languages": list(read),
+            "pivot": pivot,
+            "seed": seed,
+            **named,
+        }
         if effect.pivot:
             params["toward"] = list(languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
         locations["params"] = task.params.model_dump_json(by_alias=True)
         inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
-        return self.shared.add(Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations))
+        return self.shared.add(
+            Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations)
+        )
 
-    def _refitted(self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage) -> Stage:
-        """The method's readouts, fitted again on the encoder that the task's training left, on words as the task reads them; what is no readout
-        stays as it is.
+    def _refitted(
+        self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
+    ) -> Stage:
+        """The method's readouts, fitted again on the encoder that the task's training left, on
+        words as the task reads them; what is no readout stays as it is.
         """
         effect = method.effect()
-        if effect.weights or effect.inside or not (aligned.digests or aligned.inputs.keys() - {"encoder"}):
+        if (
+            effect.weights
+            or effect.inside
+            or not (aligned.digests or aligned.inputs.keys() - {"encoder"})
+        ):
             return aligned
         where = f"{self.grid.path}: tasks.{spec.name}.readout: refit"
         if aligned.maker not in catalog("methods"):
-            raise RaxalignError(f"{where}: the transforms of a folder cannot be fitted again; write `readout: keep`, or name other tasks")
+            raise RaxalignError(
+                f"{where}: the transforms of a folder cannot be fitted again; write `readout:"
+                " keep`, or name other tasks"
+            )
         if "encoder" not in trained.inputs:
             raise RaxalignError(
-                f"{where}: {aligned.maker} moves the pivot, so that the task trains through its readouts; leave it out by `exclude`, or write "
-                "`readout: keep`"
+                f"{where}: {aligned.maker} moves the pivot, so that the task trains through its"
+                " readouts; leave it out by `exclude`, or write `readout: keep`"
             )
         method = method.reading(refit.reads_words())
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
         locations = {**aligned.locations, "params": method.params.model_dump_json(by_alias=True)}
-        return self.shared.add(replace(aligned, params=params, inputs={**aligned.inputs, "encoder": trained.key}, locations=locations))
+        return self.shared.add(
+            replace(
+                aligned,
+                params=params,
+                inputs={**aligned.inputs, "encoder": trained.key},
+                locations=locations,
+            )
+        )
 
-    def _sources(self, task: Task, languages: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str], dict[str, Any]]:
-        """(digests, locations, params) of the task's outside data: a commit says which state of a repository is read, but not what of it, so
-        that remote data enters the key by its name too.
+    def _sources(
+        self, task: Task, languages: tuple[str, ...]
+    ) -> tuple[dict[str, str], dict[str, str], dict[str, Any]]:
+        """(digests, locations, params) of the task's outside data: a commit says which state of a
+        repository is read, but not what of it, so that remote data enters the key by its name too.
         """
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
@@ -149,17 +231,25 @@ class TaskStages:
             found, places = self.shared.identity.of(sources)
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}
-            names |= {f"{name}/{lang}": _unpinned(source.name) for name, source in sources.items() if isinstance(source, RemoteData)}
+            names |= {
+                f"{name}/{lang}": _unpinned(source.name)
+                for name, source in sources.items()
+                if isinstance(source, RemoteData)
+            }
         return digests, locations, {"sources": names} if names else {}
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
-        """Seen word types, with every dictionary that a method of the grid uses for the language."""
+        """Seen word types, with every dictionary that a method of the grid uses for the
+        language.
+        """
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
         for spec in self.grid.methods:
             for point in spec.points:
                 sources = catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot)
-                found, places = self.shared.identity.of({name: source for name, source in sources.items() if name == "dictionary"})
+                found, places = self.shared.identity.of(
+                    {name: source for name, source in sources.items() if name == "dictionary"}
+                )
                 for name, value in found.items():
                     order = "swapped" if getattr(point, "swap", False) else name
                     digests[f"{order}/{value}"] = value
@@ -173,5 +263,7 @@ def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _unpinned(name: str) -> str:
-    """The name of remote data without its revision, for which the digest stands: a tag and the commit that it is at are one."""
+    """The name of remote data without its revision, for which the digest stands: a tag and the
+    commit that it is at are one.
+    """
     return name.rpartition("@")[0] or name

@@ -1,8 +1,10 @@
-"""Which evaluations a method leaves untouched: where it acts is not what the task reads, so that the encoder itself would be measured again.
+"""Which evaluations a method leaves untouched: where it acts is not what the task reads, so that
+the encoder itself would be measured again.
 
-Params and the encoder's number of layers decide whether a pair meets. Where that is not known yet, only what does not meet in
-an encoder of any size counts as untouched, so that no result is ever missing. Whether it is known changes no key: it decides what is wanted, and
-what is wanted has the key that it always has.
+Params and the encoder's number of layers decide whether a pair meets. Where that is not known yet,
+only what does not meet in an encoder of any size counts as untouched, so that no result is ever
+missing. Whether it is known changes no key: it decides what is wanted, and what is wanted has the
+key that it always has.
 """
 
 from __future__ import annotations
@@ -26,17 +28,25 @@ DEEPEST = 128
 
 @dataclass
 class Meeting:
-    """Compares methods with the tasks of a grid; `faults` gathers what names layers that an encoder does not have."""
+    """Compares methods with the tasks of a grid; `faults` gathers what names layers that an encoder
+    does not have.
+    """
 
     grid: Grid
     tasks: Mapping[str, Task]
     faults: dict[Fault, None] = field(default_factory=dict)
     _reads: dict[tuple[str, int], Reads | None] = field(default_factory=dict)
 
-    def untouched(self, name: str, method: Method, encoder: str, family: str, depth: int | None) -> dict[str, Untouched]:
-        """Task -> why the method `name` leaves it untouched on an encoder with `depth` blocks (None: not known yet)."""
+    def untouched(
+        self, name: str, method: Method, encoder: str, family: str, depth: int | None
+    ) -> dict[str, Untouched]:
+        """Task -> why the method `name` leaves it untouched on an encoder with `depth` blocks
+        (None: not known yet).
+        """
         depths = range(1, DEEPEST + 1) if depth is None else (depth,)
-        acting: dict[int, Acts | None] = {n: self._acts(name, method, n, encoder) for n in (() if depth is None else depths)}
+        acting: dict[int, Acts | None] = {
+            n: self._acts(name, method, n, encoder) for n in (() if depth is None else depths)
+        }
 
         def pairs(task: str) -> Iterator[tuple[Acts, Reads]]:
             """What the two are at each depth that both can have."""
@@ -48,10 +58,18 @@ class Meeting:
                     yield acts, reads
 
         chosen = [task for task, plugin in self.tasks.items() if family in plugin.accepts]
-        return {task: why for task in chosen if (why := _why(method, self.tasks[task], pairs(task))) is not None}
+        return {
+            task: why
+            for task in chosen
+            if (why := _why(method, self.tasks[task], pairs(task))) is not None
+        }
 
-    def _acts(self, name: str, method: Method, depth: int, encoder: str | None = None) -> Acts | None:
-        """Where a method acts; None where it names layers beyond, which is a fault of an `encoder` that is known."""
+    def _acts(
+        self, name: str, method: Method, depth: int, encoder: str | None = None
+    ) -> Acts | None:
+        """Where a method acts; None where it names layers beyond, which is a fault of an `encoder`
+        that is known.
+        """
         try:
             return method.acts(depth)
         except RaxalignError as error:
@@ -81,45 +99,82 @@ def _why(method: Method, task: Task, pairs: Iterator[tuple[Acts, Reads]]) -> Unt
     """Why the two do not meet; None where they do at some depth, or can be asked at none."""
     seen = []
     for acts, reads in pairs:
-        if meet(acts, reads) or (method.effect().inside and reads.tunes):  # what lies below an inside transform is not trained
+        if meet(acts, reads) or (
+            method.effect().inside and reads.tunes
+        ):  # what lies below an inside transform is not trained
             return None
         seen.append((acts, reads))
     if not seen:
         return None
     (acts, reads), *others = seen
-    acts_told = _acts_told(acts) if all(other == acts for other, _ in others) else f"fitted at {_as_written(method)}"
-    reads_told = _reads_told(reads) if not reads.layers or all(other == reads for _, other in others) else _as_written(task)
-    return Untouched(acts_told, reads_told, _written(reads.layers) if acts.readouts and reads.layers and not others else "")
+    acts_told = (
+        _acts_told(acts)
+        if all(other == acts for other, _ in others)
+        else f"fitted at {_as_written(method)}"
+    )
+    reads_told = (
+        _reads_told(reads)
+        if not reads.layers or all(other == reads for _, other in others)
+        else _as_written(task)
+    )
+    return Untouched(
+        acts_told,
+        reads_told,
+        _written(reads.layers) if acts.readouts and reads.layers and not others else "",
+    )
 
 
 def told(trials: Sequence[Trial], axes: Mapping[str, Sequence[str]]) -> list[str]:
-    """One line per reason: how many evaluations of some trials are untouched, and what to do. `axes` are the params that vary, by method."""
+    """One line per reason: how many evaluations of some trials are untouched, and what to do.
+    `axes` are the params that vary, by method.
+    """
     groups: dict[tuple[str, Untouched], dict[str, list[Trial]]] = {}
     touched: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         for task, why in trial.untouched.items():
-            groups.setdefault((task, replace(why, instead="")), {}).setdefault(trial.method, []).append(trial)
+            groups.setdefault((task, replace(why, instead="")), {}).setdefault(
+                trial.method, []
+            ).append(trial)
         for task in trial.evaluations:
             touched.setdefault((trial.method, task), []).append(trial)
     alike: dict[tuple[tuple[str, ...], Untouched], Counter[str]] = {}
     for (task, why), methods in groups.items():
-        names = tuple(_named(name, found, touched.get((name, task), []), axes.get(name, ())) for name, found in methods.items())
+        names = tuple(
+            _named(name, found, touched.get((name, task), []), axes.get(name, ()))
+            for name, found in methods.items()
+        )
         alike.setdefault((names, why), Counter())[task] += sum(map(len, methods.values()))
     return [_line(why, names, tasks) for (names, why), tasks in alike.items()]
 
 
 def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
     count = tasks.total()
-    how_many = "1 evaluation is untouched and will not run, as it" if count == 1 else f"{count:,} evaluations are untouched and will not run, as they"
-    remedy = f"; fit what is read, by `layers: {why.remedy}` or a range that holds it" if why.remedy else ""
+    how_many = (
+        "1 evaluation is untouched and will not run, as it"
+        if count == 1
+        else f"{count:,} evaluations are untouched and will not run, as they"
+    )
+    remedy = (
+        f"; fit what is read, by `layers: {why.remedy}` or a range that holds it"
+        if why.remedy
+        else ""
+    )
     return f"{how_many} would repeat the encoder's own: {why.told(methods, list(tasks))}{remedy}"
 
 
-def _named(method: str, untouched: Sequence[Trial], touched: Sequence[Trial], axes: Sequence[str]) -> str:
-    """A method, with the params that tell its untouched trials from others of it, where there are others."""
+def _named(
+    method: str, untouched: Sequence[Trial], touched: Sequence[Trial], axes: Sequence[str]
+) -> str:
+    """A method, with the params that tell its untouched trials from others of it, where there are
+    others.
+    """
     own = [axis for axis in axes if len({trial.params.get(axis) for trial in untouched}) == 1]
     value = untouched[0].params
-    apart = [f"{axis}={_short(value.get(axis))}" for axis in own if touched and all(trial.params.get(axis) != value.get(axis) for trial in touched)]
+    apart = [
+        f"{axis}={_short(value.get(axis))}"
+        for axis in own
+        if touched and all(trial.params.get(axis) != value.get(axis) for trial in touched)
+    ]
     return " ".join([method, *apart])
 
 
@@ -130,13 +185,19 @@ def _short(value: object) -> str:
 def meet(acts: Acts, reads: Reads) -> bool:
     """Whether a method changes anything that a task reads."""
     highest = max([*reads.layers, *([] if reads.stream is None else [reads.stream])], default=-1)
-    return bool(acts.readouts & reads.layers) or (acts.stream_from is not None and acts.stream_from <= highest)
+    return bool(acts.readouts & reads.layers) or (
+        acts.stream_from is not None and acts.stream_from <= highest
+    )
 
 
 def _acts_told(acts: Acts) -> str:
     if acts.readouts:
         return f"fitted at {_layers(acts.readouts)}"
-    return "without effect" if acts.stream_from is None else f"at work from layer {acts.stream_from} on"
+    return (
+        "without effect"
+        if acts.stream_from is None
+        else f"at work from layer {acts.stream_from} on"
+    )
 
 
 def _reads_told(reads: Reads) -> str:
@@ -153,7 +214,11 @@ def _layers(layers: frozenset[int]) -> str:
     if len(numbers) == 1:
         return f"layer {numbers[0]}"
     whole = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"layers {numbers[0]} to {numbers[-1]}" if whole else f"layers {', '.join(map(str, numbers))}"
+    return (
+        f"layers {numbers[0]} to {numbers[-1]}"
+        if whole
+        else f"layers {', '.join(map(str, numbers))}"
+    )
 
 
 def _written(layers: frozenset[int]) -> str:

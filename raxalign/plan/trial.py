@@ -11,8 +11,9 @@ from raxalign.store.key import Json, digest
 
 @dataclass(frozen=True)
 class Untouched:
-    """Why an evaluation is not run: `acts` says where the method acts, `reads` what the task reads, `instead` is the key of the evaluation of the
-    encoder itself, which it would repeat; `remedy` is the value of `layers` at which the two meet (empty: there is none).
+    """Why an evaluation is not run: `acts` says where the method acts, `reads` what the task reads,
+    `instead` is the key of the evaluation of the encoder itself, which it would repeat; `remedy` is
+    the value of `layers` at which the two meet (empty: there is none).
     """
 
     acts: str
@@ -30,10 +31,11 @@ class Untouched:
 class Trial:
     """One point: encoder x method and its params x languages x sentences x seed.
 
-    `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the aligned encoder's stage and
-    `evaluations` those of the trial's entries in the ledger, task name -> key. `untouched` are the tasks that read nothing of what the method
-    changes, task name -> why: they are not run, and no results of the trial. Tasks are no part of the identity: a task added to a
-    grid adds results to the trials that are there.
+    `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the
+    aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name
+    -> key. `untouched` are the tasks that read nothing of what the method changes, task name ->
+    why: they are not run, and no results of the trial. Tasks are no part of the identity: a task
+    added to a grid adds results to the trials that are there.
     """
 
     method: str
@@ -49,5 +51,14 @@ class Trial:
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 of the aligned encoder, the languages, the seed and the name that the grid gives the method."""
-        return digest({"aligned": self.aligned, "languages": self.languages, "seed": self.seed, "method": self.method})
+        """SHA-256 of the aligned encoder, the languages, the seed and the name that the grid gives
+        the method.
+        """
+        return digest(
+            {
+                "aligned": self.aligned,
+                "languages": self.languages,
+                "seed": self.seed,
+                "method": self.method,
+            }
+        )

@@ -1,4 +1,6 @@
-"""What the report says of a value beside its number: interval, difference to the baseline, mark, and notes; all from the grid's comparisons."""
+"""What the report says of a value beside its number: interval, difference to the baseline, mark,
+and notes; all from the grid's comparisons.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ class Judge:
     @property
     def baselines(self) -> list[Cell]:
         """The cells that others are compared with, each once."""
-        return list({id(entry.baseline): entry.baseline for entry in self._found.values() if entry.baseline is not None}.values())
+        return list(
+            {
+                id(entry.baseline): entry.baseline
+                for entry in self._found.values()
+                if entry.baseline is not None
+            }.values()
+        )
 
     def of(self, cell: Cell, name: Name | None) -> Compared | None:
         """What is known of a value; None for what stands in no table of the grid."""
@@ -34,22 +42,35 @@ class Judge:
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
         """The 95 % interval of a value over runs and examples."""
         found = self.of(cell, name)
-        return (found.interval.low, found.interval.high) if found is not None and found.interval is not None else None
+        return (
+            (found.interval.low, found.interval.high)
+            if found is not None and found.interval is not None
+            else None
+        )
 
 
 def difference_text(found: Compared, unit: Unit) -> str:
-    """The difference to the baseline with its interval, or that it cannot be told; nothing for what is not compared."""
+    """The difference to the baseline with its interval, or that it cannot be told; nothing for what
+    is not compared.
+    """
     compared = found.comparison
     if found.difference is None:
         return "cannot tell" if found.verdict else ""
     if compared is None or compared.low is None or compared.high is None:
         return f"{unit.show_difference(found.difference)}, cannot tell"
-    return f"{unit.show_difference(compared.difference)} {unit.show_interval(compared.low, compared.high)}"
+    return (
+        f"{unit.show_difference(compared.difference)}"
+        f" {unit.show_interval(compared.low, compared.high)}"
+    )
 
 
 def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     """What must be said of a value under its table."""
-    if found.interval is None and found.untested and (found.baseline is not None or found.untested != NO_PREDICTIONS):
+    if (
+        found.interval is None
+        and found.untested
+        and (found.baseline is not None or found.untested != NO_PREDICTIONS)
+    ):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
     if found.interval is not None and found.untested in _WHY:
         yield f"No test: of the baseline {found.untested}{_WHY[found.untested]}."
@@ -58,7 +79,12 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     if found.at_chance and found.guessing is not None:
         yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
     if found.falls_far and found.baseline is not None:
-        yield f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
+        yield (
+            f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
+        )
 
 
-_WHY = {ONE_RUN: " of something that depends on its seed", NO_PREDICTIONS: " are stored that the value can be formed of"}
+_WHY = {
+    ONE_RUN: " of something that depends on its seed",
+    NO_PREDICTIONS: " are stored that the value can be formed of",
+}

@@ -1,4 +1,6 @@
-"""From a published row to the cell of the grid that measures it, by the rules of the table's data."""
+"""From a published row to the cell of the grid that measures it, by the rules of the table's
+data.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _FILES = "local files"
 
 @dataclass(frozen=True)
 class Match:
-    """The cell that measures a row, and in what it is not as published, in words; `chosen` says how it was chosen among several."""
+    """The cell that measures a row, and in what it is not as published, in words; `chosen` says how
+    it was chosen among several.
+    """
 
     cell: Cell
     differs: tuple[str, ...]
@@ -26,12 +30,21 @@ class Match:
 
 
 def match_row(results: Results, table: PublishedTable, row: str) -> Match | None:
-    """The cell for a row: of those for which all that must hold holds, one with the fewest differences, then the best on dev."""
-    rules = [rule for column in table.columns if column not in table.means and (rule := table.rule(row, column)) is not None]
+    """The cell for a row: of those for which all that must hold holds, one with the fewest
+    differences, then the best on dev.
+    """
+    rules = [
+        rule
+        for column in table.columns
+        if column not in table.means and (rule := table.rule(row, column)) is not None
+    ]
     if not rules:
         return None
     fitting = [
-        cell for cell in results.cells if _fits(results, cell, rules[0]) and any(_measures(results, cell, rule, table.split) for rule in rules)
+        cell
+        for cell in results.cells
+        if _fits(results, cell, rules[0])
+        and any(_measures(results, cell, rule, table.split) for rule in rules)
     ]
     fitting = _of_size(fitting, table, row, rules[0])
     if not fitting:
@@ -44,16 +57,32 @@ def match_row(results: Results, table: PublishedTable, row: str) -> Match | None
 
 
 def untouched(results: Results, rule: Rule) -> str | None:
-    """Why what a rule means is not run, where that is since a method leaves its task untouched; None for everything else."""
+    """Why what a rule means is not run, where that is since a method leaves its task untouched;
+    None for everything else.
+    """
     tasks = [task for task in results.tasks if _is_task(results, task, rule)]
     cells = [cell for cell in results.cells if _fits(results, cell, rule)]
-    return next((reason for cell in cells for task in tasks if (reason := why(results.plan, cell, task)) is not None), None)
+    return next(
+        (
+            reason
+            for cell in cells
+            for task in tasks
+            if (reason := why(results.plan, cell, task)) is not None
+        ),
+        None,
+    )
 
 
 def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
-    """The names of a cell's values that a rule means, one for each of its metrics; on the other split where this one has none."""
+    """The names of a cell's values that a rule means, one for each of its metrics; on the other
+    split where this one has none.
+    """
     for where in (split, "dev" if split == "test" else "test"):
-        found = [name for metric in _metrics(rule) if (name := _name(results, cell, rule, metric, where)) is not None]
+        found = [
+            name
+            for metric in _metrics(rule)
+            if (name := _name(results, cell, rule, metric, where)) is not None
+        ]
         if found:
             return found
     return []
@@ -66,7 +95,13 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
     for name in cell.values:
         task, lang, metric, where = name
         point = shift_point(metric)
-        if point is not None and point[2] == stem and where == split and lang == rule.lang and _is_task(results, task, rule):
+        if (
+            point is not None
+            and point[2] == stem
+            and where == split
+            and lang == rule.lang
+            and _is_task(results, task, rule)
+        ):
             points[point[:2]] = name
     return points
 
@@ -74,14 +109,20 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
 def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     """What is not as wanted, in words; what has no such option does not differ."""
     return [
-        f"{name}: {_shown(have[name])} (published: {_shown(value)})" for name, value in wanted.items() if name in have and not _is(have[name], value)
+        f"{name}: {_shown(have[name])} (published: {_shown(value)})"
+        for name, value in wanted.items()
+        if name in have and not _is(have[name], value)
     ]
 
 
 def sizes(table: PublishedTable, row: str) -> list[int]:
     """The training sizes of the rows that differ from a row in nothing but theirs, ascending."""
     own = _but_size(table.rows[row].match)
-    found = {entry.match.sentences for entry in table.rows.values() if entry.match is not None and _but_size(entry.match) == own}
+    found = {
+        entry.match.sentences
+        for entry in table.rows.values()
+        if entry.match is not None and _but_size(entry.match) == own
+    }
     return sorted(size for size in found if size is not None)
 
 
@@ -91,7 +132,11 @@ def encoder_differs(publication: Publication, cell: Cell) -> bool:
 
 
 def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:
-    return bool(sweep(results, cell, rule, split) if rule.stem or rule.best_of else find(results, cell, rule, split))
+    return bool(
+        sweep(results, cell, rule, split)
+        if rule.stem or rule.best_of
+        else find(results, cell, rule, split)
+    )
 
 
 def _metrics(rule: Rule) -> tuple[str, ...]:
@@ -99,10 +144,16 @@ def _metrics(rule: Rule) -> tuple[str, ...]:
 
 
 def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> Name | None:
-    """Of the tasks that have the metric, that which is most as expected; of those that are so alike, the grid's first."""
+    """Of the tasks that have the metric, that which is most as expected; of those that are so
+    alike, the grid's first.
+    """
     names = [(task, rule.lang or "", metric, split) for task in results.tasks]
     names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
-    return min(names, key=lambda name: len(differing(results.task_params.get(name[0], {}), rule.expects)), default=None)
+    return min(
+        names,
+        key=lambda name: len(differing(results.task_params.get(name[0], {}), rule.expects)),
+        default=None,
+    )
 
 
 def _is_task(results: Results, task: str, rule: Rule) -> bool:
@@ -120,12 +171,17 @@ def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
         return False
     if rule.not_encoder is not None and any(part in cell.encoder for part in rule.not_encoder):
         return False
-    return _hold(cell.params, rule.params) and not any(_is(cell.params.get(name), value) for name, value in rule.not_params.items())
+    return _hold(cell.params, rule.params) and not any(
+        _is(cell.params.get(name), value) for name, value in rule.not_params.items()
+    )
 
 
 def _hold(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """An option that is not there counts as null, and as false."""
-    return all(_is(have.get(name), value) or (name not in have and value is False) for name, value in wanted.items())
+    return all(
+        _is(have.get(name), value) or (name not in have and value is False)
+        for name, value in wanted.items()
+    )
 
 
 def _is(have: Any, wanted: Any) -> bool:
@@ -139,7 +195,13 @@ def _shown(value: Any) -> str:
         return _FILES
     if isinstance(value, tuple | list):
         return " or ".join(map(_shown, value))
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _but_size(rule: Rule | None) -> dict[str, Any] | None:
@@ -147,8 +209,9 @@ def _but_size(rule: Rule | None) -> dict[str, Any] | None:
 
 
 def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
-    """The cells of the size that stands for the row's: the very one, where the grid has any published one; else by rank from the largest,
-    where the grid has as many sizes and all are smaller; else the nearest, each size standing for one row.
+    """The cells of the size that stands for the row's: the very one, where the grid has any
+    published one; else by rank from the largest, where the grid has as many sizes and all are
+    smaller; else the nearest, each size standing for one row.
     """
     if rule.sentences is None:
         return list(fitting)
@@ -165,8 +228,12 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
 
 
 def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
-    """Published size -> the grid's that stands for it: the nearest pairs first (by their ratio), each size once."""
-    pairs = sorted((abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published)
+    """Published size -> the grid's that stands for it: the nearest pairs first (by their ratio),
+    each size once.
+    """
+    pairs = sorted(
+        (abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published
+    )
     found: dict[int, int] = {}
     for _, other, size in pairs:
         if -other not in found and size not in found.values():
@@ -174,14 +241,22 @@ def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def _best_on_dev(results: Results, cells: Sequence[Cell], rules: Sequence[Rule]) -> tuple[Cell, str]:
-    """Among cells that fit alike the one with the best dev mean; the first where nothing was measured on dev."""
+def _best_on_dev(
+    results: Results, cells: Sequence[Cell], rules: Sequence[Rule]
+) -> tuple[Cell, str]:
+    """Among cells that fit alike the one with the best dev mean; the first where nothing was
+    measured on dev.
+    """
     if len(cells) == 1:
         return cells[0], ""
     means = []
     for cell in cells:
-        names = [name for rule in rules for name in find(results, cell, rule, "dev") if name[3] == "dev"]
-        means.append(math.fsum(cell.values[name].mean for name in names) / len(names) if names else -math.inf)
+        names = [
+            name for rule in rules for name in find(results, cell, rule, "dev") if name[3] == "dev"
+        ]
+        means.append(
+            math.fsum(cell.values[name].mean for name in names) / len(names) if names else -math.inf
+        )
     best = max(range(len(cells)), key=lambda index: means[index])
     if means[best] == -math.inf:
         return cells[0], f"the first of {len(cells)} points that fit"

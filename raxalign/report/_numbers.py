@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MINUS = "−"
-_UNITS: dict[str | None, tuple[float, int]] = {  # what a stored value is multiplied by, and decimals
+_UNITS: dict[
+    str | None, tuple[float, int]
+] = {  # what a stored value is multiplied by, and decimals
     "accuracy_percent": (100, 1),
     "f1_percent": (100, 1),
     "em_and_f1_percent": (100, 1),
@@ -45,12 +47,25 @@ class Unit:
 def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
     """The unit of a published table; its decimals are at least those that the paper prints."""
     scale, decimals = _UNITS.get(name, (1.0, 0))
-    printed = max((len(f"{figure!r}".partition(".")[2].rstrip("0")) for figure in figures if "e" not in f"{figure!r}"), default=0)
-    return Unit(scale, max(decimals, printed) if decimals else (printed if name is None else 0), "%" if scale == 100 else "")
+    printed = max(
+        (
+            len(f"{figure!r}".partition(".")[2].rstrip("0"))
+            for figure in figures
+            if "e" not in f"{figure!r}"
+        ),
+        default=0,
+    )
+    return Unit(
+        scale,
+        max(decimals, printed) if decimals else (printed if name is None else 0),
+        "%" if scale == 100 else "",
+    )
 
 
 def metric_unit(values: Iterable[float]) -> Unit:
-    """The unit of a metric by its values: shares are shown in percent, counts without decimals, others with three."""
+    """The unit of a metric by its values: shares are shown in percent, counts without decimals,
+    others with three.
+    """
     known = list(values)
     if all(-1.0 <= value <= 1.0 for value in known):
         return Unit(100, 1, "%")

@@ -1,6 +1,8 @@
-"""Drawing: plain values in, SVG and PNG out. The only file that uses matplotlib, which is imported when something is drawn.
+"""Drawing: plain values in, SVG and PNG out. The only file that uses matplotlib, which is imported
+when something is drawn.
 
-Ink and rules have colours of their own that nothing else has, so that a page can put its own in their place (``currentColor``, ``var(--rule)``).
+Ink and rules have colours of their own that nothing else has, so that a page can put its own in
+their place (``currentColor``, ``var(--rule)``).
 """
 
 from __future__ import annotations
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 INK, RULE = "#1a1b1c", "#d8d9da"
-COLOURS = ("#2f7fc1", "#d9632b", "#1f9e77", "#c2649a", "#c99a1c", "#7a6fc0", "#5aa9c9", "#8a8d91")  # legible on white and on near black
+COLOURS = (
+    "#2f7fc1",
+    "#d9632b",
+    "#1f9e77",
+    "#c2649a",
+    "#c99a1c",
+    "#7a6fc0",
+    "#5aa9c9",
+    "#8a8d91",
+)  # legible on white and on near black
 MARKERS = "osD^vPX*"
 _STYLE: Mapping[str, Any] = {
     "font.family": "sans-serif",
@@ -50,7 +61,9 @@ _STYLE: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Points with the half widths of their intervals (None: none); `dashed` for dev values and published ones, `level` for a horizontal line."""
+    """Points with the half widths of their intervals (None: none); `dashed` for dev values and
+    published ones, `level` for a horizontal line.
+    """
 
     label: str
     x: Sequence[float]
@@ -97,16 +110,22 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
-    """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the page's own ink and without its size."""
+    """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the
+    page's own ink and without its size.
+    """
     with _canvas(panels) as figure:
         _fill(figure, panels)
         figure.draw_without_rendering()  # lays it out once for both files
         figure.set_layout_engine("none")
         text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        figure.savefig(
+            text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+        )
         svg = _unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-        figure.savefig(folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None})
+        figure.savefig(
+            folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}
+        )
     return _for_page(svg, name)
 
 
@@ -135,7 +154,12 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
     if len(handles) > 1 or (handles and any(panel.curves for panel in panels)):
-        figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4 if columns > 1 else 2))
+        figure.legend(
+            list(handles.values()),
+            list(handles),
+            loc="outside lower center",
+            ncols=min(len(handles), 4 if columns > 1 else 2),
+        )
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -162,26 +186,45 @@ def _panel(axes: Axes, panel: Panel) -> None:
 
 
 def _reach(curves: Sequence[Curve]) -> tuple[float, float]:
-    """The limits of the axis of values: by the means alone, since the intervals of two seeds would leave no room for them."""
+    """The limits of the axis of values: by the means alone, since the intervals of two seeds would
+    leave no room for them.
+    """
     values = [y for curve in curves for y in curve.y]
     pad = max(0.45 * (max(values) - min(values)), 2.0)
-    return (max(min(values) - pad, 0.0) if min(values) >= 0 else min(values) - pad), max(values) + pad
+    return (max(min(values) - pad, 0.0) if min(values) >= 0 else min(values) - pad), max(
+        values
+    ) + pad
 
 
 def _curve(axes: Axes, curve: Curve) -> None:
     colour = COLOURS[curve.colour % len(COLOURS)]
     if curve.level:
-        axes.axhline(curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label)
+        axes.axhline(
+            curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label
+        )
         return
     marker = MARKERS[curve.colour % len(MARKERS)]
     face = "none" if curve.dashed else colour
-    style: dict[str, Any] = {"color": colour, "linewidth": 1.4, "marker": marker, "markersize": 4, "markerfacecolor": face, "label": curve.label}
+    style: dict[str, Any] = {
+        "color": colour,
+        "linewidth": 1.4,
+        "marker": marker,
+        "markersize": 4,
+        "markerfacecolor": face,
+        "label": curve.label,
+    }
     axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
-    known = [(x, y, half) for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False) if half is not None]
+    known = [
+        (x, y, half)
+        for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False)
+        if half is not None
+    ]
     if known and len(known) == len(curve.x):
         low, high = ([y + sign * half for _, y, half in known] for sign in (-1, 1))
         axes.fill_between(curve.x, low, high, color=colour, alpha=0.13, linewidth=0)
-    elif known:  # a band between a point with an interval and one without would show an interval that nobody measured
+    # a band between a point with an interval and one without would show an interval that nobody
+    # measured
+    elif known:
         xs, ys, halves = zip(*known, strict=True)
         axes.errorbar(xs, ys, halves, fmt="none", ecolor=colour, alpha=0.45, elinewidth=1.2)
 
@@ -189,17 +232,28 @@ def _curve(axes: Axes, curve: Curve) -> None:
 def _cloud(axes: Axes, cloud: Points) -> None:
     colour = COLOURS[cloud.colour % len(COLOURS)]
     axes.plot(
-        cloud.x, cloud.y, linestyle="none", marker=MARKERS[cloud.colour % len(MARKERS)], markersize=4.5, color=colour, alpha=0.9, label=cloud.label
+        cloud.x,
+        cloud.y,
+        linestyle="none",
+        marker=MARKERS[cloud.colour % len(MARKERS)],
+        markersize=4.5,
+        color=colour,
+        alpha=0.9,
+        label=cloud.label,
     )
     for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=False):
-        axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour)
+        axes.annotate(
+            name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour
+        )
 
 
 def _heat(axes: Axes, heat: Heat) -> None:
     import numpy as np
 
     values = np.asarray(heat.values, dtype=float)
-    mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="cividis", edgecolors="none", rasterized=False)
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(values), cmap="cividis", edgecolors="none", rasterized=False
+    )
     axes.set_xticks([i + 0.5 for i in range(len(heat.columns))], heat.columns)
     axes.set_yticks([i + 0.5 for i in range(len(heat.rows))], heat.rows)
     axes.tick_params(length=0)
@@ -209,7 +263,15 @@ def _heat(axes: Axes, heat: Heat) -> None:
         for (row, column), value in np.ndenumerate(values):
             if np.isfinite(value):
                 light = high > low and (value - low) / (high - low) > 0.55
-                axes.text(column + 0.5, row + 0.5, f"{value:.1f}", ha="center", va="center", fontsize=7, color="#101010" if light else "#f4f4f4")
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="#101010" if light else "#f4f4f4",
+                )
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=7.5)
@@ -218,7 +280,9 @@ def _heat(axes: Axes, heat: Heat) -> None:
 def _ticks(axes: Axes, ticks: Sequence[float]) -> None:
     from matplotlib.ticker import NullLocator
 
-    axes.set_xticks(list(ticks), [f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in ticks])
+    axes.set_xticks(
+        list(ticks), [f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in ticks]
+    )
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -241,6 +305,11 @@ def _for_page(svg: str, name: str) -> str:
     head, rest = svg.split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
-    wide = float(width[1]) * 4 / 3 if width else 640.0  # points are 4/3 pixels; below four fifths its text would be too small to read
-    head += f' role="img" aria-labelledby="caption-{name}" style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
+    wide = (
+        float(width[1]) * 4 / 3 if width else 640.0
+    )  # points are 4/3 pixels; below four fifths its text would be too small to read
+    head += (
+        f' role="img" aria-labelledby="caption-{name}"'
+        f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
+    )
     return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

@@ -14,4 +14,8 @@ if TYPE_CHECKING:
 
 def remark_facts(plan: Plan, ledger: Ledger | None) -> list[tuple[str, str]]:
     """One (name, value) line for each remark on the records of a plan; none without a ledger."""
-    return [("note", remark) for remark in remarks(plan, read_records(plan, ledger))] if ledger is not None else []
+    return (
+        [("note", remark) for remark in remarks(plan, read_records(plan, ledger))]
+        if ledger is not None
+        else []
+    )

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """The cells of a grid's results; `kinds` and `tasks` map the grid's names of methods and tasks to their kinds."""
+    """The cells of a grid's results; `kinds` and `tasks` map the grid's names of methods and tasks
+    to their kinds.
+    """
 
     plan: Plan
     cells: Sequence[Cell]
@@ -29,8 +31,12 @@ class Results:
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
-        """Group result rows; kinds come from the plan, and a name that it does not have is a kind itself."""
-        kinds = {row["method"]: row["method"] for row in rows} | {trial.method: trial.kind for trial in plan.trials}
+        """Group result rows; kinds come from the plan, and a name that it does not have is a kind
+        itself.
+        """
+        kinds = {row["method"]: row["method"] for row in rows} | {
+            trial.method: trial.kind for trial in plan.trials
+        }
         params = {row["task"]: row["task_params"] or {} for row in rows}
         tasks = {name: name for name in params}
         for trial in plan.trials:
@@ -40,16 +46,29 @@ class Results:
         wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
         seeds = tuple(sorted({trial.seed for trial in plan.trials if trial.seed is not None}))
         found = [*cells(rows, plan.pivot), *(idle_cells(plan) if rows else ())]
-        return cls(plan, found, kinds, tasks, params, len(wanted), len({row["evaluation"] for row in rows}), seeds)
+        return cls(
+            plan,
+            found,
+            kinds,
+            tasks,
+            params,
+            len(wanted),
+            len({row["evaluation"] for row in rows}),
+            seeds,
+        )
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
-        """Every (task, lang, metric, split) that some cell has, in the order of first appearance."""
+        """Every (task, lang, metric, split) that some cell has, in the order of first
+        appearance.
+        """
         return tuple(dict.fromkeys(name for cell in self.cells for name in cell.values))
 
     @cached_property
     def tables(self) -> tuple[tuple[str, str, str], ...]:
-        """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a sweep over layers and weights."""
+        """(task, metric, split) of what is worth a table: no counts, errors, directions or points
+        of a sweep over layers and weights.
+        """
         return tuple(tables_of(self.names))
 
     @cached_property
@@ -58,17 +77,28 @@ class Results:
         found: dict[tuple[str, str, str], dict[str, None]] = {}
         for task, lang, metric, split in self.names:
             found.setdefault((task, metric, split), {})[lang] = None
-        return {entry: tuple(sorted(langs, key=lambda lang: (lang in MEANS, lang != self.plan.pivot, lang))) for entry, langs in found.items()}
+        return {
+            entry: tuple(
+                sorted(langs, key=lambda lang: (lang in MEANS, lang != self.plan.pivot, lang))
+            )
+            for entry, langs in found.items()
+        }
 
     def split(self, task: str) -> str:
         """The split on which a task is shown: test, or dev where there is no test."""
         return next((split for name, _, split in self.tables if name == task), "test")
 
     def main_metric(self, task: str) -> str | None:
-        """The metric by which a task is compared: what its plug-in calls its main one, where it is there, else the first of its tables."""
+        """The metric by which a task is compared: what its plug-in calls its main one, where it is
+        there, else the first of its tables.
+        """
         from raxalign.catalog import catalog
 
         there = list(dict.fromkeys(metric for t, metric, _ in self.tables if t == task))
         kind = self.tasks.get(task, task)
-        main = getattr(catalog("tasks")[kind], "main_metric", None) if kind in catalog("tasks") else None
+        main = (
+            getattr(catalog("tasks")[kind], "main_metric", None)
+            if kind in catalog("tasks")
+            else None
+        )
         return main if main in there else next(iter(there), None)

@@ -22,19 +22,34 @@ def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
 def single_languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
     """The languages of a cell's scores, without the pivot and the means."""
     shown = (task, metric, results.split(task))
-    return [lang for t, lang, m, s in cell.values if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot]
+    return [
+        lang
+        for t, lang, m, s in cell.values
+        if (t, m, s) == shown and lang not in MEANS and lang != results.plan.pivot
+    ]
 
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
     """The encoder as it was."""
-    cells = [cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"]
-    return next((cell for cell in cells if value_of(cell, task, metric, results.split(task)) is not None), None)
+    cells = [
+        cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"
+    ]
+    return next(
+        (cell for cell in cells if value_of(cell, task, metric, results.split(task)) is not None),
+        None,
+    )
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """A cell a method: of its largest training set the one that dev chooses; the baseline first. One encoder, that of the baseline."""
+    """A cell a method: of its largest training set the one that dev chooses; the baseline first.
+    One encoder, that of the baseline.
+    """
     base = baseline(results, task, metric)
-    there = [cell for cell in results.cells if value_of(cell, task, metric, results.split(task)) is not None]
+    there = [
+        cell
+        for cell in results.cells
+        if value_of(cell, task, metric, results.split(task)) is not None
+    ]
     there = [cell for cell in there if cell.encoder == (base or there[0]).encoder]
     chosen: dict[str, Cell] = {base.method: base} if base is not None else {}
     for cell in sorted(there, key=lambda cell: (cell.sentences or 0, dev_of(cell, task, metric))):
@@ -44,7 +59,9 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
 
 
 def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> list[Cell]:
-    """At most so many of `representatives`, in their order: the first one, and those with the best values on dev."""
+    """At most so many of `representatives`, in their order: the first one, and those with the best
+    values on dev.
+    """
     rest = sorted(range(1, len(cells)), key=lambda i: -dev_of(cells[i], task, metric))[: most - 1]
     return [cells[i] for i in sorted([0, *rest])] if cells else []
 
@@ -53,7 +70,10 @@ def of_methods(results: Results, most: int) -> str:
     """What a caption says where a figure or table has not room for all methods."""
     if len(results.kinds) <= most:
         return ""
-    return f" Of {len(results.kinds)} methods at most {most}: the encoder as it was, and the best on dev (without dev values, the grid's first)."
+    return (
+        f" Of {len(results.kinds)} methods at most {most}: the encoder as it was, and the best on"
+        " dev (without dev values, the grid's first)."
+    )
 
 
 def titled(results: Results, task: str) -> str:
@@ -73,6 +93,8 @@ def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
 
 
 def dev_of(cell: Cell, task: str, metric: str) -> float:
-    """What cells are chosen by: the mean over languages on dev; without one, less than any other."""
+    """What cells are chosen by: the mean over languages on dev; without one, less than any
+    other.
+    """
     value = value_of(cell, task, metric, "dev")
     return value.mean if value is not None else -math.inf

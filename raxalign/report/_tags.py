@@ -1,4 +1,6 @@
-"""What analyses read beside predictions: parts of speech of the pivot's words, and the training text, as far as the storage has them."""
+"""What analyses read beside predictions: parts of speech of the pivot's words, and the training
+text, as far as the storage has them.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.retrieval_bins import majority_tags, spacy_tags, tags_of_places, tags_of_types
+from raxalign.analysis.retrieval_bins import (
+    majority_tags,
+    spacy_tags,
+    tags_of_places,
+    tags_of_types,
+)
 from raxalign.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -23,10 +30,15 @@ MOST_SENTENCES = 200_000  # of the training text, from its beginning
 
 
 def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
-    """How the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags, or of each form the most frequent one in the
-    treebank files of the grid's tagging task, or spaCy's where it is installed with its small model of the pivot; None where there is none.
+    """How the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags, or of
+    each form the most frequent one in the treebank files of the grid's tagging task, or spaCy's
+    where it is installed with its small model of the pivot; None where there is none.
     """
-    books = [stage for stage in plan.stages.values() if stage.kind == "bitext" and stage.params.get("part") == "heldout"]
+    books = [
+        stage
+        for stage in plan.stages.values()
+        if stage.kind == "bitext" and stage.params.get("part") == "heldout"
+    ]
     if books and all(stage.maker == "phrasebook" for stage in books):
         return "the phrasebook's own", _of_phrasebook(books[0], plan.pivot)
     files = _treebanks(plan)
@@ -34,9 +46,13 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
         return _of_spacy(plan, root)
     from raxalign.tasks.tagging.rows import read_conllu
 
-    lexicon = majority_tags((row.words, row.tags) for file in files for row in read_conllu(file).rows)
+    lexicon = majority_tags(
+        (row.words, row.tags) for file in files for row in read_conllu(file).rows
+    )
     names = " and ".join(file.name for file in files)
-    return f"the most frequent one of each form in {names}", lambda table: tags_of_types(table, "tgt", lexicon)
+    return f"the most frequent one of each form in {names}", lambda table: tags_of_types(
+        table, "tgt", lexicon
+    )
 
 
 def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
@@ -47,31 +63,46 @@ def _of_phrasebook(stage: Stage, pivot: str) -> Tagger:
 
     def tags(table: pa.Table) -> Sequence[str | None]:
         ids = dict.fromkeys(table["id"].to_pylist())
-        return tags_of_places(table, "tgt", {id_: sentence(id_, seed).realize(pivot).tags for id_ in ids})
+        return tags_of_places(
+            table, "tgt", {id_: sentence(id_, seed).realize(pivot).tags for id_ in ids}
+        )
 
     return tags
 
 
 def _of_spacy(plan: Plan, root: str) -> tuple[str, Tagger] | None:
-    """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair may have others."""
+    """By spaCy, in their sentences, which are the held-out ones in the storage; every language pair
+    may have others.
+    """
     if find_spec("spacy") is None:
         return None
     from raxalign.corpora.text.dataset import read_table
     from raxalign.store.artifacts import ArtifactStore
 
-    store, model = ArtifactStore(root), f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm"
+    store, model = (
+        ArtifactStore(root),
+        f"{plan.pivot}_core_{'web' if plan.pivot in ('en', 'zh') else 'news'}_sm",
+    )
     tagged: dict[str, dict[int, list[str]]] = {}
     for key, stage in plan.stages.items():
-        if stage.kind == "pairs" and stage.params.get("part") == "heldout" and store.has("pairs", key):
+        if (
+            stage.kind == "pairs"
+            and stage.params.get("part") == "heldout"
+            and store.has("pairs", key)
+        ):
             table = read_table(store.open("pairs", key) / "data")
             sentences = dict(zip(table["id"].to_pylist(), table["tgt"].to_pylist(), strict=True))
             try:
                 tagged[f"{stage.params['lang']}-{plan.pivot}"] = spacy_tags(sentences, model)
-            except DependencyError:  # spaCy without its model of the pivot: the table is for who has it
+            except (
+                DependencyError
+            ):  # spaCy without its model of the pivot: the table is for who has it
                 return None
     if not tagged:
         return None
-    return f"by spaCy ({model})", lambda table: tags_of_places(table, "tgt", tagged.get(table["lang"][0].as_py(), {}) if len(table) else {})
+    return f"by spaCy ({model})", lambda table: tags_of_places(
+        table, "tgt", tagged.get(table["lang"][0].as_py(), {}) if len(table) else {}
+    )
 
 
 def _treebanks(plan: Plan) -> list[Path]:
@@ -79,14 +110,21 @@ def _treebanks(plan: Plan) -> list[Path]:
     files: dict[Path, None] = {}
     for stage in plan.stages.values():
         if stage.kind == "evaluation" and stage.maker == "pos":
-            places = [place for name, place in stage.locations.items() if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")]
+            places = [
+                place
+                for name, place in stage.locations.items()
+                if name.rpartition("/")[2] == plan.pivot and str(place).endswith(".conllu")
+            ]
             files |= {Path(place): None for place in places if Path(place).is_file()}
     return list(files)
 
 
-def training_counts(plan: Plan, root: str, lang: str) -> tuple[dict[str, int], dict[str, int]] | None:
-    """How often each word form stands in the largest training bitext of a language that the storage has (at most `MOST_SENTENCES` of it), on
-    the language's side and on the pivot's; None where there is none.
+def training_counts(
+    plan: Plan, root: str, lang: str
+) -> tuple[dict[str, int], dict[str, int]] | None:
+    """How often each word form stands in the largest training bitext of a language that the storage
+    has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None where
+    there is none.
     """
     import pyarrow.compute as pc
 
@@ -97,11 +135,19 @@ def training_counts(plan: Plan, root: str, lang: str) -> tuple[dict[str, int], d
     found = [
         (int(str(stage.params.get("sentences", 0))), key)
         for key, stage in plan.stages.items()
-        if stage.kind == "bitext" and stage.params.get("part") == "training" and stage.params.get("lang") == lang and store.has("bitext", key)
+        if stage.kind == "bitext"
+        and stage.params.get("part") == "training"
+        and stage.params.get("lang") == lang
+        and store.has("bitext", key)
     ]
     if not found:
         return None
     table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
-    counted = [pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")]
-    src, tgt = (dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True)) for part in counted)
+    counted = [
+        pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")
+    ]
+    src, tgt = (
+        dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True))
+        for part in counted
+    )
     return src, tgt

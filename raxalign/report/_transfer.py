@@ -1,4 +1,6 @@
-"""Retrieval against transfer (Cao et al. 2020, Figure 2): a point a language, and how far the two go together."""
+"""Retrieval against transfer (Cao et al. 2020, Figure 2): a point a language, and how far the two
+go together.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,14 @@ from raxalign.analysis.metrics import spoken
 from raxalign.report._numbers import Unit
 from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
-from raxalign.report._shown import best_on_dev, colour_of, representatives, single_languages, titled, transfer_tasks
+from raxalign.report._shown import (
+    best_on_dev,
+    colour_of,
+    representatives,
+    single_languages,
+    titled,
+    transfer_tasks,
+)
 from raxalign.report.document import Entry, Line, Table
 from raxalign.report.tables import FEW
 
@@ -33,31 +42,58 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = [
-            Points(cloud.cell.method, cloud.x, cloud.y, cloud.langs if len(cloud.langs) <= 12 else (), colour_of(results, cloud.cell))
+            Points(
+                cloud.cell.method,
+                cloud.x,
+                cloud.y,
+                cloud.langs if len(cloud.langs) <= 12 else (),
+                colour_of(results, cloud.cell),
+            )
             for cloud in _clouds(results, task, metric, most)
         ]
         if clouds:
-            panels.append(Panel(titled(results, task), "retrieval accuracy (%)", f"{spoken(metric)} (%)", points=clouds))
+            panels.append(
+                Panel(
+                    titled(results, task),
+                    "retrieval accuracy (%)",
+                    f"{spoken(metric)} (%)",
+                    points=clouds,
+                )
+            )
     return panels
 
 
 def transfer_table(results: Results) -> Table | None:
-    """Pearson's r of every method and transfer task, Spearman's ρ and the number of languages under it; None where nothing can be set beside."""
+    """Pearson's r of every method and transfer task, Spearman's ρ and the number of languages under
+    it; None where nothing can be set beside.
+    """
     found: dict[str, dict[str, Correlation]] = {}
     columns = []
     for task, metric in transfer_tasks(results):
         clouds = list(_clouds(results, task, metric, len(results.kinds)))
         columns += [titled(results, task)] if clouds else []
         for cloud in clouds:
-            found.setdefault(cloud.cell.method, {})[titled(results, task)] = correlate(cloud.x, cloud.y)
+            found.setdefault(cloud.cell.method, {})[titled(results, task)] = correlate(
+                cloud.x, cloud.y
+            )
     if not columns:
         return None
-    lines = tuple(Line(method, tuple(_entry(row.get(column)) for column in columns)) for method, row in found.items())
-    caption = (
-        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each method as in the figure below, and those that it has "
-        "no room for; three or four languages tell little."
+    lines = tuple(
+        Line(method, tuple(_entry(row.get(column)) for column in columns))
+        for method, row in found.items()
     )
-    return Table("retrieval-transfer", "Correlation of retrieval and transfer", tuple(columns), lines, caption)
+    caption = (
+        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each"
+        " method as in the figure below, and those that it has no room for; three or four languages"
+        " tell little."
+    )
+    return Table(
+        "retrieval-transfer",
+        "Correlation of retrieval and transfer",
+        tuple(columns),
+        lines,
+        caption,
+    )
 
 
 def _entry(found: Correlation | None) -> Entry:
@@ -70,16 +106,28 @@ def _entry(found: Correlation | None) -> Entry:
 
 def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
     retrieval = next((name for name, kind in results.tasks.items() if kind == "retrieval"), None)
-    for cell in best_on_dev(representatives(results, task, metric), most, task, metric) if retrieval is not None else ():
+    for cell in (
+        best_on_dev(representatives(results, task, metric), most, task, metric)
+        if retrieval is not None
+        else ()
+    ):
         assert retrieval is not None
         measured = _retrieval_metric(cell, retrieval)
         if measured is None:
             continue
-        places = {lang: (retrieval, f"{lang}-{results.plan.pivot}", measured, "test") for lang in single_languages(results, task, metric, cell)}
+        places = {
+            lang: (retrieval, f"{lang}-{results.plan.pivot}", measured, "test")
+            for lang in single_languages(results, task, metric, cell)
+        }
         langs = [lang for lang, place in places.items() if place in cell.values]
         if len(langs) > 1:
             x = [100 * cell.values[places[lang]].mean for lang in langs]
-            yield _Cloud(cell, langs, x, [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs])
+            yield _Cloud(
+                cell,
+                langs,
+                x,
+                [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs],
+            )
 
 
 def _retrieval_metric(cell: Cell, task: str) -> str | None:

@@ -1,4 +1,6 @@
-"""The plug-ins of a kind as text, made from the catalogue: what `raxalign list` prints and docs/ shows."""
+"""The plug-ins of a kind as text, made from the catalogue: what `raxalign list` prints and docs/
+shows.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ WIDTH = 80
 
 @dataclass(frozen=True)
 class Option:
-    """An option as pages show it. `about` is its sentence; `profiles` are its values by profile, empty where its default is its own."""
+    """An option as pages show it. `about` is its sentence; `profiles` are its values by profile,
+    empty where its default is its own.
+    """
 
     name: str
     values: str
@@ -39,36 +43,70 @@ class Option:
 
 
 def describe(folder: str, kind: str | None = None) -> str:
-    """Every plug-in with its first sentence and its options with their defaults, or one with all that is known of it, 80 columns wide."""
+    """Every plug-in with its first sentence and its options with their defaults, or one with all
+    that is known of it, 80 columns wide.
+    """
     found = _plugins(folder)
-    return "\n\n".join(_describe(name, plugin) for name, plugin in found.items()) if kind is None else _card(kind, found[kind])
+    return (
+        "\n\n".join(_describe(name, plugin) for name, plugin in found.items())
+        if kind is None
+        else _card(kind, found[kind])
+    )
 
 
 def as_markdown(folder: str, kind: str | None = None) -> str:
-    """A page of docs/: every plug-in with what it is, and a table of its options; or the part of one plug-in."""
+    """A page of docs/: every plug-in with what it is, and a table of its options; or the part of
+    one plug-in.
+    """
     found = _plugins(folder)
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
     title = "Word aligners" if folder == "aligners" else folder.capitalize()
-    note = f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the two."
-    return "\n\n".join([f"# {title}", note, *(part for name, plugin in found.items() for part in _section(name, plugin))]) + "\n"
+    note = (
+        f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
+        " two."
+    )
+    return (
+        "\n\n".join(
+            [
+                f"# {title}",
+                note,
+                *(part for name, plugin in found.items() for part in _section(name, plugin)),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _plugins(folder: str) -> Catalog:
     if folder not in FOLDERS:
         near = get_close_matches(folder, FOLDERS, n=1)
-        raise RaxalignError(f"list {folder}: " + (f"did you mean {near[0]}?" if near else f"there are {', '.join(FOLDERS)}"))
+        raise RaxalignError(
+            f"list {folder}: "
+            + (f"did you mean {near[0]}?" if near else f"there are {', '.join(FOLDERS)}")
+        )
     return catalog(folder)
 
 
 def _describe(kind: str, plugin: Any) -> str:
     summary = " ".join((plugin.__doc__ or "").split("\n\n")[0].split())
-    return "\n".join([f"{kind}: {summary}", *(f"    {option.name}: {option.value()} ({option.values})" for option in _options(plugin))])
+    return "\n".join(
+        [
+            f"{kind}: {summary}",
+            *(
+                f"    {option.name}: {option.value()} ({option.values})"
+                for option in _options(plugin)
+            ),
+        ]
+    )
 
 
 def _card(kind: str, plugin: Any) -> str:
     options = list(_options(plugin))
-    paragraphs = [f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}", *(f"{name}: {value}" for name, value in _facts(plugin))]
+    paragraphs = [
+        f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}",
+        *(f"{name}: {value}" for name, value in _facts(plugin)),
+    ]
     paragraphs += [inspect.cleandoc(plugin.Params.__doc__ or "")] if options else ["No options."]
     parts = [_wrapped(paragraph) for text in paragraphs for paragraph in text.split("\n\n")]
     parts.append("\n".join(_entry(option) for option in options))
@@ -82,7 +120,13 @@ def _entry(option: Option) -> str:
 
 def _wrapped(text: str, first: int = 0, others: int = 0) -> str:
     words, starts, continues = " ".join(text.split()), " " * first, " " * others
-    wrap = textwrap.TextWrapper(WIDTH, initial_indent=starts, subsequent_indent=continues, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(
+        WIDTH,
+        initial_indent=starts,
+        subsequent_indent=continues,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
     return wrap.fill(words)
 
 
@@ -105,7 +149,15 @@ def _table(options: Sequence[Option]) -> str:
     rows = [["option", "values", "default", *profiles, "what it is"], ["---"] * (4 + len(profiles))]
     for option in options:
         filled = [option.profiles.get(name, "") for name in profiles]
-        rows.append([f"`{option.name}`", option.values, "by profile" if option.profiles else option.default, *filled, option.about])
+        rows.append(
+            [
+                f"`{option.name}`",
+                option.values,
+                "by profile" if option.profiles else option.default,
+                *filled,
+                option.about,
+            ]
+        )
     return "\n".join("|" + "|".join(_cell(text) for text in row) + "|" for row in rows)
 
 
@@ -124,16 +176,34 @@ def _options(plugin: Any) -> Iterator[Option]:
     yield from _options_of(plugin.Params, getattr(plugin, "profiles", {}), "")
 
 
-def _options_of(model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str) -> Iterator[Option]:
-    """Every option of a model, each followed by those of the mapping that it takes (`freeze`, `freeze.blocks`)."""
+def _options_of(
+    model: type[BaseModel], profiles: Mapping[str, Mapping[str, Any]], within: str
+) -> Iterator[Option]:
+    """Every option of a model, each followed by those of the mapping that it takes (`freeze`,
+    `freeze.blocks`).
+    """
     paths = path_fields(model) if issubclass(model, BaseParams) else frozenset()
     for field_name, field in model.model_fields.items():
         name, parts = field.alias or field_name, list(models_in(field.annotation))
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         by_profile = default is None and any(name in values for values in profiles.values())
-        values = " | ".join(["a path", *(["mapping"] if parts else [])]) if field_name in paths else _values(field.annotation)
-        filled = {profile: _shown(given.get(name)) for profile, given in profiles.items()} if by_profile else {}
-        yield Option(within + name, values, "required" if field.is_required() else _shown(default), field.description or "", filled)
+        values = (
+            " | ".join(["a path", *(["mapping"] if parts else [])])
+            if field_name in paths
+            else _values(field.annotation)
+        )
+        filled = (
+            {profile: _shown(given.get(name)) for profile, given in profiles.items()}
+            if by_profile
+            else {}
+        )
+        yield Option(
+            within + name,
+            values,
+            "required" if field.is_required() else _shown(default),
+            field.description or "",
+            filled,
+        )
         for part in parts:
             yield from _options_of(part, {}, f"{within}{name}.")
 
@@ -145,7 +215,14 @@ def _shown(value: Any) -> str:
     if value in ("", {}):
         return "empty"
     if isinstance(value, BaseParams):
-        return "{" + ", ".join(f"{name}: {_shown(entry)}" for name, entry in value.model_dump(by_alias=True).items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{name}: {_shown(entry)}"
+                for name, entry in value.model_dump(by_alias=True).items()
+            )
+            + "}"
+        )
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -159,7 +236,9 @@ def _values(annotation: Any) -> str:
     if origin is Literal:
         return " | ".join(str(value) for value in get_args(annotation))
     if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(_values(part) for part in get_args(annotation) if part is not type(None)))
+        return " | ".join(
+            dict.fromkeys(_values(part) for part in get_args(annotation) if part is not type(None))
+        )
     if origin in (dict, Mapping):
         return "mapping"
     return {bool: "true | false", int: "whole number", float: "number", str: "text"}.get(

@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 FIELDS = (
     *("cell", "method", "params", "encoder", "sentences", "task", "lang", "metric", "split"),
     *("value", "low", "high", "runs", "examples"),
-    *("baseline", "baseline_value", "baseline_runs", "difference", "difference_low", "difference_high"),
+    *(
+        "baseline",
+        "baseline_value",
+        "baseline_runs",
+        "difference",
+        "difference_low",
+        "difference_high",
+    ),
     *("p", "p_adjusted", "paired", "verdict", "reason", "at_chance"),
 )
 
 
 def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, Any]]:
-    """One row (`FIELDS`) per comparison; values that have no baseline, the baselines' own among them, have none.
+    """One row (`FIELDS`) per comparison; values that have no baseline, the baselines' own among
+    them, have none.
 
     `examples` are clusters that are taken for independent; `reason` says why there is no test.
     """
@@ -31,7 +39,13 @@ def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, 
 
 
 def _row(entry: Compared, plan: Plan) -> dict[str, Any]:
-    cell, (task, lang, metric, split), found, around, against = entry.cell, entry.name, entry.comparison, entry.interval, entry.baseline_value
+    cell, (task, lang, metric, split), found, around, against = (
+        entry.cell,
+        entry.name,
+        entry.comparison,
+        entry.interval,
+        entry.baseline_value,
+    )
     assert entry.baseline is not None
     assert against is not None
     return {
@@ -70,12 +84,23 @@ def comparisons_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.writer(text)
     writer.writerow(FIELDS)
     for row in rows:
-        writer.writerow([json.dumps(row[name], ensure_ascii=False) if isinstance(row[name], dict) else row[name] for name in FIELDS])
+        writer.writerow(
+            [
+                (
+                    json.dumps(row[name], ensure_ascii=False)
+                    if isinstance(row[name], dict)
+                    else row[name]
+                )
+                for name in FIELDS
+            ]
+        )
     return text.getvalue()
 
 
 def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
-    """One table per task and metric for a terminal: one line per cell and language, the baselines too; `width` None takes the terminal's."""
+    """One table per task and metric for a terminal: one line per cell and language, the baselines
+    too; `width` None takes the terminal's.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -85,12 +110,32 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
     for entry in compared:
         tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
     for (task, metric, split), entries in tables.items():
-        against = list(dict.fromkeys(cell_name(entry.baseline, plan) for entry in entries if entry.baseline is not None))
-        how = f", against {' and '.join(against)}" if against else ": no baseline, so nothing is compared"
+        against = list(
+            dict.fromkeys(
+                cell_name(entry.baseline, plan) for entry in entries if entry.baseline is not None
+            )
+        )
+        how = (
+            f", against {' and '.join(against)}"
+            if against
+            else ": no baseline, so nothing is compared"
+        )
         console.print(Text(f"{task}: {metric} ({split}){how}"))
         table = Table()
-        for name in ("method", "sentences", "lang", "value", "difference", "p (Holm)", "runs", "examples", "verdict"):
-            table.add_column(name, justify="left" if name in ("method", "lang", "verdict") else "right")
+        for name in (
+            "method",
+            "sentences",
+            "lang",
+            "value",
+            "difference",
+            "p (Holm)",
+            "runs",
+            "examples",
+            "verdict",
+        ):
+            table.add_column(
+                name, justify="left" if name in ("method", "lang", "verdict") else "right"
+            )
         several = len({entry.cell.encoder for entry in compared}) > 1
         for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg")):
             table.add_row(*map(Text, _line(entry, plan, several=several)))
@@ -101,23 +146,51 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
 
 
 _LEGEND = (
-    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's correction over all comparisons of a table; better and "
-    "worse at 0.05. Runs: of the value / of the baseline."
+    "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
+    " correction over all comparisons of a table; better and worse at 0.05. Runs: of the value / of"
+    " the baseline."
 )
 
 
 def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
-    cell, found, around, against = entry.cell, entry.comparison, entry.interval, entry.baseline_value
+    cell, found, around, against = (
+        entry.cell,
+        entry.comparison,
+        entry.interval,
+        entry.baseline_value,
+    )
     name = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
-    value = f"{entry.value.mean:.4f}" + (f" [{around.low:.4f}, {around.high:.4f}]" if around else "")
-    facts = [entry.verdict or "", f"({entry.untested})" if entry.untested else "", "(at chance)" if entry.at_chance else ""]
+    value = f"{entry.value.mean:.4f}" + (
+        f" [{around.low:.4f}, {around.high:.4f}]" if around else ""
+    )
+    facts = [
+        entry.verdict or "",
+        f"({entry.untested})" if entry.untested else "",
+        "(at chance)" if entry.at_chance else "",
+    ]
     verdict = " ".join(fact for fact in facts if fact)
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     if against is None:
-        return name, size, entry.name[1], value, "", "", f"{entry.value.n}", f"{around.examples:,}" if around else "", verdict
+        return (
+            name,
+            size,
+            entry.name[1],
+            value,
+            "",
+            "",
+            f"{entry.value.n}",
+            f"{around.examples:,}" if around else "",
+            verdict,
+        )
     difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
     if found is not None and found.low is not None and found.high is not None:
         difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
-    p = "" if entry.p_adjusted is None else f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
+    p = (
+        ""
+        if entry.p_adjusted is None
+        else f"{entry.p_adjusted:.4f}"
+        if entry.p_adjusted >= 0.0001
+        else "<0.0001"
+    )
     runs, examples = f"{entry.value.n} / {against.n}", f"{found.examples:,}" if found else ""
     return name, size, entry.name[1], value, difference, p, runs, examples, verdict

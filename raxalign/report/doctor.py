@@ -31,9 +31,19 @@ def examine(file: Path | None, storage: str | None) -> tuple[list[str], bool]:
         except PackageNotFoundError:
             healthy = False
             lines.append(f"missing  {name}: pip install {name}")
-    program = shutil.which("eflomal-align") or shutil.which("eflomal-align", path=str(Path(sys.executable).parent))
-    lines.append(f"ok       eflomal-align at {program}" if program else "missing  the program eflomal-align (word aligner `fast_align` needs none)")
-    lines += [f"absent   {name}: pip install 'raxalign[{extra}]' if you need it" for name, extra in EXTRAS.items() if find_spec(name) is None]
+    program = shutil.which("eflomal-align") or shutil.which(
+        "eflomal-align", path=str(Path(sys.executable).parent)
+    )
+    lines.append(
+        f"ok       eflomal-align at {program}"
+        if program
+        else "missing  the program eflomal-align (word aligner `fast_align` needs none)"
+    )
+    lines += [
+        f"absent   {name}: pip install 'raxalign[{extra}]' if you need it"
+        for name, extra in EXTRAS.items()
+        if find_spec(name) is None
+    ]
     lines.append(_devices())
     if file is None:
         found, fine = _storage(storage or os.environ.get("RAXALIGN_STORAGE") or ".raxalign")
@@ -71,7 +81,12 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
         return [f"broken   {error}"], False
     lines, fine = _storage(opened.root)
     plan, store = opened.plan, ArtifactStore(opened.root)
-    places = {place for stage in plan.stages.values() for name, place in stage.locations.items() if name.rpartition("/")[0] or name != "params"}
+    places = {
+        place
+        for stage in plan.stages.values()
+        for name, place in stage.locations.items()
+        if name.rpartition("/")[0] or name != "params"
+    }
     local = [place for place in places if Path(place).is_absolute()]
     lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
     read, told = _files(plan)
@@ -83,13 +98,17 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
             stored += 1
             if not store.verify(stage.kind, key):
                 damaged += 1
-                lines.append(f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again")
+                lines.append(
+                    f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again"
+                )
     lines.append(f"ok       {stored - damaged} stored artifacts are whole")
     return lines, fine and read and not damaged
 
 
 def _files(plan: Plan) -> tuple[bool, list[str]]:
-    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them, and lines that say so."""
+    """Whether all files of tasks, methods and word aligners are good, read as a grid reads them,
+    and lines that say so.
+    """
     from raxalign.plan.preflight import read_files
 
     found = read_files(plan)

@@ -1,4 +1,6 @@
-"""A report as a value: sections of tables and figures, which HTML, Markdown and LaTeX are made of."""
+"""A report as a value: sections of tables and figures, which HTML, Markdown and LaTeX are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,13 @@ State = Literal["value", "published", "absent", "empty"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell: `text` (a mean) with `spread` (its interval); `below` is a published figure. `delta` is the difference to that, or, where
-    there is none, to the baseline; `worse` says whether it is one for the worse (None: that cannot be told).
+    """One cell: `text` (a mean) with `spread` (its interval); `below` is a published figure.
+    `delta` is the difference to that, or, where there is none, to the baseline; `worse` says
+    whether it is one for the worse (None: that cannot be told).
 
-    `mark` says that the value is significantly better or worse than that of the baseline; `notes` are numbers of the table's notes, from 1;
-    `state` tells a measured value from a published one alone, one that was not run, and a cell that nobody fills.
+    `mark` says that the value is significantly better or worse than that of the baseline; `notes`
+    are numbers of the table's notes, from 1; `state` tells a measured value from a published one
+    alone, one that was not run, and a cell that nobody fills.
     """
 
     text: str
@@ -34,7 +38,9 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table: its label, what stands small under it, and a cell a column; rows of one `group` stand together under its name."""
+    """One row of a table: its label, what stands small under it, and a cell a column; rows of one
+    `group` stand together under its name.
+    """
 
     label: str
     entries: tuple[Entry, ...]
@@ -45,7 +51,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption and numbered notes; `columns` does not count the labels' own, which is headed by `corner`."""
+    """A table with its caption and numbered notes; `columns` does not count the labels' own, which
+    is headed by `corner`.
+    """
 
     anchor: str
     title: str
@@ -59,7 +67,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds (its ink is ``currentColor``)."""
+    """A drawn figure: `name` is its files' stem, `svg` the text that a page embeds (its ink is
+    ``currentColor``).
+    """
 
     anchor: str
     title: str
@@ -70,8 +80,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Fill:
-    """What an analysis found of one cell for a published table: a value a column, in the units of the paper, or why there is none; `remark` is
-    said of the whole row.
+    """What an analysis found of one cell for a published table: a value a column, in the units of
+    the paper, or why there is none; `remark` is said of the whole row.
     """
 
     values: Mapping[str, Value | str]
@@ -80,9 +90,11 @@ class Fill:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What an analysis beside the tasks adds: a title, and a table, a figure, or both; a figure's files are called `stem`.
+    """What an analysis beside the tasks adds: a title, and a table, a figure, or both; a figure's
+    files are called `stem`.
 
-    `measure` fills the published tables that say `analysis: <name>`, by the cells that measure their rows.
+    `measure` fills the published tables that say `analysis: <name>`, by the cells that measure
+    their rows.
     """
 
     title: str
@@ -118,7 +130,9 @@ class Document:
 
 
 def renumbered(table: Table) -> Table:
-    """The table without notes that nothing refers to; the others are numbered in the order of reading."""
+    """The table without notes that nothing refers to; the others are numbered in the order of
+    reading.
+    """
     order: dict[int, int] = {}
     for line in table.lines:
         for number in (*line.notes, *(number for entry in line.entries for number in entry.notes)):
@@ -127,7 +141,10 @@ def renumbered(table: Table) -> Table:
         replace(
             line,
             notes=tuple(sorted(order[n] for n in line.notes)),
-            entries=tuple(replace(entry, notes=tuple(sorted(order[n] for n in entry.notes))) for entry in line.entries),
+            entries=tuple(
+                replace(entry, notes=tuple(sorted(order[n] for n in entry.notes)))
+                for entry in line.entries
+            ),
         )
         for line in table.lines
     )
@@ -135,15 +152,22 @@ def renumbered(table: Table) -> Table:
 
 
 def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """The notes that hold for every measured cell, or every measured line, and the lines without them."""
+    """The notes that hold for every measured cell, or every measured line, and the lines without
+    them.
+    """
     rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
     shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
-    shared |= set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
+    shared |= (
+        set.intersection(*(set(entry.notes) for entry in measured)) if len(measured) > 1 else set()
+    )
     kept = [
         replace(
             line,
             notes=tuple(n for n in line.notes if n not in shared),
-            entries=tuple(replace(entry, notes=tuple(n for n in entry.notes if n not in shared)) for entry in line.entries),
+            entries=tuple(
+                replace(entry, notes=tuple(n for n in entry.notes if n not in shared))
+                for entry in line.entries
+            ),
         )
         for line in lines
     ]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def as_json(plan: Plan, root: str) -> str:
-    """``{"points", "trials", "stages", "cached"}``: `cached` counts the trials whose results are all there."""
+    """``{"points", "trials", "stages", "cached"}``: `cached` counts the trials whose results are
+    all there.
+    """
     store, there = ArtifactStore(root), Ledger(root).keys()
     trials = [
         {
@@ -34,7 +36,12 @@ def as_json(plan: Plan, root: str) -> str:
         for trial in plan.trials
     ]
     stages = [
-        {"kind": stage.kind, "key": key, "path": store.folder(stage.kind, key), "done": store.has(stage.kind, key)}
+        {
+            "kind": stage.kind,
+            "key": key,
+            "path": store.folder(stage.kind, key),
+            "done": store.has(stage.kind, key),
+        }
         for key, stage in plan.stages.items()
         if not stage.inline and stage.kind != "evaluation"
     ]
@@ -64,16 +71,22 @@ def as_text(plan: Plan, root: str) -> str:
             done[stage.kind] += store.has(stage.kind, key)
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     lines = [
-        f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({plan.cached(there)} cached)",
+        (
+            f"{plan.name}: {plan.points} points, {len(plan.trials)} trials ({plan.cached(there)}"
+            " cached)"
+        ),
         *(f"  {method}: {count} trials" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
-        "stages: " + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
+        "stages: "
+        + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         f"storage: {root}",
         estimate(plan, root),
     ]
     if plan.unresolved:
-        lines.append("unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved))
+        lines.append(
+            "unresolved until `raxalign grid` has fetched it: " + ", ".join(plan.unresolved)
+        )
     lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
     lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)

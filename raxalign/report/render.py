@@ -1,4 +1,6 @@
-"""A report as HTML, Markdown and LaTeX: the templates in `templates/`, and what each language needs escaped."""
+"""A report as HTML, Markdown and LaTeX: the templates in `templates/`, and what each language needs
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,12 @@ def as_markdown(document: Document) -> str:
 
 
 def as_latex(document: Document) -> str:
-    """The tables with booktabs, in a document that compiles by itself (each table can be copied out)."""
-    return re.sub(r"\n{3,}", "\n\n", _rendered("report.tex.j2", document, angles=True)).strip() + "\n"
+    """The tables with booktabs, in a document that compiles by itself (each table can be copied
+    out).
+    """
+    return (
+        re.sub(r"\n{3,}", "\n\n", _rendered("report.tex.j2", document, angles=True)).strip() + "\n"
+    )
 
 
 def tex(text: object) -> str:
@@ -81,7 +87,9 @@ def letters(numbers: tuple[int, ...]) -> str:
 
 
 def markdown_cell(entry: Entry) -> str:
-    """A cell in one line: the mean, its mark and interval, then in parentheses what stands below."""
+    """A cell in one line: the mean, its mark and interval, then in parentheses what stands
+    below.
+    """
     text = markdown(entry.text)
     text = f"**{text}**" if entry.mark == "better" else text
     text += f" {MARKS[entry.mark]}" if entry.mark else ""
@@ -95,7 +103,9 @@ def tex_cell(entry: Entry) -> str:
     """The upper line of a cell."""
     text = tex(entry.text)
     if entry.state == "absent":
-        return rf"\textit{{\scriptsize {text}}}" + (rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else "")
+        return rf"\textit{{\scriptsize {text}}}" + (
+            rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
+        )
     text = rf"\textbf{{{text}}}" if entry.mark == "better" else text
     text += tex(MARKS[entry.mark]) if entry.mark else ""
     text += rf"\textsuperscript{{{letters(entry.notes)}}}" if entry.notes else ""
@@ -103,13 +113,21 @@ def tex_cell(entry: Entry) -> str:
 
 
 def tex_below(entry: Entry) -> str:
-    """The lower line of a cell: the published figure with the difference to it, or the difference to the baseline."""
-    inner = f"{entry.below} ({entry.delta})" if entry.below and entry.delta else entry.below or entry.delta
+    """The lower line of a cell: the published figure with the difference to it, or the difference
+    to the baseline.
+    """
+    inner = (
+        f"{entry.below} ({entry.delta})"
+        if entry.below and entry.delta
+        else entry.below or entry.delta
+    )
     return rf"{{\scriptsize {tex(inner)}}}" if inner else ""
 
 
 def breakable(text: str) -> str:
-    """Text of a page that may also break after an underscore, a slash, or a comma that is not in a number."""
+    """Text of a page that may also break after an underscore, a slash, or a comma that is not in a
+    number.
+    """
     from markupsafe import Markup
 
     return Markup("<wbr>").join(re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text))
@@ -120,7 +138,16 @@ def _environment(*, angles: bool = False) -> Environment:
     """Templates; with `angles`, code stands in << >> and <% %>, since LaTeX is full of braces."""
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-    own = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "<%", "block_end_string": "%>"} if angles else {}
+    own = (
+        {
+            "variable_start_string": "<<",
+            "variable_end_string": ">>",
+            "block_start_string": "<%",
+            "block_end_string": "%>",
+        }
+        if angles
+        else {}
+    )
     environment = Environment(
         loader=PackageLoader("raxalign.report", "templates"),
         autoescape=select_autoescape(["html.j2"]),
@@ -131,7 +158,11 @@ def _environment(*, angles: bool = False) -> Environment:
     )
     filters = (tex, letters, tex_cell, tex_below, breakable)
     environment.globals["marks"] = MARKS
-    environment.filters |= {"md": markdown, "md_cell": markdown_cell, **{function.__name__: function for function in filters}}
+    environment.filters |= {
+        "md": markdown,
+        "md_cell": markdown_cell,
+        **{function.__name__: function for function in filters},
+    }
     return environment
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Status:
-    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly` counts trials with some of their results, `idle`
-    those beside `trials` that have nothing to run.
+    """Counts of trials and evaluations, and the failures: (trial in words, message); `partly`
+    counts trials with some of their results, `idle` those beside `trials` that have nothing to run.
     """
 
     trials: int
@@ -34,10 +34,13 @@ class Status:
         begun = f" ({self.partly} begun)" if self.partly else ""
         idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [
-            f"{name}: {self.done} of {self.trials} trials done, {len(self.failed)} failed, {self.missing} to run{begun}; "
-            f"{self.evaluations_done} of {self.evaluations} evaluations{idle}"
+            f"{name}: {self.done} of {self.trials} trials done, {len(self.failed)} failed,"
+            f" {self.missing} to run{begun}; {self.evaluations_done} of {self.evaluations}"
+            f" evaluations{idle}"
         ]
-        return "\n".join([*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)])
+        return "\n".join(
+            [*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)]
+        )
 
 
 def status(plan: Plan, ledger: Ledger) -> Status:
@@ -55,7 +58,13 @@ def status(plan: Plan, ledger: Ledger) -> Status:
         partly += any(have)
         failure = ledger.failure(trial.key)
         if failure:
-            words = " ".join([trial.method, "+".join(trial.languages), *(f"{n}" for n in (trial.sentences, trial.seed) if n is not None)])
+            words = " ".join(
+                [
+                    trial.method,
+                    "+".join(trial.languages),
+                    *(f"{n}" for n in (trial.sentences, trial.seed) if n is not None),
+                ]
+            )
             failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
     idle = len(plan.trials) - len(asked)
     return Status(len(asked), done, partly, tuple(failed), len(wanted), len(wanted & there), idle)

@@ -17,11 +17,27 @@ from raxalign.report._untouched import UNTOUCHED, idle_cells, why
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
-FIELDS = ("trial", "method", "params", "encoder", "languages", "sentences", "seed", "task", "task_params", "lang", "metric", "split", "value")
+FIELDS = (
+    "trial",
+    "method",
+    "params",
+    "encoder",
+    "languages",
+    "sentences",
+    "seed",
+    "task",
+    "task_params",
+    "lang",
+    "metric",
+    "split",
+    "value",
+)
 
 
 def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON list, a row a value, and each on a line of its own (the fast encoder of `json` does not indent)."""
+    """A JSON list, a row a value, and each on a line of its own (the fast encoder of `json` does
+    not indent).
+    """
     encode = json.JSONEncoder(ensure_ascii=False).encode
     return "[\n" + ",\n".join(map(encode, rows)) + "\n]" if rows else "[]"
 
@@ -32,12 +48,23 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer = csv.writer(text)
     writer.writerow(FIELDS)
     for row in rows:
-        writer.writerow([json.dumps(row[name], ensure_ascii=False) if isinstance(row[name], dict | list) else row[name] for name in FIELDS])
+        writer.writerow(
+            [
+                (
+                    json.dumps(row[name], ensure_ascii=False)
+                    if isinstance(row[name], dict | list)
+                    else row[name]
+                )
+                for name in FIELDS
+            ]
+        )
     return text.getvalue()
 
 
 def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, str, str, str]]:
-    """The columns (task, lang, metric, split) that some cell has; counts, standard errors and directions only with `every`."""
+    """The columns (task, lang, metric, split) that some cell has; counts, standard errors and
+    directions only with `every`.
+    """
     found: dict[tuple[str, str, str, str], None] = {}
     for cell in cells_:
         found |= dict.fromkeys(cell.values)
@@ -51,8 +78,8 @@ def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, 
 
 @dataclass(frozen=True)
 class Block:
-    """One table: of a task, metric and split, with its columns of values and its lines (method, sentences, a text a column); `note` says over how
-    many pairs it is taken, where the task tells.
+    """One table: of a task, metric and split, with its columns of values and its lines (method,
+    sentences, a text a column); `note` says over how many pairs it is taken, where the task tells.
     """
 
     title: str
@@ -66,20 +93,31 @@ FEW = 30  # pairs of each language: an accuracy over fewer is a table of acciden
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
-    """One table per task and metric: one line per cell, one column per language (the pivot first, means last), mean and sd over runs."""
+    """One table per task and metric: one line per cell, one column per language (the pivot first,
+    means last), mean and sd over runs.
+    """
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
     lines += idle_cells(plan)
     several = len({cell.encoder for cell in lines}) > 1
     found = []
-    for task, metric, split in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
+    for task, metric, split in dict.fromkeys(
+        (task, metric, split) for task, _, metric, split in columns
+    ):
         langs = sorted(
             (lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)),
             key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
         )
         note, most = _over(lines, task, metric, split, langs)
         if most is not None and most < FEW and not every:
-            found.append(Block(f"{task}: {metric} ({split})", (), (), f"{note}; too few to tell anything (`--all` shows the table)"))
+            found.append(
+                Block(
+                    f"{task}: {metric} ({split})",
+                    (),
+                    (),
+                    f"{note}; too few to tell anything (`--all` shows the table)",
+                )
+            )
             continue
         shown = []
         reasons: dict[str, None] = {}
@@ -87,19 +125,40 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
             values = [cell.values.get((task, lang, metric, split)) for lang in langs]
             reason = why(plan, cell, task)
             if any(values) or reason is not None:
-                method = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
+                method = (
+                    f"{cell_name(cell, plan)} [{cell.encoder}]"
+                    if several
+                    else cell_name(cell, plan)
+                )
                 texts = map(show, values) if reason is None else [UNTOUCHED] * len(values)
-                shown.append((method, f"{cell.sentences:,}" if cell.sentences is not None else "", *texts))
+                shown.append(
+                    (method, f"{cell.sentences:,}" if cell.sentences is not None else "", *texts)
+                )
                 reasons |= {reason: None} if reason is not None else {}
-        found.append(Block(f"{task}: {metric} ({split})", tuple(langs), tuple(shown), "\n".join([*([note] if note else []), *reasons])))
+        found.append(
+            Block(
+                f"{task}: {metric} ({split})",
+                tuple(langs),
+                tuple(shown),
+                "\n".join([*([note] if note else []), *reasons]),
+            )
+        )
     return found
 
 
-def _over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]) -> tuple[str, float | None]:
-    """Over how many pairs a metric is taken in each language, in words, and the most of them (None where the task does not tell)."""
+def _over(
+    lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]
+) -> tuple[str, float | None]:
+    """Over how many pairs a metric is taken in each language, in words, and the most of them (None
+    where the task does not tell).
+    """
     counts, most = [], None
     for lang in langs:
-        found = [cell.values[name].mean for cell in lines if (name := (task, lang, f"{metric}_pairs", split)) in cell.values]
+        found = [
+            cell.values[name].mean
+            for cell in lines
+            if (name := (task, lang, f"{metric}_pairs", split)) in cell.values
+        ]
         if found:
             low, high = f"{min(found):,.0f}", f"{max(found):,.0f}"
             counts.append(f"{lang} {low}" if low == high else f"{lang} {low} to {high}")
@@ -107,7 +166,9 @@ def _over(lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequ
     return (f"pairs: {', '.join(counts)}" if counts else ""), most
 
 
-def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None) -> str:
+def as_text(
+    rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None
+) -> str:
     """The tables for a terminal; `width` None takes that of the terminal."""
     from rich.console import Console
     from rich.table import Table
@@ -136,7 +197,9 @@ def as_text(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = Fals
 
 
 def show(value: Value | None) -> str:
-    """A value for a table: mean, and in parentheses the standard deviation over runs where there are several."""
+    """A value for a table: mean, and in parentheses the standard deviation over runs where there
+    are several.
+    """
     if value is None:
         return ""
     return f"{value.mean:.4f}" if value.sd is None else f"{value.mean:.4f} ({value.sd:.4f})"

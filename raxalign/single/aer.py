@@ -26,7 +26,9 @@ _TELLING = 10  # sentence pairs: in so many, one has a link of its first word
 
 @dataclass(frozen=True)
 class ErrorRateRequest:
-    """What is scored: `links`, a Pharaoh file or a folder of word pairs, beside `gold`; `swap` where `gold` has the sides the other way round."""
+    """What is scored: `links`, a Pharaoh file or a folder of word pairs, beside `gold`; `swap`
+    where `gold` has the sides the other way round.
+    """
 
     links: Path
     gold: Path
@@ -36,10 +38,14 @@ class ErrorRateRequest:
     swap: bool = False
 
 
-def error_rate(request: ErrorRateRequest, *, tell: Callable[[str], None] = silent) -> dict[str, float | int]:
-    """Scores by name: `precision`, `recall`, `f1`, `aer`, and the numbers of `sentences`, `links`, `sure` and `possible` links (sure ones too).
+def error_rate(
+    request: ErrorRateRequest, *, tell: Callable[[str], None] = silent
+) -> dict[str, float | int]:
+    """Scores by name: `precision`, `recall`, `f1`, `aer`, and the numbers of `sentences`, `links`,
+    `sure` and `possible` links (sure ones too).
 
-    Word pairs are matched with gold sentence pairs by their ids, lines of the corpus. Raises `RaxalignError` where the two do not fit.
+    Word pairs are matched with gold sentence pairs by their ids, lines of the corpus. Raises
+    `RaxalignError` where the two do not fit.
     """
     gold = read_gold(request.gold, request.written, first=request.gold_first, swap=request.swap)
     if request.links.is_dir():
@@ -47,9 +53,15 @@ def error_rate(request: ErrorRateRequest, *, tell: Callable[[str], None] = silen
     else:
         links = _of_file(request, gold)
     if request.written == "pharaoh" and request.gold_first == 0 and _skips_first(gold.possible):
-        tell(f"warning: no link in {request.gold} is of a first word: does the file count from 1 (--one-based)?")
+        tell(
+            f"warning: no link in {request.gold} is of a first word: does the file count from 1"
+            " (--one-based)?"
+        )
     if not request.links.is_dir() and request.links_first == 0 and _skips_first(links):
-        tell(f"warning: no link in {request.links} is of a first word: does the file count from 1 (--links-one-based)?")
+        tell(
+            f"warning: no link in {request.links} is of a first word: does the file count from 1"
+            " (--links-one-based)?"
+        )
     counts = count_links(links, gold.sure, gold.possible)
     scores = counts.scores()
     return {
@@ -68,25 +80,45 @@ def _of_file(request: ErrorRateRequest, gold: GoldLinks) -> Links:
     """The links of the annotated lines."""
     links, needed = read_links(request.links), int(gold.rows[-1]) + 1
     if len(links) < needed or (request.written == "pharaoh" and len(links) != needed):
-        remedy = "One line per sentence pair is needed; the folder of `raxalign pairs` is matched by ids"
-        raise DataError(request.links, f"has {len(links)} lines, {request.gold} is about {needed} sentence pairs", remedy=remedy)
+        remedy = (
+            "One line per sentence pair is needed; the folder of `raxalign pairs` is matched by ids"
+        )
+        raise DataError(
+            request.links,
+            f"has {len(links)} lines, {request.gold} is about {needed} sentence pairs",
+            remedy=remedy,
+        )
     first = np.int32(request.links_first)
     if len(links.src) and min(int(links.src.min()), int(links.tgt.min())) < first:
-        raise DataError(request.links, "a link has position 0, and words are said to be counted from 1", remedy="Leave out --links-one-based")
+        raise DataError(
+            request.links,
+            "a link has position 0, and words are said to be counted from 1",
+            remedy="Leave out --links-one-based",
+        )
     return Links(links.offsets, links.src - first, links.tgt - first).take(gold.rows)
 
 
-def _of_pairs(request: ErrorRateRequest, gold: GoldLinks, tell: Callable[[str], None]) -> tuple[GoldLinks, Links]:
+def _of_pairs(
+    request: ErrorRateRequest, gold: GoldLinks, tell: Callable[[str], None]
+) -> tuple[GoldLinks, Links]:
     """The annotated sentence pairs that are among the word pairs, and their links."""
     table = read_pairs(request.links)
     ids = table.column("id").to_numpy()
     order = np.argsort(ids, kind="stable")
     at = np.minimum(np.searchsorted(ids[order], gold.rows), max(len(ids) - 1, 0))
-    there: npt.NDArray[np.bool_] = ids[order][at] == gold.rows if len(ids) else np.zeros(len(gold), np.bool_)
+    there: npt.NDArray[np.bool_] = (
+        ids[order][at] == gold.rows if len(ids) else np.zeros(len(gold), np.bool_)
+    )
     if not there.any():
-        raise RaxalignError(f"{request.links}: none of its sentence pairs is annotated in {request.gold}; ids are lines of the corpus")
+        raise RaxalignError(
+            f"{request.links}: none of its sentence pairs is annotated in {request.gold}; ids are"
+            " lines of the corpus"
+        )
     if not there.all():
-        tell(f"{int((~there).sum())} sentence pairs of {request.gold} are not among the word pairs (repeated ones are dropped) and are left out")
+        tell(
+            f"{int((~there).sum())} sentence pairs of {request.gold} are not among the word pairs"
+            " (repeated ones are dropped) and are left out"
+        )
     gold, rows = gold.keep(there), order[at[there]]
     src, tgt = (Words(table.column(name)).lengths[rows] for name in ("src", "tgt"))
     gold.require_inside(src, tgt)
@@ -94,5 +126,11 @@ def _of_pairs(request: ErrorRateRequest, gold: GoldLinks, tell: Callable[[str], 
 
 
 def _skips_first(links: Links) -> bool:
-    """Whether the first words of both sides are without any link, though there are many sentence pairs."""
-    return len(links) >= _TELLING and len(links.src) > 0 and min(int(links.src.min()), int(links.tgt.min())) > 0
+    """Whether the first words of both sides are without any link, though there are many sentence
+    pairs.
+    """
+    return (
+        len(links) >= _TELLING
+        and len(links.src) > 0
+        and min(int(links.src.min()), int(links.tgt.min())) > 0
+    )

@@ -29,7 +29,9 @@ from raxalign.store.key import digest
 
 @dataclass(frozen=True)
 class AlignRequest:
-    """Which alignment: `pairs` maps a language to a word-pair dataset, `encoder` is a folder or a hub name."""
+    """Which alignment: `pairs` maps a language to a word-pair dataset, `encoder` is a folder or a
+    hub name.
+    """
 
     method: str
     options: tuple[str, ...]
@@ -42,12 +44,16 @@ class AlignRequest:
 
 
 def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, Any]:
-    """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a killed training goes on from there."""
+    """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
+    killed training goes on from there.
+    """
     refuse_existing(out)
     language(request.pivot)
     params = read_options("methods", request.method, request.options, Path.cwd())
     method = catalog("methods")[request.method](params)
-    start = catalog("encoders")["transformer"](read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd()))
+    start = catalog("encoders")["transformer"](
+        read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
+    )
     if start.family not in method.accepts:
         raise RaxalignError(f"{request.method} does not take {start.family} encoders")
     inputs = _inputs(method, request)
@@ -58,7 +64,10 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     digests: dict[str, Any] = {
         "encoder": encoder_digests,
         "pairs": pairs,
-        "files": {name: identity.of({lang: LocalFile(path) for lang, path in files.items()})[0] for name, files in inputs.files.items()},
+        "files": {
+            name: identity.of({lang: LocalFile(path) for lang, path in files.items()})[0]
+            for name, files in inputs.files.items()
+        },
     }
     identity.refuse_missing()
     key = digest(
@@ -71,11 +80,23 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         }
     )
     checkpoints = local_folder(root) / "checkpoints" / key
-    where = replace(runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints)
-    encoder = start.load(EncoderInputs(locations=locations, revisions=encoder_digests), where.device)
+    where = replace(
+        runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints
+    )
+    encoder = start.load(
+        EncoderInputs(locations=locations, revisions=encoder_digests), where.device
+    )
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
         aligned = method.align(encoder, _with_text(method, inputs, Path(work)), where)
-    card = Card(request.method, method.canonical(), start.label(), inputs.languages, request.pivot, request.seed, data=pairs)
+    card = Card(
+        request.method,
+        method.canonical(),
+        start.label(),
+        inputs.languages,
+        request.pivot,
+        request.seed,
+        data=pairs,
+    )
     with appearing(out) as partial:
         aligned.export(partial)
         card.write(partial, has_transforms=bool(aligned.transforms))
@@ -86,19 +107,28 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
 def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
     """The checked word pairs and files of a method."""
     if not request.pairs:
-        raise RaxalignError("no word pairs: give --pairs LANGUAGE=FOLDER for each language (`raxalign pairs` makes them)")
+        raise RaxalignError(
+            "no word pairs: give --pairs LANGUAGE=FOLDER for each language (`raxalign pairs` makes"
+            " them)"
+        )
     for lang, folder in request.pairs.items():
         check(read_pairs(folder))
         told = read_metadata(folder).get("lang_pair")
         if told not in (None, f"{lang}-{request.pivot}"):
-            raise DataError(folder, f"is of {told}, not of {lang}-{request.pivot}", remedy="Name its languages with --pairs and --pivot")
+            raise DataError(
+                folder,
+                f"is of {told}, not of {lang}-{request.pivot}",
+                remedy="Name its languages with --pairs and --pivot",
+            )
     files: dict[str, dict[str, Path]] = {}
     for lang in request.pairs:
         for name, source in method.sources(lang, request.pivot).items():
             if not isinstance(source, LocalFile):
                 raise RaxalignError(f"{request.method}: {source.name} is remote; name a local file")
             files.setdefault(name, {})[lang] = source.path
-    return MethodInputs(tuple(request.pairs), request.pivot, request.pairs, request.pairs, files=files)
+    return MethodInputs(
+        tuple(request.pairs), request.pivot, request.pairs, request.pairs, files=files
+    )
 
 
 def _with_text(method: Any, inputs: MethodInputs, work: Path) -> MethodInputs:
@@ -108,7 +138,9 @@ def _with_text(method: Any, inputs: MethodInputs, work: Path) -> MethodInputs:
     for lang, folder in inputs.pairs.items():
         write_text([folder], "src", work / lang)
     write_text(list(inputs.pairs.values()), "tgt", work / inputs.pivot)
-    return replace(inputs, text={lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)})
+    return replace(
+        inputs, text={lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)}
+    )
 
 
 def _digest(identity: Identity, folder: Path) -> str:
@@ -117,6 +149,12 @@ def _digest(identity: Identity, folder: Path) -> str:
 
 
 def _refuse_transforms(folder: Path) -> None:
-    """An encoder that has transforms already: one more alignment would leave them behind without a word."""
+    """An encoder that has transforms already: one more alignment would leave them behind without a
+    word.
+    """
     if transforms_of(folder):
-        raise DataError(folder, "is aligned by transforms already", remedy="Align the encoder that it was made from")
+        raise DataError(
+            folder,
+            "is aligned by transforms already",
+            remedy="Align the encoder that it was made from",
+        )

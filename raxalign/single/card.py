@@ -13,8 +13,8 @@ from raxalign.provenance import versions
 
 @dataclass(frozen=True)
 class Card:
-    """What a card tells: how the encoder was made, from what, and (task, language, metric, value) results on test sets; `family` is the
-    encoder's.
+    """What a card tells: how the encoder was made, from what, and (task, language, metric, value)
+    results on test sets; `family` is the encoder's.
     """
 
     method: str
@@ -31,7 +31,9 @@ class Card:
 
     def write(self, folder: Path, *, has_transforms: bool) -> None:
         """Write ``README.md``."""
-        (folder / "README.md").write_text(self.text(has_transforms=has_transforms), encoding="utf-8")
+        (folder / "README.md").write_text(
+            self.text(has_transforms=has_transforms), encoding="utf-8"
+        )
 
     def text(self, *, has_transforms: bool) -> str:
         """The card as Markdown with the front matter that the Hugging Face Hub reads."""
@@ -47,21 +49,32 @@ class Card:
         parts = [
             "\n".join(front),
             f"# {self.encoder} aligned by {self.method}",
-            f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with {self.pivot} by the method `{self.method}`.",
+            (
+                f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with"
+                f" {self.pivot} by the method `{self.method}`."
+            ),
             "\n".join(self._facts()),
             *([_USE_STATIC] if static else []),
             *([_USE_TRANSFORMS] if has_transforms else [] if static else [_USE]),
         ]
         if self.results:
-            rows = [f"| {task} | {lang} | {metric} | {value:.4f} |" for task, lang, metric, value in self.results]
-            parts += ["## Results (test)", "\n".join(["| task | language | metric | value |", "|---|---|---|---:|", *rows])]
+            rows = [
+                f"| {task} | {lang} | {metric} | {value:.4f} |"
+                for task, lang, metric, value in self.results
+            ]
+            parts += [
+                "## Results (test)",
+                "\n".join(["| task | language | metric | value |", "|---|---|---|---:|", *rows]),
+            ]
         parts.append("The licence of the weights is that of the encoder they were made from.")
         return "\n\n".join(parts) + "\n"
 
     def _facts(self) -> list[str]:
         facts = {
             "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
-            "sentence pairs a language": f"{self.sentences:,}" if self.sentences is not None else None,
+            "sentence pairs a language": (
+                f"{self.sentences:,}" if self.sentences is not None else None
+            ),
             "seed": self.seed,
             "key": self.key,
             **{f"word pairs {lang}-{self.pivot}": value for lang, value in self.data.items()},
@@ -73,16 +86,19 @@ class Card:
 _USE = """```python
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+model = AutoModelForMaskedLM.from_pretrained(folder)
+tokenizer = AutoTokenizer.from_pretrained(folder)
 ```"""
-_USE_STATIC = """Vectors of words, a file a language in word2vec's text format, as they were trained:
+_USE_STATIC = """Vectors of words, as they were trained.
+There is one file per language, in word2vec's text format.
 
 ```python
 from gensim.models import KeyedVectors
 
 vectors = KeyedVectors.load_word2vec_format(f"{folder}/de.vec")
 ```"""
-_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`: other libraries open the encoder *without* it. With it:
+_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`.
+Other libraries open the encoder *without* it. With it:
 
 ```python
 from raxalign.encoders.models.aligned import AlignedEncoder

@@ -1,4 +1,6 @@
-"""Any encoder folder on the tasks of a grid: the same held-out word pairs and data, so that the values compare with the grid's own."""
+"""Any encoder folder on the tasks of a grid: the same held-out word pairs and data, so that the
+values compare with the grid's own.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ from raxalign.plan.results import rows
 from raxalign.plan.stage import Stage
 from raxalign.plan.tasks import TaskStages
 from raxalign.plan.trial import Trial
-from raxalign.single.place import TENSORS, TRANSFORMS, local_folder, open_workshop, runtime, silent, transforms_of
+from raxalign.single.place import (
+    TENSORS,
+    TRANSFORMS,
+    local_folder,
+    open_workshop,
+    runtime,
+    silent,
+    transforms_of,
+)
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.digests import FileDigests
 from raxalign.store.ledger import Ledger
@@ -39,7 +49,9 @@ GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 
 @dataclass(frozen=True)
 class EvaluateRequest:
-    """Which evaluations: of `encoder` (a folder or hub name), on all tasks and languages of the grid unless some are named."""
+    """Which evaluations: of `encoder` (a folder or hub name), on all tasks and languages of the
+    grid unless some are named.
+    """
 
     encoder: str
     tasks: tuple[str, ...] = ()
@@ -50,7 +62,9 @@ class EvaluateRequest:
 
 
 class _Given:
-    """Stands for the method of an encoder that is aligned already: only what its transforms change is known of it."""
+    """Stands for the method of an encoder that is aligned already: only what its transforms change
+    is known of it.
+    """
 
     def __init__(self, records: list[dict[str, Any]], pivot: str) -> None:
         inside = [record["layer"] for record in records if record["sort"] == "inside"]
@@ -65,15 +79,21 @@ class _Given:
         return self._effect
 
 
-def evaluate_encoder(opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent) -> tuple[list[dict[str, Any]], Plan]:
+def evaluate_encoder(
+    opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent
+) -> tuple[list[dict[str, Any]], Plan]:
     """(result rows, the plan that they are of). What is in the ledger is not computed again."""
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, local_folder(opened.root) / "downloads")
     plan, aligned = _plan(opened, request, tasks, languages)
     read_files(plan, done=Ledger(opened.root).keys()).refuse_faults(opened.grid.path)
-    workshop = open_workshop(plan, opened.root, runtime(request.device, threads=request.threads or opened.run.threads))
-    workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
+    workshop = open_workshop(
+        plan, opened.root, runtime(request.device, threads=request.threads or opened.run.threads)
+    )
+    workshop.announce = lambda made, seconds: tell(
+        f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
+    )
     _store_transforms(workshop, aligned, request.encoder)
     for trial in plan.trials:
         run_trial(workshop, trial.key)
@@ -87,13 +107,18 @@ def _known(flag: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str,
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise RaxalignError(
-                f"{flag} {name}: the grid has none of that name; " + (f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}")
+                f"{flag} {name}: the grid has none of that name; "
+                + (f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}")
             )
     return tuple(name for name in known if name in wanted or not wanted)
 
 
-def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], languages: tuple[str, ...]) -> tuple[Plan, Stage]:
-    """The evaluations as a plan of their own: one trial for each group of languages, and each seed where a task has chance."""
+def _plan(
+    opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], languages: tuple[str, ...]
+) -> tuple[Plan, Stage]:
+    """The evaluations as a plan of their own: one trial for each group of languages, and each seed
+    where a task has chance.
+    """
     grid = opened.grid
     params = read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
     kind = catalog("encoders")["transformer"](params)
@@ -106,7 +131,9 @@ def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], lang
     places = {name: LocalFile(folder / name) for name in (TRANSFORMS, TENSORS)} if records else {}
     digests, locations = identity.of(places)
     aligned = shared.add(Stage("aligned", GIVEN, 1, {}, {"encoder": start.key}, digests, locations))
-    wanted = replace(grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks))  # what others ask for may not suit the encoder
+    wanted = replace(
+        grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
+    )  # what others ask for may not suit the encoder
     stages, method = TaskStages(wanted, shared), _Given(records, grid.pivot)
     trials = [
         trial
@@ -116,28 +143,52 @@ def _plan(opened: Opened, request: EvaluateRequest, tasks: tuple[str, ...], lang
     ]
     identity.refuse_missing()
     if not trials:
-        raise RaxalignError(f"{grid.path}: no task of the grid takes {kind.family} encoders in these languages")
+        raise RaxalignError(
+            f"{grid.path}: no task of the grid takes {kind.family} encoders in these languages"
+        )
     unique = {trial.key: trial for trial in trials}
     plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
     return plan.only(iter(plan.trials)), aligned
 
 
-def _trial(stages: TaskStages, method: Any, start: Stage, aligned: Stage, kind: Any, languages: tuple[str, ...], seed: int) -> Trial:
+def _trial(
+    stages: TaskStages,
+    method: Any,
+    start: Stage,
+    aligned: Stage,
+    kind: Any,
+    languages: tuple[str, ...],
+    seed: int,
+) -> Trial:
     given: Method = method
     evaluations = stages.evaluations(given, start, aligned, kind.family, languages, seed)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
-    return Trial(GIVEN, GIVEN, {}, kind.label(), languages, None, seed if chance else None, aligned.key, evaluations)
+    return Trial(
+        GIVEN,
+        GIVEN,
+        {},
+        kind.label(),
+        languages,
+        None,
+        seed if chance else None,
+        aligned.key,
+        evaluations,
+    )
 
 
 def _store_transforms(workshop: Workshop, aligned: Stage, encoder: str) -> None:
-    """The artifact of the aligned encoder: its transforms, beside weights that stay where they lie."""
+    """The artifact of the aligned encoder: its transforms, beside weights that stay where they
+    lie.
+    """
     from raxalign.encoders.models.aligned import AlignedEncoder
 
     def build(folder: Path) -> Mapping[str, Any]:
         if aligned.locations:
             shutil.copyfile(aligned.locations[TENSORS], folder / TENSORS)
             record = json.loads(Path(aligned.locations[TRANSFORMS]).read_text(encoding="utf-8"))
-            (folder / TRANSFORMS).write_text(json.dumps({**record, "weights_changed": False}), encoding="utf-8")
+            (folder / TRANSFORMS).write_text(
+                json.dumps({**record, "weights_changed": False}), encoding="utf-8"
+            )
         else:
             AlignedEncoder(workshop.encoder(aligned.inputs["encoder"])).save(folder)
         return {"from": encoder}

@@ -1,4 +1,6 @@
-"""The aligned encoder of a trial as a Hugging Face folder with a model card, found by its key in the plans that the storage keeps."""
+"""The aligned encoder of a trial as a Hugging Face folder with a model card, found by its key in
+the plans that the storage keeps.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,33 @@ class Found:
 
 
 def export_trial(key: str, out: Path, *, root: str) -> Found:
-    """Write the aligned encoder of a trial; `key` is its key, that of its aligned encoder, or a unique beginning of either."""
+    """Write the aligned encoder of a trial; `key` is its key, that of its aligned encoder, or a
+    unique beginning of either.
+    """
     refuse_existing(out)
     found = find(key, root)
     trial, plan = found.trial, found.plan
     if not ArtifactStore(root).has("aligned", trial.aligned):
-        raise RaxalignError(f"{key}: the aligned encoder of this trial is not in {root}; run its grid ({plan.name}) again to make it")
+        raise RaxalignError(
+            f"{key}: the aligned encoder of this trial is not in {root}; run its grid ({plan.name})"
+            " again to make it"
+        )
     load_files(file for file in plan.plugins if file.folder == "encoders")
     workshop = open_workshop(plan, root, runtime("cpu"))
     _refuse_missing_start(workshop, trial)
     aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
         aligned.export(partial)
-        replace(_card(workshop, found), family=aligned.encoder.family).write(partial, has_transforms=bool(aligned.transforms))
+        replace(_card(workshop, found), family=aligned.encoder.family).write(
+            partial, has_transforms=bool(aligned.transforms)
+        )
     return found
 
 
 def find(key: str, root: str) -> Found:
-    """The trial that a key is of. Raises `RaxalignError` where there is none, or several with different encoders."""
+    """The trial that a key is of. Raises `RaxalignError` where there is none, or several with
+    different encoders.
+    """
     if len(key) < _SHORTEST:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}
@@ -55,21 +66,29 @@ def find(key: str, root: str) -> Found:
         plans += 1
         for trial in plan.trials:
             known = matches.get(trial.aligned)
-            fuller = known is None or len(trial.evaluations) > len(known.trial.evaluations)  # a grid that ran again with more tasks
+            fuller = known is None or len(trial.evaluations) > len(
+                known.trial.evaluations
+            )  # a grid that ran again with more tasks
             if fuller and (trial.key.startswith(key) or trial.aligned.startswith(key)):
                 matches[trial.aligned] = Found(trial, plan)
     if len(matches) == 1:
         return next(iter(matches.values()))
     if not matches:
         raise RaxalignError(
-            f"export {key}: none of the {plans} plans in {root} has a trial of that key (`raxalign results FILE --format json` shows keys)"
+            f"export {key}: none of the {plans} plans in {root} has a trial of that key (`raxalign"
+            " results FILE --format json` shows keys)"
         )
-    told = "\n  ".join(f"{found.trial.key} ({found.trial.method}, {'+'.join(found.trial.languages)})" for found in matches.values())
+    told = "\n  ".join(
+        f"{found.trial.key} ({found.trial.method}, {'+'.join(found.trial.languages)})"
+        for found in matches.values()
+    )
     raise RaxalignError(f"export {key}: several trials begin so; give more of the key:\n  {told}")
 
 
 def _plans(root: str) -> Iterator[Plan]:
-    """The plans of all grids that ran in a storage; one that another version wrote is passed over."""
+    """The plans of all grids that ran in a storage; one that another version wrote is passed
+    over.
+    """
     filesystem, path = fsspec.url_to_fs(f"{root}/plans")
     if not filesystem.exists(path):
         return
@@ -83,18 +102,23 @@ def _plans(root: str) -> Iterator[Plan]:
 
 
 def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:
-    """An export computes nothing: the encoder that the alignment started from has to be there as well."""
+    """An export computes nothing: the encoder that the alignment started from has to be there as
+    well.
+    """
     start = workshop.plan.stages[workshop.plan.stages[trial.aligned].inputs["encoder"]]
     if not start.inline and not workshop.store.has("encoder", start.key):
         raise RaxalignError(
-            f"the encoder that this trial started from is no longer in {workshop.store.root}; run the grid ({workshop.plan.name}) again"
+            f"the encoder that this trial started from is no longer in {workshop.store.root}; run"
+            f" the grid ({workshop.plan.name}) again"
         )
 
 
 def _card(workshop: Workshop, found: Found) -> Card:
     trial, plan = found.trial, found.plan
     links = {
-        name.removeprefix("pairs/"): str(workshop.store.manifest("pairs", key).notes.get("links_digest"))
+        name.removeprefix("pairs/"): str(
+            workshop.store.manifest("pairs", key).notes.get("links_digest")
+        )
         for name, key in plan.stages[trial.aligned].inputs.items()
         if name.startswith("pairs/") and workshop.store.has("pairs", key)
     }
@@ -102,8 +126,19 @@ def _card(workshop: Workshop, found: Found) -> Card:
     for task, key in trial.evaluations.items():
         scores = workshop.ledger.read(key)["scores"] if workshop.ledger.has(key) else []
         results += [
-            (task, s["lang"], s["metric"], s["value"]) for s in scores if s["split"] == "test" and not s["metric"].endswith(("_pairs", "_stderr"))
+            (task, s["lang"], s["metric"], s["value"])
+            for s in scores
+            if s["split"] == "test" and not s["metric"].endswith(("_pairs", "_stderr"))
         ]
     return Card(
-        trial.kind, trial.params, trial.encoder, trial.languages, plan.pivot, trial.seed, trial.sentences, trial.key, data=links, results=results
+        trial.kind,
+        trial.params,
+        trial.encoder,
+        trial.languages,
+        plan.pivot,
+        trial.seed,
+        trial.sentences,
+        trial.key,
+        data=links,
+        results=results,
     )

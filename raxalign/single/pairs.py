@@ -1,4 +1,6 @@
-"""Word pairs of any corpus as a dataset folder: the same stages that a grid would make, so that neither makes them again."""
+"""Word pairs of any corpus as a dataset folder: the same stages that a grid would make, so that
+neither makes them again.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ _ALL = 1_000_000_000  # sentence pairs: more than any corpus has
 
 @dataclass(frozen=True)
 class PairsRequest:
-    """Which word pairs: `sentences` None takes all that there are; the last `heldout` lines of the corpus are left out."""
+    """Which word pairs: `sentences` None takes all that there are; the last `heldout` lines of the
+    corpus are left out.
+    """
 
     source: str
     options: tuple[str, ...]
@@ -53,14 +57,18 @@ def make_pairs(
     threads: int = 1,
     tell: Callable[[str], None] = silent,
 ) -> dict[str, Any]:
-    """Write the dataset (and the links as a Pharaoh file); returns the notes of its manifest. Raises before any work where `out` is taken."""
+    """Write the dataset (and the links as a Pharaoh file); returns the notes of its manifest.
+    Raises before any work where `out` is taken.
+    """
     refuse_existing(out)
     if export_links is not None and not export_links.absolute().parent.is_dir():
         raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
     stages, stage = _plan(request, root)
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
     workshop = open_workshop(plan, root, Runtime(threads=threads))
-    workshop.announce = lambda made, seconds: tell(f"made {made.kind} {made.key[:12]} in {seconds:.1f} s")
+    workshop.announce = lambda made, seconds: tell(
+        f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
+    )
     try:
         folder = workshop.ensure(stage.key)
     except TooShort as error:
@@ -75,7 +83,11 @@ def make_pairs(
 def _more_text(request: PairsRequest) -> str:
     """What to do about a corpus that is too short, by the names of the command's options."""
     remedies = [f"lower --heldout (now {request.heldout})"] if request.heldout else []
-    remedies += [f"lower --sentences (now {request.sentences}), or leave it out to take all"] if request.sentences else []
+    remedies += (
+        [f"lower --sentences (now {request.sentences}), or leave it out to take all"]
+        if request.sentences
+        else []
+    )
     return ("; ".join(remedies) or "name a corpus with more text").capitalize()
 
 
@@ -87,13 +99,22 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
     identity = Identity(digests.of)
     sources = {
         **corpus.sources(request.lang, request.pivot),
-        **catalog("aligners")[request.aligner](grid.pairs.params).sources(request.lang, request.pivot),
+        **catalog("aligners")[request.aligner](grid.pairs.params).sources(
+            request.lang, request.pivot
+        ),
     }
     identity.of(sources)
     if identity.missing:
         places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())
-        raise RaxalignError(f"{places}\nRelative paths of options are relative to the working directory, here {Path.cwd()}")
-    found = corpus.fetch(request.lang, request.pivot, local_folder(root) / "downloads") if identity.unresolved else {}
+        raise RaxalignError(
+            f"{places}\nRelative paths of options are relative to the working directory, here"
+            f" {Path.cwd()}"
+        )
+    found = (
+        corpus.fetch(request.lang, request.pivot, local_folder(root) / "downloads")
+        if identity.unresolved
+        else {}
+    )
     shared = SharedStages(grid, Identity(digests.of, found.get))
     return shared, shared.training_pairs(request.lang, grid.sentences[0])
 
@@ -122,7 +143,12 @@ def _grid(request: PairsRequest) -> Grid:
         max_words=128,
         segmentation="characters",
         text=TextSpec(),
-        pairs=PairsSpec(catalog("aligners").kind(request.aligner), aligner, request.symmetrization, request.one_to_one),  # type: ignore[arg-type]  # the command checks it
+        pairs=PairsSpec(
+            catalog("aligners").kind(request.aligner),
+            aligner,
+            request.symmetrization,  # type: ignore[arg-type]  # the command checks it
+            request.one_to_one,
+        ),
         sentences=(request.sentences or _ALL,),
         seeds=(0,),
         methods=(),
@@ -131,12 +157,16 @@ def _grid(request: PairsRequest) -> Grid:
 
 
 def parse_named(options: Sequence[str], flag: str) -> dict[str, Path]:
-    """``de=FOLDER`` texts -> language -> absolute path. Raises `RaxalignError` for what is none, or a language given twice."""
+    """``de=FOLDER`` texts -> language -> absolute path. Raises `RaxalignError` for what is none, or
+    a language given twice.
+    """
     found: dict[str, Path] = {}
     for option in options:
         lang, equals, place = option.partition("=")
         if not equals or not lang or not place:
-            raise RaxalignError(f"{flag} {option}: write LANGUAGE=FOLDER, for example {flag} de=pairs/de-en")
+            raise RaxalignError(
+                f"{flag} {option}: write LANGUAGE=FOLDER, for example {flag} de=pairs/de-en"
+            )
         if language(lang).code in found:
             raise RaxalignError(f"{flag} {option}: {lang} is given twice")
         found[lang] = Path(place).expanduser().absolute()

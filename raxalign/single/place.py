@@ -1,4 +1,6 @@
-"""Where a single run works and what it leaves: the storage, the device, and a folder that appears whole or not at all."""
+"""Where a single run works and what it leaves: the storage, the device, and a folder that appears
+whole or not at all.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,21 @@ def silent(text: str) -> None:
 
 
 def storage_of(storage: str | None) -> str:
-    """The storage root: the flag, else the environment, else the default, as for a grid without a `run` section."""
+    """The storage root: the flag, else the environment, else the default, as for a grid without a
+    `run` section.
+    """
     return effective(RunConfig(), storage=storage, environ=os.environ).storage
 
 
 def local_folder(root: str) -> Path:
-    """A folder of this machine for downloads and checkpoints: the storage where that is a file system, else in the user's cache."""
+    """A folder of this machine for downloads and checkpoints: the storage where that is a file
+    system, else in the user's cache.
+    """
     if "://" not in root:
         return Path(root)
-    return Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(root)[:16]
+    return (
+        Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(root)[:16]
+    )
 
 
 def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
@@ -45,7 +53,9 @@ def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
 
 
 def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = None) -> Runtime:
-    """On the device that was asked for, else on the GPU where there is one. Raises `RaxalignError` for a device that is not there."""
+    """On the device that was asked for, else on the GPU where there is one. Raises `RaxalignError`
+    for a device that is not there.
+    """
     import torch
 
     if threads is not None:
@@ -54,7 +64,10 @@ def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = N
     try:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError) as error:
-        raise RaxalignError(f"--device {chosen}: cannot be used ({str(error).splitlines()[0]}); `raxalign doctor` says what there is") from error
+        raise RaxalignError(
+            f"--device {chosen}: cannot be used ({str(error).splitlines()[0]}); `raxalign doctor`"
+            " says what there is"
+        ) from error
     return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads())
 
 
@@ -66,7 +79,9 @@ def refuse_existing(out: Path) -> None:
 
 @contextmanager
 def appearing(out: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `out` by a rename when the block ends well and is removed when it does not."""
+    """A folder to fill, which becomes `out` by a rename when the block ends well and is removed
+    when it does not.
+    """
     refuse_existing(out)
     out = out.absolute()
     try:
@@ -85,7 +100,9 @@ def appearing(out: Path) -> Iterator[Path]:
 
 
 def transforms_of(folder: Path) -> list[dict[str, Any]]:
-    """The records of the transforms beside an exported encoder's weights; none for a plain folder or a hub name."""
+    """The records of the transforms beside an exported encoder's weights; none for a plain folder
+    or a hub name.
+    """
     path = folder / TRANSFORMS
     try:
         record = json.loads(path.read_text(encoding="utf-8"))

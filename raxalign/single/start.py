@@ -11,7 +11,8 @@ CHOICES = ("quickstart", "paper", "mine")
 
 
 def grids_folder() -> Path:
-    """The folder of the grids: ``raxalign/grids`` where the package is installed, the repository's ``grids`` where it is used in place.
+    """The folder of the grids: ``raxalign/grids`` where the package is installed, the repository's
+    ``grids`` where it is used in place.
 
     Raises `RaxalignError` where neither is there.
     """
@@ -23,9 +24,11 @@ def grids_folder() -> Path:
 
 
 def write_grid(name: str, out: Path | None = None) -> Path:
-    """Write the grid `name` (one of `CHOICES`) to `out`, by default ``<name>.yaml`` here; returns where it lies.
+    """Write the grid `name` (one of `CHOICES`) to `out`, by default ``<name>.yaml`` here; returns
+    where it lies.
 
-    Raises `RaxalignError` for another name and for a file that is there already, `StorageError` where the file cannot be written.
+    Raises `RaxalignError` for another name and for a file that is there already, `StorageError`
+    where the file cannot be written.
     """
     if name not in CHOICES:
         raise RaxalignError(f"init {name}: is not one of the grids; there are {', '.join(CHOICES)}")
@@ -35,7 +38,9 @@ def write_grid(name: str, out: Path | None = None) -> Path:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise RaxalignError(f"{out}: is there already; give another name with --out, or remove it first") from error
+        raise RaxalignError(
+            f"{out}: is there already; give another name with --out, or remove it first"
+        ) from error
     except OSError as error:
         raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
     return out

@@ -14,9 +14,14 @@ _REFUSED = (errno.EACCES, errno.EPERM)
 _ELSEWHERE = "or give another storage (--storage or RAXALIGN_STORAGE)"
 _MEANING = {
     **dict.fromkeys(_FULL, ("the disk is full", f"Free some space {_ELSEWHERE}")),
-    **dict.fromkeys(_REFUSED, ("no permission", f"Give yourself the right to write there {_ELSEWHERE}")),
+    **dict.fromkeys(
+        _REFUSED, ("no permission", f"Give yourself the right to write there {_ELSEWHERE}")
+    ),
     errno.EROFS: ("the file system is read-only", f"Mount it for writing {_ELSEWHERE}"),
-    errno.ENOTDIR: ("a part of this path is a file, not a folder", f"Move that file away {_ELSEWHERE}"),
+    errno.ENOTDIR: (
+        "a part of this path is a file, not a folder",
+        f"Move that file away {_ELSEWHERE}",
+    ),
     errno.EEXIST: ("there is a file where a folder should be", f"Move that file away {_ELSEWHERE}"),
 }
 _NO_SPACE = os.strerror(errno.ENOSPC)
@@ -26,7 +31,9 @@ def storage_error(error: Exception, place: str, doing: str) -> StorageError:
     """One message that says where, what and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-    what, remedy = _MEANING.get(number or 0, (said or type(error).__name__, f"Check the storage {_ELSEWHERE}"))
+    what, remedy = _MEANING.get(
+        number or 0, (said or type(error).__name__, f"Check the storage {_ELSEWHERE}")
+    )
     return StorageError(f"{place}: cannot {doing}: {what}. {remedy}")
 
 
@@ -41,9 +48,11 @@ def told(place: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def told_of_build(folder: str) -> Iterator[None]:
-    """Of the errors of a build function, those that are the storage's become `StorageError`; all others stay what they are.
+    """Of the errors of a build function, those that are the storage's become `StorageError`; all
+    others stay what they are.
 
-    A full disk is known by its text too: libraries with their own exceptions (safetensors, torch) only pass that on.
+    A full disk is known by its text too: libraries with their own exceptions (safetensors, torch)
+    only pass that on.
     """
     try:
         yield

@@ -1,6 +1,8 @@
-"""What artifacts and the ledger need of a storage: folders that become visible whole, through a marker file that readers trust.
+"""What artifacts and the ledger need of a storage: folders that become visible whole, through a
+marker file that readers trust.
 
-Two kinds of storage give that in different ways: `_posix.py` by one rename, `_objects.py` by writing the marker last.
+Two kinds of storage give that in different ways: `_posix.py` by one rename, `_objects.py` by
+writing the marker last.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ Problem = Callable[[Path], str | None]
 
 @dataclass(frozen=True)
 class Published:
-    """What a marker that was read tells about its folder: its name and bytes, the folder's version and files."""
+    """What a marker that was read tells about its folder: its name and bytes, the folder's version
+    and files.
+    """
 
     marker: str
     data: bytes
@@ -25,7 +29,9 @@ class Published:
 
 
 class Storage(ABC):
-    """A storage root. Paths are relative to it, with ``/``; what goes wrong is a `StorageError`, absence a FileNotFoundError."""
+    """A storage root. Paths are relative to it, with ``/``; what goes wrong is a `StorageError`,
+    absence a FileNotFoundError.
+    """
 
     root: str
 
@@ -55,18 +61,23 @@ class Storage(ABC):
 
     @abstractmethod
     def staging(self, path: str) -> AbstractContextManager[Path]:
-        """A local folder of this process in which to make what will be published at `path`; it is gone at the end of the block."""
+        """A local folder of this process in which to make what will be published at `path`; it is
+        gone at the end of the block.
+        """
 
     @abstractmethod
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
-        """Make a staged folder that holds `marker` visible at `path`; False where another process was first, whose folder then stays.
+        """Make a staged folder that holds `marker` visible at `path`; False where another process
+        was first, whose folder then stays.
 
         `version` tells folders of different contents apart (a digest of them).
         """
 
     @abstractmethod
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
-        """A local folder with what was published, and what is wrong with that as `problem(folder)` says; a bad local copy is replaced first."""
+        """A local folder with what was published, and what is wrong with that as `problem(folder)`
+        says; a bad local copy is replaced first.
+        """
 
     @abstractmethod
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
@@ -76,7 +87,8 @@ class Storage(ABC):
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move a damaged folder to ``damaged/<name>-<n>`` and return that place.
 
-        Only if its marker still holds the bytes `seen` (None: has no marker); otherwise another process has repaired it, and None is returned.
+        Only if its marker still holds the bytes `seen` (None: has no marker); otherwise another
+        process has repaired it, and None is returned.
         """
 
     @abstractmethod

@@ -1,7 +1,9 @@
-"""A storage on an object store, through fsspec: no rename, so files go first and the marker last; readers copy to a local cache.
+"""A storage on an object store, through fsspec: no rename, so files go first and the marker last;
+readers copy to a local cache.
 
-Files of a folder lie under a name made from their contents. So two processes that make the same key with other bytes (a word aligner
-without a seed does) do not overwrite each other's, and the marker always tells the files that belong to it.
+Files of a folder lie under a name made from their contents. So two processes that make the same key
+with other bytes (a word aligner without a seed does) do not overwrite each other's, and the marker
+always tells the files that belong to it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class ObjectStorage(Storage):
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
         self._files, self._base = _connect(self.root)
-        cache = Path(os.environ.get("RAXALIGN_CACHE") or "~/.cache/raxalign").expanduser().absolute()
+        cache = (
+            Path(os.environ.get("RAXALIGN_CACHE") or "~/.cache/raxalign").expanduser().absolute()
+        )
         self._cache = cache / digest(self.root)[:16]
 
     def place(self, path: str) -> str:
@@ -105,15 +109,23 @@ class ObjectStorage(Storage):
                         self._files.put_file(str(file), f"{there}/{name}")
             self._make_parents(f"{self._full(path)}/{marker}")
             try:
-                self._files.pipe_file(f"{self._full(path)}/{marker}", (staged / marker).read_bytes(), mode="create")
+                self._files.pipe_file(
+                    f"{self._full(path)}/{marker}", (staged / marker).read_bytes(), mode="create"
+                )
             except FileExistsError:
                 return False
         with told(str(self._cache), "write"):
-            self._keep(staged, self._cached(path, (staged / marker).read_bytes()), lambda folder: None)  # noqa: ARG005 this process made these bytes
+            self._keep(
+                staged,
+                self._cached(path, (staged / marker).read_bytes()),
+                lambda folder: None,  # noqa: ARG005
+            )
         return True
 
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
-        """The cached copy if that is whole, else a new one; only bytes that this process has just copied can tell that the original is damaged."""
+        """The cached copy if that is whole, else a new one; only bytes that this process has just
+        copied can tell that the original is damaged.
+        """
         cached = self._cached(path, published.data)
         if cached.exists() and problem(cached) is None:
             return cached, None
@@ -134,14 +146,17 @@ class ObjectStorage(Storage):
         there = f"{self._full(path)}/{version[:_FOLDER_NAME]}"
         with told(self.place(path), "list"):
             found = self._files.find(there, detail=True)
-        sizes = {name.lstrip("/").removeprefix(there.lstrip("/") + "/"): info["size"] for name, info in found.items()}
+        sizes = {
+            name.lstrip("/").removeprefix(there.lstrip("/") + "/"): info["size"]
+            for name, info in found.items()
+        }
         return {name: sizes[name] for name in files if name in sizes}
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
         """Move the marker; the files stay and are written over when the folder is made again.
 
-        Between looking and deleting another process may have made the folder again (no object store of fsspec's deletes on a condition):
-        its marker is then lost and the folder made once more.
+        Between looking and deleting another process may have made the folder again (no object store
+        of fsspec's deletes on a condition): its marker is then lost and the folder made once more.
         """
         there = None
         with suppress(FileNotFoundError):
@@ -175,14 +190,18 @@ class ObjectStorage(Storage):
                 yield folder
 
     def sweep(self) -> int:
-        """The local cache is where half-written things are; uploads without a marker are written over or go with `remove`."""
+        """The local cache is where half-written things are; uploads without a marker are written
+        over or go with `remove`.
+        """
         abandoned = [path for path in self._cache.rglob(f"{PREFIX}*") if is_abandoned(path)]
         for path in abandoned:
             discard(path)
         return len(abandoned)
 
     def check_writable(self) -> None:
-        """Every file system of fsspec has exceptions of its own for missing credentials and buckets: all are told."""
+        """Every file system of fsspec has exceptions of its own for missing credentials and
+        buckets: all are told.
+        """
         name = temporary_name("writable")
         try:
             self.write(name, b"raxalign")
@@ -199,16 +218,22 @@ class ObjectStorage(Storage):
         return f"{self._base}/{path}"
 
     def _make_parents(self, name: str) -> None:
-        """For those that have folders; who may only write below a prefix may not be allowed this, and does not need it."""
+        """For those that have folders; who may only write below a prefix may not be allowed this,
+        and does not need it.
+        """
         with suppress(OSError):
             self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
     def _cached(self, path: str, marker: bytes) -> Path:
-        """Where the copy lies: a folder made again has a marker of its own, and so never takes the place of one that is in use."""
+        """Where the copy lies: a folder made again has a marker of its own, and so never takes the
+        place of one that is in use.
+        """
         return self._cache / path / hashlib.sha256(marker).hexdigest()[:_FOLDER_NAME]
 
     def _keep(self, staged: Path, cached: Path, problem: Problem) -> None:
-        """Make a staged folder the cached copy, unless another process has put a whole one there."""
+        """Make a staged folder the cached copy, unless another process has put a whole one
+        there.
+        """
         with told(str(cached), "write"):
             make_folders(cached.parent)
             while True:
@@ -236,7 +261,12 @@ def _connect(root: str) -> tuple[Any, str]:
         scheme = root.partition("://")[0]
         extra = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}.get(scheme)
         remedy = f"pip install 'raxalign[{extra}]'" if extra else str(error)
-        raise DependencyError(f"{root}: {scheme}:// needs a library that is not installed: {remedy}") from error
+        raise DependencyError(
+            f"{root}: {scheme}:// needs a library that is not installed: {remedy}"
+        ) from error
     except (ValueError, OSError) as error:
-        raise StorageError(f"{root}: is no storage that fsspec knows: {error}. Give a folder, or a URL such as s3://bucket/folder") from error
+        raise StorageError(
+            f"{root}: is no storage that fsspec knows: {error}. Give a folder, or a URL such as"
+            " s3://bucket/folder"
+        ) from error
     return files, base.rstrip("/")

@@ -1,4 +1,6 @@
-"""A storage on a file system: folders are made in a temporary sibling, synced, and published by one rename."""
+"""A storage on a file system: folders are made in a temporary sibling, synced, and published by one
+rename.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _TEMPORARY = (f"{PREFIX}*", f"ledger/{PREFIX}*", f"failures/{PREFIX}*", f"artifa
 
 
 class PosixStorage(Storage):
-    """A local or shared folder; relative paths are taken from the working directory of the moment."""
+    """A local or shared folder; relative paths are taken from the working directory of the
+    moment.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root).expanduser().absolute()
@@ -32,7 +36,8 @@ class PosixStorage(Storage):
 
     def exists(self, path: str) -> bool:
         """One stat."""
-        return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113 called for every stage of a plan
+        # called for every stage of a plan
+        return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
@@ -86,7 +91,8 @@ class PosixStorage(Storage):
         finally:
             discard(folder)
 
-    def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:  # noqa: ARG002 a rename needs no version
+    # a rename needs no version
+    def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:  # noqa: ARG002
         """Sync every file and folder, rename, sync the parent."""
         target = self._root / path
         with told(self.place(path), "publish"):
@@ -99,12 +105,15 @@ class PosixStorage(Storage):
                         raise
                     if self.exists(f"{path}/{marker}"):
                         return False
-                    self.set_aside(path, marker, path.replace("/", "-"), None)  # a folder that we did not publish
+                    self.set_aside(
+                        path, marker, path.replace("/", "-"), None
+                    )  # a folder that we did not publish
                     continue
                 _sync(target.parent)
                 return True
 
-    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:  # noqa: ARG002 nothing is copied
+    # nothing is copied
+    def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:  # noqa: ARG002
         """The published folder itself."""
         folder = self._root / path
         return folder, problem(folder)
@@ -170,7 +179,12 @@ class PosixStorage(Storage):
 
     def sweep(self) -> int:
         """Look at every temporary name below the root."""
-        abandoned = [path for pattern in _TEMPORARY for path in self._root.glob(pattern) if is_abandoned(path)]
+        abandoned = [
+            path
+            for pattern in _TEMPORARY
+            for path in self._root.glob(pattern)
+            if is_abandoned(path)
+        ]
         for path in abandoned:
             discard(path)
         return len(abandoned)

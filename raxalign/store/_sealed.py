@@ -12,7 +12,9 @@ _BODY = len(_HEAD) + 64 + len(b'",')
 
 
 def seal(record: Mapping[str, Any]) -> bytes:
-    """A JSON object with ``sha256`` before the record's own fields: the digest of the text as it would be without that field."""
+    """A JSON object with ``sha256`` before the record's own fields: the digest of the text as it
+    would be without that field.
+    """
     if not record or "sha256" in record:
         raise ValueError("a sealed record has fields, and none called sha256")
     body = json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
@@ -27,6 +29,8 @@ def unseal(data: bytes) -> dict[str, Any]:
         raise ValueError(f"is not JSON ({error})") from None
     if not isinstance(record, dict) or "sha256" not in record:
         raise ValueError("has no checksum")
-    if not data.startswith(_HEAD) or hashlib.sha256(b"{" + data[_BODY:]).hexdigest() != record.pop("sha256"):
+    if not data.startswith(_HEAD) or hashlib.sha256(b"{" + data[_BODY:]).hexdigest() != record.pop(
+        "sha256"
+    ):
         raise ValueError("was changed: it does not match its checksum")
     return record

@@ -1,4 +1,6 @@
-"""Names of temporary files and folders, which tell whose they are, and the sweeping of those that a dead process left."""
+"""Names of temporary files and folders, which tell whose they are, and the sweeping of those that a
+dead process left.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def temporary_name(key: str) -> str:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether the process that made a temporary is dead: known on its own machine, elsewhere assumed after a day without a sign of life."""
+    """Whether the process that made a temporary is dead: known on its own machine, elsewhere
+    assumed after a day without a sign of life.
+    """
     parts = path.name.rsplit("-", 4)
     if len(parts) == 5 and parts[1] == _machine() and parts[2].isdigit():
         return _started(int(parts[2])) != parts[3]
@@ -38,7 +42,9 @@ def is_abandoned(path: Path) -> bool:
 
 @contextmanager
 def sign_of_life(folder: Path) -> Iterator[None]:
-    """Touch a folder now and then: a training of days in one machine must not look abandoned to another."""
+    """Touch a folder now and then: a training of days in one machine must not look abandoned to
+    another.
+    """
     over = threading.Event()
 
     def beat() -> None:
@@ -66,7 +72,9 @@ def discard(path: Path) -> None:
 
 @cache
 def _machine() -> str:
-    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share host names)."""
+    """What process ids are unique in: a boot of a machine, and in it a namespace (containers share
+    host names).
+    """
     parts = [socket.gethostname()]
     with suppress(OSError):
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -76,7 +84,9 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known; empty for one that is dead."""
+    """When a process began, in clock ticks (ids are used again); ``0`` where that cannot be known;
+    empty for one that is dead.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]

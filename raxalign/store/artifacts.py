@@ -1,4 +1,6 @@
-"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is not as it was made."""
+"""Artifacts: a directory per key, made aside, published last, and never used when a byte of it is
+not as it was made.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,12 @@ _verified = Verified()
 
 
 class ArtifactStore:
-    """The artifacts of a storage root: a local or shared folder, or an object store URL that fsspec knows.
+    """The artifacts of a storage root: a local or shared folder, or an object store URL that fsspec
+    knows.
 
-    An artifact lies at ``<root>/artifacts/<kind>/<first two of the key>/<key>/`` and is whole when its manifest is there. On an object store
-    its files lie below that in a folder named by their digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
+    An artifact lies at ``<root>/artifacts/<kind>/<first two of the key>/<key>/`` and is whole when
+    its manifest is there. On an object store its files lie below that in a folder named by their
+    digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
     """
 
     def __init__(self, root: str) -> None:
@@ -39,24 +43,33 @@ class ArtifactStore:
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
     def manifest(self, kind: str, key: str) -> Manifest:
-        """What an artifact consists of; StorageError where there is none, DamagedArtifact (and it is set aside) if the manifest is unusable."""
+        """What an artifact consists of; StorageError where there is none, DamagedArtifact (and it
+        is set aside) if the manifest is unusable.
+        """
         return self._manifest(kind, key)[0]
 
     def open(self, kind: str, key: str) -> Path:
         """The local folder of an artifact, compared with its manifest at first use in this process.
 
-        A damaged one is set aside, and DamagedArtifact names the file and what is wrong with it; StorageError where there is none.
+        A damaged one is set aside, and DamagedArtifact names the file and what is wrong with it;
+        StorageError where there is none.
         """
         manifest, seen = self._manifest(kind, key)
-        folder, problem = self._storage.fetch(_path(kind, key), _published(manifest, seen), lambda place: _verified.problem(place, manifest))
+        folder, problem = self._storage.fetch(
+            _path(kind, key),
+            _published(manifest, seen),
+            lambda place: _verified.problem(place, manifest),
+        )
         if problem is not None:
             raise self._set_aside(kind, key, problem, seen)
         return folder
 
     def verify(self, kind: str, key: str) -> bool:
-        """Compare an artifact with its manifest anew; a damaged one is set aside with a warning that names it, and False returned.
+        """Compare an artifact with its manifest anew; a damaged one is set aside with a warning
+        that names it, and False returned.
 
-        On an object store the sizes of the files there are compared, and the bytes of the copy that `open` gives (the store keeps its own).
+        On an object store the sizes of the files there are compared, and the bytes of the copy that
+        `open` gives (the store keeps its own).
         """
         try:
             manifest, seen = self._manifest(kind, key)
@@ -73,10 +86,12 @@ class ArtifactStore:
         return True
 
     def make(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]]) -> Path:
-        """The folder of an artifact: the one that is there if it is whole, else what `build(folder)` writes; its result becomes the notes.
+        """The folder of an artifact: the one that is there if it is whole, else what
+        `build(folder)` writes; its result becomes the notes.
 
-        Nothing is visible before everything is written and synced. Of two processes that make the same key both get the first one's.
-        What `build` raises passes through and leaves nothing behind; a full disk and the like become StorageError.
+        Nothing is visible before everything is written and synced. Of two processes that make the
+        same key both get the first one's. What `build` raises passes through and leaves nothing
+        behind; a full disk and the like become StorageError.
         """
         if self.has(kind, key):
             try:
@@ -97,9 +112,14 @@ class ArtifactStore:
                 (staged / MANIFEST).write_bytes(data)
             _verified.trust(staged)
             if not self._storage.publish(staged, path, MANIFEST, manifest.content):
-                return self.make(kind, key, build)  # somebody was first: theirs, unless it is damaged
-        # not `open`: who repairs the same damage at the same time may have taken the marker away again, and this is whole
-        return self._storage.fetch(path, _published(manifest, data), lambda place: _verified.problem(place, manifest))[0]
+                return self.make(
+                    kind, key, build
+                )  # somebody was first: theirs, unless it is damaged
+        # not `open`: who repairs the same damage at the same time may have taken the marker away
+        # again, and this is whole
+        return self._storage.fetch(
+            path, _published(manifest, data), lambda place: _verified.problem(place, manifest)
+        )[0]
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """(kind, key) of every artifact."""
@@ -116,14 +136,18 @@ class ArtifactStore:
         self._storage.remove(_path(kind, key), MANIFEST)
 
     def sweep_temporaries(self) -> int:
-        """Remove what dead processes left half-written, in the ledger too; returns how many there were.
+        """Remove what dead processes left half-written, in the ledger too; returns how many there
+        were.
 
-        A process of this machine is asked for; one of another machine counts as dead after a day without a sign of life.
+        A process of this machine is asked for; one of another machine counts as dead after a day
+        without a sign of life.
         """
         return self._storage.sweep()
 
     def check_writable(self) -> None:
-        """Write and remove a small file; StorageError says what prevents that and what to do. Makes the root if it is not there."""
+        """Write and remove a small file; StorageError says what prevents that and what to do. Makes
+        the root if it is not there.
+        """
         self._storage.check_writable()
 
     def _manifest(self, kind: str, key: str) -> tuple[Manifest, bytes]:
@@ -131,7 +155,10 @@ class ArtifactStore:
         try:
             data = self._storage.read(path)
         except FileNotFoundError:
-            raise StorageError(f"{self.folder(kind, key)}: there is no such artifact. Run the grid again to make it") from None
+            raise StorageError(
+                f"{self.folder(kind, key)}: there is no such artifact. Run the grid again to"
+                " make it"
+            ) from None
         try:
             return Manifest.from_bytes(data, kind, key), data
         except (ValueError, TypeError, KeyError) as error:

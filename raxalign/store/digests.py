@@ -13,15 +13,19 @@ from raxalign.store._open import open_storage
 from raxalign.store.key import file_digest
 
 _REMEMBERED = "digests.json"
-_SETTLED_NS = 2_000_000_000  # a file this new may change again within one tick of its file system's clock
+_SETTLED_NS = (
+    2_000_000_000  # a file this new may change again within one tick of its file system's clock
+)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class FileDigests:
-    """SHA-256 of files, remembered in ``<root>/digests.json`` by absolute path, size and time of change.
+    """SHA-256 of files, remembered in ``<root>/digests.json`` by absolute path, size and time of
+    change.
 
-    What is remembered is a help and never a need: a damaged file starts afresh, a storage that cannot be written is not, and of two
-    processes that write at once one may lose an entry, which is then computed again.
+    What is remembered is a help and never a need: a damaged file starts afresh, a storage that
+    cannot be written is not, and of two processes that write at once one may lose an entry, which
+    is then computed again.
     """
 
     def __init__(self, root: str) -> None:
@@ -40,7 +44,10 @@ class FileDigests:
             return str(known[2])
         found = file_digest(place)
         after = place.stat()
-        if [after.st_size, after.st_mtime_ns] == stamp and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
+        if [
+            after.st_size,
+            after.st_mtime_ns,
+        ] == stamp and time.time_ns() - after.st_mtime_ns > _SETTLED_NS:
             self._remember(str(place), [*stamp, found])
         return found
 
@@ -49,7 +56,11 @@ class FileDigests:
             entries = json.loads(self._storage.read(_REMEMBERED))
         except (FileNotFoundError, StorageError, ValueError):
             return {}
-        return {path: entry for path, entry in entries.items() if _is_entry(entry)} if isinstance(entries, dict) else {}
+        return (
+            {path: entry for path, entry in entries.items() if _is_entry(entry)}
+            if isinstance(entries, dict)
+            else {}
+        )
 
     def _remember(self, place: str, entry: list[Any]) -> None:
         self._known = {**(self._known or {}), **self._load(), place: entry}

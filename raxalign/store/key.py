@@ -1,4 +1,6 @@
-"""The only place where a key is computed: SHA-256 over canonical JSON (design: identity and storage)."""
+"""The only place where a key is computed: SHA-256 over canonical JSON (design: identity and
+storage).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists; what JSON has no form for raises TypeError.
+    """One text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists; what JSON
+    has no form for raises TypeError.
 
-    NaN and the infinities are written as Python's json writes them (bare words), which no other value is.
+    NaN and the infinities are written as Python's json writes them (bare words), which no other
+    value is.
     """
     return json.dumps(_canonical(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 

@@ -1,4 +1,6 @@
-"""The ledger: one entry per evaluation, the truth about what is done; and beside it why trials failed."""
+"""The ledger: one entry per evaluation, the truth about what is done; and beside it why trials
+failed.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 class Ledger:
     """The results of a storage root.
 
-    An entry is ``<root>/ledger/<key>/evaluation.json`` with ``predictions.arrow`` (an Arrow IPC file) beside it; on an object store the
-    predictions lie below in a folder named by their digest. A folder without evaluation.json does not count. The record carries its own
-    checksum and that of the predictions: an entry that does not match is set aside, and the evaluation counts as not done.
+    An entry is ``<root>/ledger/<key>/evaluation.json`` with ``predictions.arrow`` (an Arrow IPC
+    file) beside it; on an object store the predictions lie below in a folder named by their digest.
+    A folder without evaluation.json does not count. The record carries its own checksum and that of
+    the predictions: an entry that does not match is set aside, and the evaluation counts as not
+    done.
     """
 
     def __init__(self, root: str) -> None:
@@ -46,11 +50,15 @@ class Ledger:
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
     def read(self, key: str) -> dict[str, Any]:
-        """The record of an evaluation; StorageError where there is none, DamagedArtifact (and the entry is set aside) if it is damaged."""
+        """The record of an evaluation; StorageError where there is none, DamagedArtifact (and the
+        entry is set aside) if it is damaged.
+        """
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The records of those evaluations that are there; damaged ones are set aside with a warning that names them."""
+        """The records of those evaluations that are there; damaged ones are set aside with a
+        warning that names them.
+        """
         paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
         records = {}
         for path, data in self._storage.read_many(list(paths)).items():
@@ -63,8 +71,9 @@ class Ledger:
     def write(self, key: str, record: Mapping[str, Any], predictions: pa.Table | None) -> None:
         """Add an entry, whole or not at all; where there is one already, that one stays.
 
-        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a `key` in it must be this one. Raises
-        `RaxalignError` that names the score or the note which is NaN or infinite.
+        `record` is JSON with string keys, without fields called ``sha256`` and ``predictions``; a
+        `key` in it must be this one. Raises `RaxalignError` that names the score or the note which
+        is NaN or infinite.
         """
         _refuse_infinite(record)
         if record.get("key", key) != key or "predictions" in record:
@@ -80,12 +89,16 @@ class Ledger:
             self._storage.publish(staged, path, EVALUATION, _version(entry))
 
     def predictions(self, key: str) -> pa.Table | None:
-        """The per-example predictions of an evaluation, None where it has none; DamagedArtifact (set aside) if they are damaged."""
+        """The per-example predictions of an evaluation, None where it has none; DamagedArtifact
+        (set aside) if they are damaged.
+        """
         _, entry, seen = self._read(key)
         if entry is None:
             return None
         folder, problem = self._storage.fetch(
-            _path(key), Published(EVALUATION, seen, _version(entry), (PREDICTIONS,)), lambda place: compare(place / PREDICTIONS, entry)
+            _path(key),
+            Published(EVALUATION, seen, _version(entry), (PREDICTIONS,)),
+            lambda place: compare(place / PREDICTIONS, entry),
         )
         if problem is not None:
             raise self._set_aside(key, f"{PREDICTIONS} {problem}", seen)
@@ -94,7 +107,10 @@ class Ledger:
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
         """Keep why a trial failed, in place of what was there."""
-        self._storage.write(_failure(trial), json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"))
+        self._storage.write(
+            _failure(trial),
+            json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"),
+        )
 
     def failure(self, trial: str) -> dict[str, Any] | None:
         """Why a trial failed when it was last run; None where nothing (readable) is known."""
@@ -119,7 +135,9 @@ class Ledger:
         try:
             data = self._storage.read(f"{_path(key)}/{EVALUATION}")
         except FileNotFoundError:
-            raise StorageError(f"{self._place(key)}: there is no such evaluation. Run the grid again to make it") from None
+            raise StorageError(
+                f"{self._place(key)}: there is no such evaluation. Run the grid again to make it"
+            ) from None
         return *self._parse(key, data), data
 
     def _parse(self, key: str, data: bytes) -> tuple[dict[str, Any], FileEntry | None]:
@@ -135,7 +153,11 @@ class Ledger:
     def _set_aside(self, key: str, problem: str, seen: bytes) -> DamagedArtifact:
         try:
             aside = self._storage.set_aside(_path(key), EVALUATION, f"ledger-{key}", seen)
-            what = f"It was set aside as {aside} and counts as not done." if aside else "Another process has set it aside."
+            what = (
+                f"It was set aside as {aside} and counts as not done."
+                if aside
+                else "Another process has set it aside."
+            )
         except StorageError as error:
             what = f"It could not be set aside: {error}."
         return DamagedArtifact(f"{self._place(key)}: {problem}. {what}")
@@ -154,16 +176,25 @@ def _failure(trial: str) -> str:
 
 
 def _refuse_infinite(record: Mapping[str, Any]) -> None:
-    """Raise where a score or a note is not a finite number: a mean over it would be none either, and a table would hide it."""
+    """Raise where a score or a note is not a finite number: a mean over it would be none either,
+    and a table would hide it.
+    """
     for score in record.get("scores", ()):
         if not math.isfinite(score["value"]):
-            what = f"{record.get('task', '')}/{score['lang']}/{score['metric']} ({score['split']}) is {score['value']}"
+            what = (
+                f"{record.get('task', '')}/{score['lang']}/{score['metric']} ({score['split']}) is"
+                f" {score['value']}"
+            )
             raise RaxalignError(
-                f"{what}: this is not a result, and is not kept. The vectors or predictions behind it have values that are not numbers"
+                f"{what}: this is not a result, and is not kept. The vectors or predictions behind"
+                " it have values that are not numbers"
             )
     for place, value in _numbers("notes", record.get("notes", {})):
         if not math.isfinite(value):
-            raise RaxalignError(f"{record.get('task', '')}: {place} is {value}: this is not a result, and is not kept")
+            raise RaxalignError(
+                f"{record.get('task', '')}: {place} is {value}: this is not a result, and is not"
+                " kept"
+            )
 
 
 def _numbers(place: str, value: object) -> Iterator[tuple[str, float]]:

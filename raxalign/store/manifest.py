@@ -30,8 +30,9 @@ class FileEntry:
 class Manifest:
     """The record beside an artifact's files, and the sign that they are all there.
 
-    `files` are relative paths with ``/``; `notes` are what the maker has to say (counts, digests); `seconds` is how long making took,
-    `created` when it ended (UTC, ISO 8601), `version` raxalign's.
+    `files` are relative paths with ``/``; `notes` are what the maker has to say (counts, digests);
+    `seconds` is how long making took, `created` when it ended (UTC, ISO 8601), `version`
+    raxalign's.
     """
 
     kind: str
@@ -54,7 +55,13 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """As it is stored."""
-        return seal({**vars(self), "files": {name: vars(entry) for name, entry in self.files.items()}, "notes": dict(self.notes)})
+        return seal(
+            {
+                **vars(self),
+                "files": {name: vars(entry) for name, entry in self.files.items()},
+                "notes": dict(self.notes),
+            }
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str, key: str) -> Manifest:
@@ -62,12 +69,24 @@ class Manifest:
         record = unseal(data)
         if (record.get("kind"), record.get("key")) != (kind, key):
             raise ValueError(f"is that of {record.get('kind')} {record.get('key')}")
-        return cls(**{**record, "files": {name: FileEntry(**entry) for name, entry in record["files"].items()}})
+        return cls(
+            **{
+                **record,
+                "files": {name: FileEntry(**entry) for name, entry in record["files"].items()},
+            }
+        )
 
     @classmethod
-    def describe(cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float) -> Manifest:
-        """Look at what was made; ValueError for what an artifact may not hold: links and other things that are not files, a manifest."""
-        files = {path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path)) for path in _files(folder)}
+    def describe(
+        cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
+    ) -> Manifest:
+        """Look at what was made; ValueError for what an artifact may not hold: links and other
+        things that are not files, a manifest.
+        """
+        files = {
+            path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))
+            for path in _files(folder)
+        }
         if MANIFEST in files:
             raise ValueError(f"{kind} {key}: a file called {MANIFEST} is the storage's own")
         created = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -79,22 +98,28 @@ def _files(folder: Path) -> Iterator[Path]:
         for name in (*folders, *names):
             path = Path(parent, name)
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                raise ValueError(f"{path.relative_to(folder)}: an artifact holds plain files and folders only, no links")
+                raise ValueError(
+                    f"{path.relative_to(folder)}: an artifact holds plain files and folders only,"
+                    " no links"
+                )
         yield from (Path(parent, name) for name in names)
 
 
 class Verified:
-    """Which folders this process has compared with their manifests, so that files of gigabytes are read for that once."""
+    """Which folders this process has compared with their manifests, so that files of gigabytes are
+    read for that once.
+    """
 
     def __init__(self) -> None:
         self._known: set[tuple[int, ...]] = set()
 
     def problem(self, folder: Path, manifest: Manifest) -> str | None:
-        """What is wrong with the files of a folder: the first one's name and what it is; None when all are as they were made.
+        """What is wrong with the files of a folder: the first one's name and what it is; None when
+        all are as they were made.
 
-        Sizes are compared every time, bytes when the folder is new to this process: known by its manifest's inode and time of change,
-        which a rename keeps.
-        Files that the manifest does not list are no fault: libraries leave caches beside data.
+        Sizes are compared every time, bytes when the folder is new to this process: known by its
+        manifest's inode and time of change, which a rename keeps. Files that the manifest does not
+        list are no fault: libraries leave caches beside data.
         """
         mark = _mark(folder)
         known = bool(mark & self._known)
@@ -134,7 +159,9 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except OSError as error:
-        if error.errno != errno.EIO:  # a disk that gives no bytes has lost them; a missing permission is no damage
+        if (
+            error.errno != errno.EIO
+        ):  # a disk that gives no bytes has lost them; a missing permission is no damage
             raise storage_error(error, str(path), "read") from error
         return f"cannot be read ({error.strerror})"
     return None

@@ -14,7 +14,9 @@ FLUSH_SECONDS = 20.0
 
 
 class Spool:
-    """Training curves of one trial, kept in the storage until they are brought to MLflow. Written by workers, without mlflow."""
+    """Training curves of one trial, kept in the storage until they are brought to MLflow. Written
+    by workers, without mlflow.
+    """
 
     def __init__(self, root: str, trial: str) -> None:
         self._folder = f"{root}/spool/{trial}"
@@ -29,7 +31,9 @@ class Spool:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is kept as one file of its own (object stores cannot append). Where that fails it is kept: curves stop no training."""
+        """Write what is kept as one file of its own (object stores cannot append). Where that fails
+        it is kept: curves stop no training.
+        """
         self._flushed = time.monotonic()
         if not self._points:
             return
@@ -37,14 +41,21 @@ class Spool:
         name = f"{folder}/{time.time_ns()}-{os.getpid()}"
         try:
             filesystem.makedirs(folder, exist_ok=True)
-            filesystem.pipe_file(f"{name}.part", json.dumps({"node": socket.gethostname(), "points": self._points}).encode())
+            filesystem.pipe_file(
+                f"{name}.part",
+                json.dumps({"node": socket.gethostname(), "points": self._points}).encode(),
+            )
             filesystem.mv(f"{name}.part", f"{name}.json")
-        except Exception:  # noqa: BLE001 a full disk stops the training where its results are written, with a message; object stores raise anything
+        # a full disk stops the training where its results are written, with a message; object
+        # stores raise anything
+        except Exception:  # noqa: BLE001
             return
         self._points = []
 
     def read(self) -> list[tuple[str, float, int, int]]:
-        """All points (name, value, step, milliseconds), the last of each name and step (a repeated stretch of training replaces the first)."""
+        """All points (name, value, step, milliseconds), the last of each name and step (a repeated
+        stretch of training replaces the first).
+        """
         filesystem, folder = fsspec.url_to_fs(self._folder)
         if not filesystem.exists(folder):
             return []

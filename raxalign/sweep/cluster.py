@@ -14,19 +14,28 @@ import ray
 from raxalign.errors import ResourceError
 from raxalign.sweep.job import Job, thread_limits
 
-DRIVER = "trial_driver"  # a resource of its own: drivers of training trials must never take what their workers wait for
-BOOTSTRAP = Path("~/ray_bootstrap_config.yaml")  # on the head of a cluster that `ray up` made: which nodes it may start (JSON in spite of its name)
+# a resource of its own: drivers of training trials must never take what their workers wait for
+DRIVER = "trial_driver"
+BOOTSTRAP = Path(
+    "~/ray_bootstrap_config.yaml"
+    # on the head of a cluster that `ray up` made: which nodes it may start (JSON in spite of its
+    # name)
+)
 _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # with verbose=0 the older output prints nothing
-    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "1800",  # groups fit, so that one which waits only waits for a node to boot
+    "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": (
+        "1800"
+    ),  # groups fit, so that one which waits only waits for a node to boot
     "RAY_USAGE_STATS_ENABLED": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
 
 def connect(address: str | None, job: Job) -> None:
-    """Join the cluster at an address, or start one on this machine (with room for trial drivers). Workers begin with their share of threads."""
+    """Join the cluster at an address, or start one on this machine (with room for trial drivers).
+    Workers begin with their share of threads.
+    """
     if ray.is_initialized():
         return
     for name, value in _ENVIRONMENT.items():
@@ -34,26 +43,38 @@ def connect(address: str | None, job: Job) -> None:
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     if address:
-        environment = {**thread_limits(job.threads), **{name: os.environ[name] for name in _ENVIRONMENT}}
+        environment = {
+            **thread_limits(job.threads),
+            **{name: os.environ[name] for name in _ENVIRONMENT},
+        }
         try:
-            ray.init(address=address, runtime_env={"env_vars": environment}, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(
+                address=address,
+                runtime_env={"env_vars": environment},
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
         except (ConnectionError, ValueError) as error:
             raise ResourceError(
-                f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start --head), or leave out --address"
+                f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start"
+                " --head), or leave out --address"
             ) from error
         return
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     ray.init(
         address="local",
         resources={DRIVER: 1000},
-        include_dashboard=False,  # it needs more libraries (ray[default]), and a second one on a machine confuses both
+        # it needs more libraries (ray[default]), and a second one on a machine confuses both
+        include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,
     )
 
 
 def node_resources(address: str | None = None) -> list[Mapping[str, float]]:
-    """What each node has: those that are alive, and on the head of a cluster that grows those that it may still start."""
+    """What each node has: those that are alive, and on the head of a cluster that grows those that
+    it may still start.
+    """
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not address:
         return alive
@@ -77,14 +98,20 @@ def _wanted(job: Job) -> dict[str, float]:
 
 
 def check_fits(job: Job, nodes: list[Mapping[str, float]], *, training: bool) -> None:
-    """Refuse what no node can ever give, naming the resource; a group of workers must fit on the cluster as a whole."""
+    """Refuse what no node can ever give, naming the resource; a group of workers must fit on the
+    cluster as a whole.
+    """
     wanted = _wanted(job)
     for resource, amount in wanted.items():
         most = max((node.get(resource, 0.0) for node in nodes), default=0.0)
         if amount > most:
             raise ResourceError(
                 f"a worker asks for {amount:g} {resource}, and no node has more than {most:g}: "
-                + ("lower run.threads" if resource == "CPU" else "lower run.gpus_per_worker, or join a cluster that has them with --address")
+                + (
+                    "lower run.threads"
+                    if resource == "CPU"
+                    else "lower run.gpus_per_worker, or join a cluster that has them with --address"
+                )
             )
     each = " and ".join(f"{amount:g} {resource}" for resource, amount in wanted.items())
     total = sum(_slots(node, wanted) for node in nodes)
@@ -92,12 +119,13 @@ def check_fits(job: Job, nodes: list[Mapping[str, float]], *, training: bool) ->
         raise ResourceError(f"a worker asks for {each}, and no node has both")
     if training and job.workers > total:
         raise ResourceError(
-            f"a trial asks for {job.workers} workers with {each} each, and the cluster has room for {total}: lower run.workers (--workers)"
+            f"a trial asks for {job.workers} workers with {each} each, and the cluster has room for"
+            f" {total}: lower run.workers (--workers)"
         )
     if training and not any(node.get(DRIVER) for node in nodes):
         raise ResourceError(
-            f"no node has the resource {DRIVER!r}, which the drivers of trials with several workers sit on: start the head with "
-            f"--resources='{{\"{DRIVER}\": 1000}}' (cluster.yaml does)"
+            f"no node has the resource {DRIVER!r}, which the drivers of trials with several workers"
+            f" sit on: start the head with --resources='{{\"{DRIVER}\": 1000}}' (cluster.yaml does)"
         )
 
 
@@ -107,6 +135,8 @@ def _slots(node: Mapping[str, float], wanted: Mapping[str, float]) -> int:
 
 
 def concurrency(job: Job, nodes: list[Mapping[str, float]], *, training: bool) -> int:
-    """How many trials can hold all their workers at once: computed, so that no two wait for each other for ever."""
+    """How many trials can hold all their workers at once: computed, so that no two wait for each
+    other for ever.
+    """
     slots = sum(_slots(node, _wanted(job)) for node in nodes)
     return max(1, min(slots // (job.workers if training else 1), job.at_once or slots))

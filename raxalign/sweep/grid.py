@@ -1,4 +1,6 @@
-"""The main job: a grid file in, every result in the ledger and in MLflow. Imports Ray only when something is left to run."""
+"""The main job: a grid file in, every result in the ledger and in MLflow. Imports Ray only when
+something is left to run.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,15 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     from raxalign.sweep.tuner import run_grid
 
     gpus = settings.gpus_per_worker
-    job = Job(root, write_plan(plan, root), settings.workers, settings.threads, gpus, settings.max_failures, at_once=settings.concurrency)
+    job = Job(
+        root,
+        write_plan(plan, root),
+        settings.workers,
+        settings.threads,
+        gpus,
+        settings.max_failures,
+        at_once=settings.concurrency,
+    )
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
     with _interrupt_twice():
@@ -63,7 +73,9 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
-    """Bring to MLflow what an earlier, killed driver has left behind; nothing is imported where all was brought."""
+    """Bring to MLflow what an earlier, killed driver has left behind; nothing is imported where all
+    was brought.
+    """
     target = target_of(opened, local)
     if _marker(target, plan, local).exists():
         return []
@@ -76,7 +88,9 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
 
 
 def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
-    """Put a report with the grid's parent run, where the grid was tracked; returns a message where that could not be done."""
+    """Put a report with the grid's parent run, where the grid was tracked; returns a message where
+    that could not be done.
+    """
     target = target_of(opened, local)
     database = target.uri.removeprefix("sqlite:///")
     if database != target.uri and not Path(database).exists():
@@ -90,12 +104,23 @@ def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
 
 def target_of(opened: Opened, local: Path) -> Target:
     """Where the runs of a grid go."""
-    return Target(opened.run.tracking_uri or default_uri(opened.root, local), opened.root, opened.grid.text_of_file)
+    return Target(
+        opened.run.tracking_uri or default_uri(opened.root, local),
+        opened.root,
+        opened.grid.text_of_file,
+    )
 
 
 def _marker(target: Target, plan: Plan, local: Path) -> Path:
     """A file that says that a plan's results are all in one tracking store."""
-    name = digest([target.uri, plan.name, sorted(trial.key for trial in plan.trials), sorted(k for t in plan.trials for k in t.evaluations.values())])
+    name = digest(
+        [
+            target.uri,
+            plan.name,
+            sorted(trial.key for trial in plan.trials),
+            sorted(k for t in plan.trials for k in t.evaluations.values()),
+        ]
+    )
     return local / "tracked" / name[:32]
 
 
@@ -112,7 +137,8 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
 def _interrupt_twice() -> Iterator[None]:
     """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once.
 
-    Afterwards signals mean again what they meant before: a notebook goes on. Outside the main thread nothing is changed.
+    Afterwards signals mean again what they meant before: a notebook goes on. Outside the main
+    thread nothing is changed.
     """
 
     def again(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
@@ -121,7 +147,9 @@ def _interrupt_twice() -> Iterator[None]:
     def first(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         for known in (signal.SIGINT, signal.SIGTERM):
             signal.signal(known, again)
-        sys.stderr.write("\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n")
+        sys.stderr.write(
+            "\ninterrupted: ending cleanly (Ctrl-C again to end at once); what is done is kept\n"
+        )
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,6 @@
-"""What travels to workers: where the plan and the storage are, and what a worker may use. Small, plain, and the same for all trials."""
+"""What travels to workers: where the plan and the storage are, and what a worker may use. Small,
+plain, and the same for all trials.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ from raxalign.train.runtime import Runtime
 
 @dataclass(frozen=True)
 class Job:
-    """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's share, `workers` those of a training trial;
-    `max_failures` is how often a lost worker is replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
+    """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
+    share, `workers` those of a training trial; `max_failures` is how often a lost worker is
+    replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
     `at_once` is the most trials that run at a time (None: as many as fit).
     """
 
@@ -39,10 +42,15 @@ class Job:
 
     @property
     def local(self) -> Path:
-        """A folder for checkpoints and downloads: in the storage where that is a file system, else in the user's cache."""
+        """A folder for checkpoints and downloads: in the storage where that is a file system, else
+        in the user's cache.
+        """
         if "://" not in self.root:
             return Path(self.root)
-        return Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(self.root)[:16]
+        return (
+            Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser()
+            / digest(self.root)[:16]
+        )
 
 
 def write_plan(plan: Plan, root: str) -> str:
@@ -57,14 +65,17 @@ def write_plan(plan: Plan, root: str) -> str:
         filesystem.mv(partial, path)
     except OSError as error:
         raise StorageError(
-            f"{place}: cannot write the plan: {error.strerror or error}. Free some space, or give another storage (--storage)"
+            f"{place}: cannot write the plan: {error.strerror or error}. Free some space, or give"
+            " another storage (--storage)"
         ) from error
     return place
 
 
 @cache
 def read_plan(place: str) -> Plan:
-    """The plan at a place, read once in a process, its plug-in files loaded. Raises `PluginFault` where one is not what the plan was made of."""
+    """The plan at a place, read once in a process, its plug-in files loaded. Raises `PluginFault`
+    where one is not what the plan was made of.
+    """
     with fsspec.open(place, "rb") as file:
         plan = Plan.from_json(file.read().decode())
     load_files(plan.plugins)
@@ -72,10 +83,17 @@ def read_plan(place: str) -> Plan:
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """The environment that holds a worker to its share of the cores: several processes with a full set of threads each slow one another
-    tenfold. The numeric libraries read it when they are loaded, so a worker must begin with it.
+    """The environment that holds a worker to its share of the cores: several processes with a full
+    set of threads each slow one another tenfold. The numeric libraries read it when they are
+    loaded, so a worker must begin with it.
     """
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "RAYON_NUM_THREADS")
+    names = (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "RAYON_NUM_THREADS",
+    )
     return {**dict.fromkeys(names, str(threads)), "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -95,10 +113,14 @@ def open_workshop(
         import torch
 
         torch.set_num_threads(job.threads)
-        runtime = replace(runtime, device="cuda" if job.gpus and torch.cuda.is_available() else "cpu")
+        runtime = replace(
+            runtime, device="cuda" if job.gpus and torch.cuda.is_available() else "cpu"
+        )
     if report is not None:
         runtime = replace(runtime, report=report)
-    workshop = Workshop(read_plan(job.plan), ArtifactStore(job.root), Ledger(job.root), runtime, job.local)
+    workshop = Workshop(
+        read_plan(job.plan), ArtifactStore(job.root), Ledger(job.root), runtime, job.local
+    )
     if announce is not None:
         workshop.announce = announce
     return workshop

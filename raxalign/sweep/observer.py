@@ -14,7 +14,9 @@ class Observer:
     """Hears what happens to stages and trials; the default hears nothing."""
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        """A plan begins: trials to run, trials whose results are all there, shared stages to make."""
+        """A plan begins: trials to run, trials whose results are all there, shared stages to
+        make.
+        """
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """A shared stage was made, or failed."""

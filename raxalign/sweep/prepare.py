@@ -1,4 +1,6 @@
-"""Shared stages as Ray remote calls: each missing one once, in the order of their dependencies, in parallel where they can."""
+"""Shared stages as Ray remote calls: each missing one once, in the order of their dependencies, in
+parallel where they can.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from raxalign.sweep.observer import Observer
 
 @dataclass(frozen=True)
 class Made:
-    """What a remote call tells: the key, seconds where it made something, and the message of an error with its traceback."""
+    """What a remote call tells: the key, seconds where it made something, and the message of an
+    error with its traceback.
+    """
 
     key: str
     seconds: float | None = None
@@ -29,21 +33,30 @@ class Made:
     trace: str = ""
 
 
-def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer) -> list[str]:
+def missing_stages(
+    plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer
+) -> list[str]:
     """The keys of shared stages that pending evaluations need and the storage lacks, inputs first.
 
-    All data and encoders count as shared; an aligned encoder or a task's training does where several trials need it. Data that is there
-    is verified, so that a damaged artifact is made again before anybody reads it.
+    All data and encoders count as shared; an aligned encoder or a task's training does where
+    several trials need it. Data that is there is verified, so that a damaged artifact is made again
+    before anybody reads it.
     """
     users = plan.users()
     wanted = []
     for key in plan.closure(pending):
         stage = plan.stages[key]
-        if stage.inline or stage.kind == "evaluation" or (stage.kind in TRAINED and users.get(key, 0) < 2):
+        if (
+            stage.inline
+            or stage.kind == "evaluation"
+            or (stage.kind in TRAINED and users.get(key, 0) < 2)
+        ):
             continue
         with warnings.catch_warnings(record=True) as damages:
             warnings.simplefilter("always")
-            present = store.has(stage.kind, key) and (stage.kind in TRAINED or store.verify(stage.kind, key))
+            present = store.has(stage.kind, key) and (
+                stage.kind in TRAINED or store.verify(stage.kind, key)
+            )
         for damage in damages:
             observer.noticed(f"{damage.message} It is made again.")
         if not present:
@@ -52,13 +65,19 @@ def missing_stages(plan: Plan, pending: list[str], store: ArtifactStore, observe
 
 
 def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[str, Made]:
-    """Make the stages; returns those that failed, by key. A stage whose input failed is not tried."""
+    """Make the stages; returns those that failed, by key. A stage whose input failed is not
+    tried.
+    """
     calls: dict[str, Any] = {}
     for key in keys:
         stage = plan.stages[key]
-        before = [calls[entry] for entry in plan.closure(list(stage.inputs.values())) if entry in calls]
+        before = [
+            calls[entry] for entry in plan.closure(list(stage.inputs.values())) if entry in calls
+        ]
         trains = stage.kind in TRAINED or stage.kind == "encoder"
-        remote = _make_stage.options(num_cpus=job.threads, num_gpus=job.gpus if trains else 0, max_retries=job.max_failures)
+        remote = _make_stage.options(
+            num_cpus=job.threads, num_gpus=job.gpus if trains else 0, max_retries=job.max_failures
+        )
         calls[key] = remote.remote(job, key, trains, *before)
     failed: dict[str, Made] = {}
     waiting = {call: key for key, call in calls.items()}
@@ -82,7 +101,9 @@ def _result(call: Any, key: str) -> Made:
 
 @ray.remote  # type: ignore[untyped-decorator,unused-ignore]
 def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
-    """Make one stage on a worker. Errors that the user can mend come back as messages; only lost workers are retried by Ray."""
+    """Make one stage on a worker. Errors that the user can mend come back as messages; only lost
+    workers are retried by Ray.
+    """
     broken = next((made for made in before if made.error is not None), None)
     if broken is not None:
         return Made(key, error=broken.error, trace=broken.trace)
@@ -91,7 +112,8 @@ def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
         open_workshop(job, trains=trains).ensure(key)
     except RaxalignError as error:
         return Made(key, error=str(error))
-    except Exception as error:  # noqa: BLE001 a bug in one stage fails the trials that need it, not the grid
+    # a bug in one stage fails the trials that need it, not the grid
+    except Exception as error:  # noqa: BLE001
         return Made(key, error=f"{type(error).__name__}: {error}", trace=traceback.format_exc())
     return Made(key, seconds=time.monotonic() - start)
 

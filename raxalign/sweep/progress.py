@@ -1,4 +1,6 @@
-"""What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always on stderr."""
+"""What a person sees while a grid runs: a live display on a terminal, plain lines elsewhere; always
+on stderr.
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,32 @@ if TYPE_CHECKING:
 
 def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
     """A trial in a few words: method, its axes, languages, sentences, seed."""
-    words = [trial.method, *(f"{name}={trial.params[name]}" for name in axes if name in trial.params), "+".join(trial.languages)]
-    words += [f"{name} {value:,}" for name, value in (("sentences", trial.sentences), ("seed", trial.seed)) if value is not None]
+    words = [
+        trial.method,
+        *(f"{name}={trial.params[name]}" for name in axes if name in trial.params),
+        "+".join(trial.languages),
+    ]
+    words += [
+        f"{name} {value:,}"
+        for name, value in (("sentences", trial.sentences), ("seed", trial.seed))
+        if value is not None
+    ]
     return " ".join(words)
 
 
 class Progress(Observer):
-    """Counts what happens, estimates the time left, remembers the best cell so far, and shows it."""
+    """Counts what happens, estimates the time left, remembers the best cell so far, and shows
+    it.
+    """
 
     def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
         self._ledger, self._console = ledger, console or Console(stderr=True)
         self._live: Live | None = None
         self._plan: Plan | None = None
         self._running: dict[str, float] = {}
-        self._total = self._done = self._failed = self._cached = self._stages = self._stages_done = 0
+        self._total = self._done = self._failed = self._cached = self._stages = (
+            self._stages_done
+        ) = 0
         self._started = time.monotonic()
         self._trials_from: float | None = None
         self._best: tuple[float, str] | None = None
@@ -46,15 +60,31 @@ class Progress(Observer):
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
         self._plan, self._total, self._cached, self._stages = plan, pending, cached, stages
-        self._say(f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make")
+        self._say(
+            f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make"
+        )
         if self._console.is_terminal:
-            self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=2, transient=True)
+            self._live = Live(
+                get_renderable=self._render,
+                console=self._console,
+                refresh_per_second=2,
+                transient=True,
+            )
             self._live.start()
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Count a shared stage."""
         self._stages_done += 1
-        what = " ".join(str(part) for part in (stage.kind, stage.maker, stage.params.get("lang", ""), stage.params.get("sentences", "")) if part)
+        what = " ".join(
+            str(part)
+            for part in (
+                stage.kind,
+                stage.maker,
+                stage.params.get("lang", ""),
+                stage.params.get("sentences", ""),
+            )
+            if part
+        )
         outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
         self._say(f"[{self._stages_done}/{self._stages}] {what}: {outcome}")
 
@@ -73,11 +103,24 @@ class Progress(Observer):
         self._done += error is None
         self._failed += error is not None
         axes = self._plan.axes.get(trial.method, ()) if self._plan else ()
-        records = self._ledger.read_many([key for key in trial.evaluations.values() if self._ledger.has(key)]) if error is None else {}
+        records = (
+            self._ledger.read_many(
+                [key for key in trial.evaluations.values() if self._ledger.has(key)]
+            )
+            if error is None
+            else {}
+        )
         score = self._score(trial, records)
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
-        outcome = f"failed: {error}" if error else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
-        self._say(f"{self._done + self._failed}/{self._total} {describe(trial, axes)}: {outcome}{seconds}{self._time_left()}")
+        outcome = (
+            f"failed: {error}"
+            if error
+            else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
+        )
+        self._say(
+            f"{self._done + self._failed}/{self._total} {describe(trial, axes)}:"
+            f" {outcome}{seconds}{self._time_left()}"
+        )
         self._remark(trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
             self._best = (score[0], f"{describe(trial, axes)} ({score[1]})")
@@ -85,7 +128,10 @@ class Progress(Observer):
     def grid_finished(self, failed: int) -> None:
         """End the display with a line that stays."""
         self.stop()
-        self._say(f"{self._done} done, {failed} failed, {self._cached} cached in {time.monotonic() - self._started:.0f} s")
+        self._say(
+            f"{self._done} done, {failed} failed, {self._cached} cached in"
+            f" {time.monotonic() - self._started:.0f} s"
+        )
 
     def stop(self) -> None:
         """End the live display."""
@@ -100,9 +146,17 @@ class Progress(Observer):
                 self._remarked.add(text)
                 self._say(f"note: {text}")
 
-    def _score(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> tuple[float, str] | None:
-        """The first value of a trial's first task, on its test side where there is one, with its name."""
-        rows = [row for row in trial_rows(trial, records) if not row["metric"].endswith(("_pairs", "_stderr"))]
+    def _score(
+        self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+    ) -> tuple[float, str] | None:
+        """The first value of a trial's first task, on its test side where there is one, with its
+        name.
+        """
+        rows = [
+            row
+            for row in trial_rows(trial, records)
+            if not row["metric"].endswith(("_pairs", "_stderr"))
+        ]
         if not rows:
             return None
         row = next((row for row in rows if row["split"] == "test"), rows[0])

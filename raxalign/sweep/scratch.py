@@ -1,4 +1,6 @@
-"""Where Ray keeps its own files while a grid runs; nothing in there is a result, and nothing is read by another run."""
+"""Where Ray keeps its own files while a grid runs; nothing in there is a result, and nothing is
+read by another run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _PREFIX = "raxalign-ray-"
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """A folder of this machine where Ray runs on it alone; on a cluster one in the storage, which every node sees."""
+    """A folder of this machine where Ray runs on it alone; on a cluster one in the storage, which
+    every node sees.
+    """
     if address:
         return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):

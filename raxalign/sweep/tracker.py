@@ -1,4 +1,6 @@
-"""The driver's one logger: a thread that brings what happens to the tracking store, and lets a store that is down stop nothing."""
+"""The driver's one logger: a thread that brings what happens to the tracking store, and lets a
+store that is down stop nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ BEAT = 60.0  # seconds between two signs of life
 
 
 class Tracker(Observer):
-    """After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed meanwhile is brought at the end."""
+    """After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
+    meanwhile is brought at the end.
+    """
 
     def __init__(self, plan: Plan, target: Target) -> None:
         self._plan, self._target = plan, target
@@ -35,10 +39,16 @@ class Tracker(Observer):
         self._events.put(("finish", trial, error))
 
     def close(self, *, wait: float = 120.0) -> str | None:
-        """Bring the rest and end; returns a message where something stays behind for `raxalign sync`."""
+        """Bring the rest and end; returns a message where something stays behind for `raxalign
+        sync`.
+        """
         self._events.put(("close", None, None))
         self._thread.join(wait)
-        return unanswered(self._target.uri, self._error) if self._thread.is_alive() or self._missed else None
+        return (
+            unanswered(self._target.uri, self._error)
+            if self._thread.is_alive() or self._missed
+            else None
+        )
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
@@ -71,7 +81,9 @@ class Tracker(Observer):
         try:
             self._bring(event, trial, text)
             self._pause = 10.0
-        except Exception as error:  # noqa: BLE001 whatever the client raises, tracking must not stop a grid; the end of the grid tries again and tells
+        # whatever the client raises, tracking must not stop a grid; the end of the grid tries again
+        # and tells
+        except Exception as error:  # noqa: BLE001
             self._missed += counts
             self._error = error
             self._retry_at = time.monotonic() + self._pause

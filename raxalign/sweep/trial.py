@@ -1,4 +1,6 @@
-"""A trial on a worker: inline in its Tune actor, or as a Ray Train group behind a driver; one function behind both."""
+"""A trial on a worker: inline in its Tune actor, or as a Ray Train group behind a driver; one
+function behind both.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,19 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, open_workshop
 
-PATIENCE = 6 * 3600  # seconds that workers wait for the first one, which evaluates alone; a dead one is noticed at once by Ray
+PATIENCE = (
+    6 * 3600
+    # seconds that workers wait for the first one, which evaluates alone; a dead one is noticed at
+    # once by Ray
+)
 
 
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
-    """Run a trial on this worker. Returns None, or the message of a failure that no retry would mend, which the storage then keeps.
+    """Run a trial on this worker. Returns None, or the message of a failure that no retry would
+    mend, which the storage then keeps.
 
-    Transient errors are raised, so that Tune tries again; in a group every error is raised, since the others wait for this worker.
+    Transient errors are raised, so that Tune tries again; in a group every error is raised, since
+    the others wait for this worker.
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
@@ -31,7 +39,9 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     except TransientError:
         raise
     except Exception as error:
-        message = str(error) if isinstance(error, RaxalignError) else f"{type(error).__name__}: {error}"
+        message = (
+            str(error) if isinstance(error, RaxalignError) else f"{type(error).__name__}: {error}"
+        )
         keep_failure(ledger, key, message, traceback.format_exc())
         if world_size > 1:
             raise
@@ -54,7 +64,9 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
-    """The Tune function of a trial with several workers: the driver that starts a Ray Train group and, when a worker dies, another."""
+    """The Tune function of a trial with several workers: the driver that starts a Ray Train group
+    and, when a worker dies, another.
+    """
     key, ledger = config["trial"], Ledger(job.root)
     ledger.clear_failure(key)
     error: str | None = None
@@ -77,7 +89,9 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
         _run_worker,
         train_loop_config={"trial": key, "job": job},
         torch_config=ray.train.torch.TorchConfig(timeout_s=PATIENCE),
-        scaling_config=ray.train.ScalingConfig(num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=resources),
+        scaling_config=ray.train.ScalingConfig(
+            num_workers=job.workers, use_gpu=bool(job.gpus), resources_per_worker=resources
+        ),
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",
             storage_path=job.scratch,
@@ -87,7 +101,8 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
     )
     try:
         trainer.fit()
-    except Exception as error:  # noqa: BLE001 Ray raises several kinds when a group is lost, and none says whether a retry helps
+    # Ray raises several kinds when a group is lost, and none says whether a retry helps
+    except Exception as error:  # noqa: BLE001
         return f"the group of workers was lost: {error}"
     return None
 
@@ -95,5 +110,10 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
 def _run_worker(config: dict[str, Any]) -> None:
     """What each worker of a group does."""
     context = ray.train.get_context()
-    attempt(config["job"], config["trial"], rank=context.get_world_rank(), world_size=context.get_world_size())
+    attempt(
+        config["job"],
+        config["trial"],
+        rank=context.get_world_rank(),
+        world_size=context.get_world_size(),
+    )
     ray.train.report({"trial": config["trial"]})

@@ -1,4 +1,6 @@
-"""The sweep: plan minus ledger, shared stages first, then trials through Ray Tune, which gets only their keys."""
+"""The sweep: plan minus ledger, shared stages first, then trials through Ray Tune, which gets only
+their keys.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def pending_trials(plan: Plan, ledger: Ledger) -> list[Trial]:
 
 
 def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = None) -> Summary:
-    """Run what the ledger lacks. Raises `ResourceError` before anything starts where the cluster can never give what a trial asks for."""
+    """Run what the ledger lacks. Raises `ResourceError` before anything starts where the cluster
+    can never give what a trial asks for.
+    """
     ledger, store = Ledger(job.root), ArtifactStore(job.root)
     pending = pending_trials(plan, ledger)
     cached = plan.cached(ledger.keys())
@@ -70,8 +74,17 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
             observer.trial_finished(trial, reason.error)
         in_group = {trial.key for trial in grouped}
         inline = [trial for trial in runnable if trial.key not in in_group]
-        failed |= _sweep(plan, inline, job, observer, run_inline, concurrency(job, nodes, training=False))
-        failed |= _sweep(plan, [t for t in runnable if t.key in in_group], job, observer, run_group, concurrency(job, nodes, training=True))
+        failed |= _sweep(
+            plan, inline, job, observer, run_inline, concurrency(job, nodes, training=False)
+        )
+        failed |= _sweep(
+            plan,
+            [t for t in runnable if t.key in in_group],
+            job,
+            observer,
+            run_group,
+            concurrency(job, nodes, training=True),
+        )
     finally:
         ray.shutdown()
         remove_scratch(job.scratch)
@@ -80,15 +93,24 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
 
 
 def _trains(plan: Plan, trial: Trial) -> bool:
-    """Whether a trial has training that several workers can share: its method changes weights, or a task trains."""
+    """Whether a trial has training that several workers can share: its method changes weights, or a
+    task trains.
+    """
     stage = plan.stages[trial.aligned]
     kind = catalog("methods")[stage.maker]
     method = kind(kind.Params.model_validate_json(stage.locations["params"]))
-    return bool(method.effect().weights) or any("trained" in plan.stages[key].inputs for key in trial.evaluations.values())
+    return bool(method.effect().weights) or any(
+        "trained" in plan.stages[key].inputs for key in trial.evaluations.values()
+    )
 
 
 def _sweep(
-    plan: Plan, trials: list[Trial], job: Job, observer: Observer, function: Callable[[dict[str, Any], Job], None], at_once: int
+    plan: Plan,
+    trials: list[Trial],
+    job: Job,
+    observer: Observer,
+    function: Callable[[dict[str, Any], Job], None],
+    at_once: int,
 ) -> dict[str, str]:
     """Run trials of one class of resources; returns the failures, by trial key."""
     failed: dict[str, str] = {}
@@ -98,10 +120,17 @@ def _sweep(
 
 
 def _tune(
-    plan: Plan, trials: list[Trial], job: Job, observer: Observer, function: Callable[[dict[str, Any], Job], None], at_once: int
+    plan: Plan,
+    trials: list[Trial],
+    job: Job,
+    observer: Observer,
+    function: Callable[[dict[str, Any], Job], None],
+    at_once: int,
 ) -> dict[str, str]:
     grouped = function is run_group
-    resources = {DRIVER: 1} if grouped else {"cpu": job.threads, **({"gpu": job.gpus} if job.gpus else {})}
+    resources = (
+        {DRIVER: 1} if grouped else {"cpu": job.threads, **({"gpu": job.gpus} if job.gpus else {})}
+    )
     watch = _Watch(plan, observer, job)
     tuner = tune.Tuner(
         tune.with_resources(tune.with_parameters(function, job=job), resources),
@@ -109,7 +138,9 @@ def _tune(
         tune_config=tune.TuneConfig(
             max_concurrent_trials=at_once,
             reuse_actors=not grouped,
-            trial_name_creator=lambda trial: f"{plan.by_key[trial.config['trial']].method}-{trial.config['trial'][:12]}",
+            trial_name_creator=lambda trial: (
+                f"{plan.by_key[trial.config['trial']].method}-{trial.config['trial'][:12]}"
+            ),
             trial_dirname_creator=lambda trial: trial.config["trial"][:16],
         ),
         run_config=tune.RunConfig(
@@ -128,11 +159,18 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     """Hears from Tune and tells the observer."""
 
     def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
-        self._plan, self._observer, self._ledger, self._max_failures = plan, observer, Ledger(job.root), job.max_failures
+        self._plan, self._observer, self._ledger, self._max_failures = (
+            plan,
+            observer,
+            Ledger(job.root),
+            job.max_failures,
+        )
         self.failed: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune pickles its callbacks for a restore that is never made, and a display cannot be pickled."""
+        """Nothing: Tune pickles its callbacks for a restore that is never made, and a display
+        cannot be pickled.
+        """
         return {}
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
@@ -146,7 +184,11 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         cause = trial.get_error()
         known = getattr(cause, "cause", cause)
         times = f"{self._max_failures + 1} times" if self._max_failures else "once"
-        message = f"{known} (tried {times})" if isinstance(known, RaxalignError) else f"its worker was lost {times} ({_first_line(cause)})"
+        message = (
+            f"{known} (tried {times})"
+            if isinstance(known, RaxalignError)
+            else f"its worker was lost {times} ({_first_line(cause)})"
+        )
         keep_failure(self._ledger, key, message, str(cause or ""))
         self._finish(key, message)
 

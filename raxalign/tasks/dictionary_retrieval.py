@@ -1,4 +1,6 @@
-"""Retrieval of dictionary translations: how far down the list of nearest words does a right one stand (Liu et al. 2020, §3.1)?"""
+"""Retrieval of dictionary translations: how far down the list of nearest words does a right one
+stand (Liu et al. 2020, §3.1)?
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,18 @@ _MEASURES = ("mrr", *(f"precision_at_{cut}" for cut in _CUTS))
 
 @final
 class DictionaryRetrieval(Task):
-    """Retrieval of the translations in a bilingual dictionary, both ways, between vectors of words outside their sentences.
+    """Retrieval of the translations in a bilingual dictionary, both ways, between vectors of words
+    outside their sentences.
 
-    Candidates are all words that the dictionary has in the other language; queries are words with at least one translation among them, and
-    the best ranked translation counts. Ties take their average rank. Metrics, all on the split `test`:
+    Candidates are all words that the dictionary has in the other language; queries are words with
+    at least one translation among them, and the best ranked translation counts. Ties take their
+    average rank. Metrics, all on the split `test`:
 
-    * `mrr`, the mean of 1 / rank, and `precision_at_1`, `_5` and `_10`, the share of queries of at most that rank; each the mean of both
-      directions, which are also given alone as `..._to_pivot` and `..._from_pivot`;
-    * `mrr_pairs`, the number of queries of both directions. How many entries that leaves of the dictionary stands in the notes.
+    * `mrr`, the mean of 1 / rank, and `precision_at_1`, `_5` and `_10`, the share of queries of at
+      most that rank; each the mean of both directions, which are also given alone as `..._to_pivot`
+      and `..._from_pivot`;
+    * `mrr_pairs`, the number of queries of both directions. How many entries that leaves of the
+      dictionary stands in the notes.
     """
 
     VERSION = 1
@@ -55,12 +61,15 @@ class DictionaryRetrieval(Task):
     main_metric = "mrr"
 
     class Params(Task.Params):
-        """`dictionary`: two words a line, that of the other language first, in any case; `swap` is for one with the pivot's word first, as MUSE
-        publishes them from English. One that clearly has its sides the other way round in the grid's text is refused.
+        """`dictionary`: two words a line, that of the other language first, in any case; `swap` is
+        for one with the pivot's word first, as MUSE publishes them from English. One that clearly
+        has its sides the other way round in the grid's text is refused.
 
-        `contexts: corpus` is the mean over a word's occurrences in the grid's text (in the first sentences that have one met less than
-        `max_contexts` times), and words that do not occur are left out; `isolated` encodes each word alone; `corpus-or-isolated` those that do
-        not occur. `layers` are added up; `pooling` joins a word's pieces; `k` is the neighbourhood of CSLS, which is over dictionary words.
+        `contexts: corpus` is the mean over a word's occurrences in the grid's text (in the first
+        sentences that have one met less than `max_contexts` times), and words that do not occur are
+        left out; `isolated` encodes each word alone; `corpus-or-isolated` those that do not occur.
+        `layers` are added up; `pooling` joins a word's pieces; `k` is the neighbourhood of CSLS,
+        which is over dictionary words.
         """
 
         dictionary: DataPath
@@ -84,7 +93,9 @@ class DictionaryRetrieval(Task):
 
     def canonical(self) -> dict[str, object]:
         """Without `k` and `max_contexts` where nothing looks at them."""
-        idle = ({"k"} if self.params.measure == "cosine" else set()) | ({"max_contexts"} if self.params.contexts == "isolated" else set())
+        idle = ({"k"} if self.params.measure == "cosine" else set()) | (
+            {"max_contexts"} if self.params.contexts == "isolated" else set()
+        )
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
@@ -102,7 +113,14 @@ class DictionaryRetrieval(Task):
         """What is formed of ranks, a part per direction."""
         return directed(rows, metric)
 
-    def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
+    def evaluate(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,  # noqa: ARG002
+        trained: Path | None,  # noqa: ARG002
+    ) -> Outcome:
         """Ranks of every language's dictionary words."""
         scores: list[Score] = []
         tables: list[pa.Table] = []
@@ -111,23 +129,40 @@ class DictionaryRetrieval(Task):
             label = f"{lang}-{inputs.pivot}"
             entries = self._entries(lang, inputs)
             answers, notes[label] = self._answers(aligned.toward(lang), entries, lang, inputs)
-            scores += [Score(label, metric, "test", value) for metric, value in _metrics([answer.ranks.rank for answer in answers]).items()]
+            scores += [
+                Score(label, metric, "test", value)
+                for metric, value in _metrics([answer.ranks.rank for answer in answers]).items()
+            ]
             tables += [answer.table(label) for answer in answers]
-        scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages], metrics=_MEASURES) if len(languages) > 1 else []
+        scores += (
+            means(scores, [f"{lang}-{inputs.pivot}" for lang in languages], metrics=_MEASURES)
+            if len(languages) > 1
+            else []
+        )
         return Outcome(scores, pa.concat_tables(tables) if tables else _SCHEMA.empty_table(), notes)
 
     def _entries(self, lang: str, inputs: TaskInputs) -> _Entries:
-        """The dictionary of a language. Raises `DataError` where its sides are clearly the other way round."""
+        """The dictionary of a language. Raises `DataError` where its sides are clearly the other
+        way round.
+        """
         path, swap = inputs.files[_DICTIONARY][lang], self.params.swap
         if self.params.contexts != "isolated":
-            words = (vocabulary(inputs.text[lang], "words"), vocabulary(inputs.text[inputs.pivot], "words"))
-            found_entries(path, read_dictionary(path, swap=swap), words, langs=(lang, inputs.pivot), swap=swap)
+            words = (
+                vocabulary(inputs.text[lang], "words"),
+                vocabulary(inputs.text[inputs.pivot], "words"),
+            )
+            found_entries(
+                path, read_dictionary(path, swap=swap), words, langs=(lang, inputs.pivot), swap=swap
+            )
         return _Entries.read(path, swap=swap)
 
-    def _answers(self, aligned: AlignedEncoder, entries: _Entries, lang: str, inputs: TaskInputs) -> tuple[list[_Answers], dict[str, object]]:
+    def _answers(
+        self, aligned: AlignedEncoder, entries: _Entries, lang: str, inputs: TaskInputs
+    ) -> tuple[list[_Answers], dict[str, object]]:
         """Both directions' answers, and counts."""
         (src, src_known), (tgt, tgt_known) = (
-            self._vectors(aligned, words, code, inputs) for words, code in ((entries.src, lang), (entries.tgt, inputs.pivot))
+            self._vectors(aligned, words, code, inputs)
+            for words, code in ((entries.src, lang), (entries.tgt, inputs.pivot))
         )
         both = src_known[entries.pairs[:, 0]] & tgt_known[entries.pairs[:, 1]]
         counts = {
@@ -138,29 +173,54 @@ class DictionaryRetrieval(Task):
         }
         if not both.any():
             return [], {**counts, "absent": "no entry has vectors for both words"}
-        # Words without a vector are no candidates: numbers from here on are those of the words that are left.
+        # Words without a vector are no candidates: numbers from here on are those of the words that
+        # are left.
         src_words, tgt_words = (
-            [word for word, has in zip(w, k, strict=True) if has] for w, k in ((entries.src, src_known), (entries.tgt, tgt_known))
+            [word for word, has in zip(w, k, strict=True) if has]
+            for w, k in ((entries.src, src_known), (entries.tgt, tgt_known))
         )
-        src_gold, tgt_gold = (np.cumsum(known)[entries.pairs[both, i]] - 1 for i, known in enumerate((src_known, tgt_known)))
-        src, tgt = (v[torch.from_numpy(known).to(v.device)] for v, known in ((src, src_known), (tgt, tgt_known)))
+        src_gold, tgt_gold = (
+            np.cumsum(known)[entries.pairs[both, i]] - 1
+            for i, known in enumerate((src_known, tgt_known))
+        )
+        src, tgt = (
+            v[torch.from_numpy(known).to(v.device)]
+            for v, known in ((src, src_known), (tgt, tgt_known))
+        )
         measure, k = self.params.measure, self.params.k
         ahead = best_gold_ranks(src, tgt, src_gold, tgt_gold, measure=measure, k=k)
         back = best_gold_ranks(tgt, src, tgt_gold, src_gold, measure=measure, k=k)
-        return [_Answers("to_pivot", src_words, tgt_words, ahead), _Answers("from_pivot", tgt_words, src_words, back)], counts
+        return [
+            _Answers("to_pivot", src_words, tgt_words, ahead),
+            _Answers("from_pivot", tgt_words, src_words, back),
+        ], counts
 
-    def _vectors(self, aligned: AlignedEncoder, words: Sequence[str], lang: str, inputs: TaskInputs) -> tuple[torch.Tensor, np.ndarray]:
+    def _vectors(
+        self, aligned: AlignedEncoder, words: Sequence[str], lang: str, inputs: TaskInputs
+    ) -> tuple[torch.Tensor, np.ndarray]:
         """(vectors of words (V, H), whether each has one)."""
         params = self.params
         if params.contexts == "isolated":
             return lone_vectors(aligned, words, lang, layers=params.layers, pooling=params.pooling)
         vectors, counts = mean_vectors(
-            aligned, inputs.text[lang], words, lang, layers=params.layers, pooling=params.pooling, max_contexts=params.max_contexts
+            aligned,
+            inputs.text[lang],
+            words,
+            lang,
+            layers=params.layers,
+            pooling=params.pooling,
+            max_contexts=params.max_contexts,
         )
         known = counts > 0
         if params.contexts == "corpus-or-isolated" and not known.all():
             unmet = np.flatnonzero(~known)
-            alone, has = lone_vectors(aligned, [words[i] for i in unmet.tolist()], lang, layers=params.layers, pooling=params.pooling)
+            alone, has = lone_vectors(
+                aligned,
+                [words[i] for i in unmet.tolist()],
+                lang,
+                layers=params.layers,
+                pooling=params.pooling,
+            )
             vectors[torch.from_numpy(unmet).to(vectors.device)] = alone
             known[unmet] = has
         return vectors, known
@@ -168,7 +228,9 @@ class DictionaryRetrieval(Task):
 
 @dataclass(frozen=True)
 class _Entries:
-    """A dictionary, lower-cased: its words on both sides, and the entries (E, 2) as numbers of those, each once."""
+    """A dictionary, lower-cased: its words on both sides, and the entries (E, 2) as numbers of
+    those, each once.
+    """
 
     src: list[str]
     tgt: list[str]
@@ -176,9 +238,18 @@ class _Entries:
 
     @classmethod
     def read(cls, path: Path, *, swap: bool) -> _Entries:
-        entries = list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in read_dictionary(path, swap=swap)))
-        numbers = [{word: i for i, word in enumerate(dict.fromkeys(entry[side] for entry in entries))} for side in (0, 1)]
-        pairs = np.array([[numbers[0][src], numbers[1][tgt]] for src, tgt in entries], dtype=np.int64)
+        entries = list(
+            dict.fromkeys(
+                (src.lower(), tgt.lower()) for src, tgt in read_dictionary(path, swap=swap)
+            )
+        )
+        numbers = [
+            {word: i for i, word in enumerate(dict.fromkeys(entry[side] for entry in entries))}
+            for side in (0, 1)
+        ]
+        pairs = np.array(
+            [[numbers[0][src], numbers[1][tgt]] for src, tgt in entries], dtype=np.int64
+        )
         return cls(list(numbers[0]), list(numbers[1]), pairs)
 
 
@@ -209,17 +280,27 @@ class _Answers:
 
 
 _STRINGS = ("lang", "split", "direction", "query", "gold", "found")
-_SCHEMA = pa.schema([*((name, pa.string()) for name in _STRINGS), ("rank", pa.float64()), ("correct", pa.bool_())])
+_SCHEMA = pa.schema(
+    [*((name, pa.string()) for name in _STRINGS), ("rank", pa.float64()), ("correct", pa.bool_())]
+)
 
 
 def _metrics(ranks: Sequence[Floats]) -> dict[str, float]:
-    """Values by metric, of the ranks of both directions; queries without a gold candidate (NaN) are not asked."""
+    """Values by metric, of the ranks of both directions; queries without a gold candidate (NaN) are
+    not asked.
+    """
     if not ranks:
         return {}
     asked = [part[~np.isnan(part)] for part in ranks]
     measures = {"mrr": [float((1 / part).mean()) for part in asked]}
-    measures |= {f"precision_at_{cut}": [float((part <= cut).mean()) for part in asked] for cut in _CUTS}
+    measures |= {
+        f"precision_at_{cut}": [float((part <= cut).mean()) for part in asked] for cut in _CUTS
+    }
     values: dict[str, float] = {}
     for name, (to_pivot, from_pivot) in measures.items():
-        values |= {name: (to_pivot + from_pivot) / 2, f"{name}_to_pivot": to_pivot, f"{name}_from_pivot": from_pivot}
+        values |= {
+            name: (to_pivot + from_pivot) / 2,
+            f"{name}_to_pivot": to_pivot,
+            f"{name}_from_pivot": from_pivot,
+        }
     return {**values, "mrr_pairs": float(sum(len(part) for part in asked))}

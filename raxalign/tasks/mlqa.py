@@ -1,4 +1,6 @@
-"""Extractive question answering across languages: MLQA, XQuAD and what else is in SQuAD's format (Lewis et al. 2020, Artetxe et al. 2020)."""
+"""Extractive question answering across languages: MLQA, XQuAD and what else is in SQuAD's format
+(Lewis et al. 2020, Artetxe et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -25,60 +27,89 @@ if TYPE_CHECKING:
 
 @final
 class Mlqa(PairTask):
-    """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's questions in the pivot.
+    """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's
+    questions in the pivot.
 
-    `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same training, and each language's questions on each
-    language's contexts, by the questions' ids; labels are ``de-es`` for German questions on Spanish contexts) or `translate-train` (trained
-    on all languages together; Pan et al. 2021), there also with `code_switching: sentence`: each (q_xx, c_xx) of another language is used as
-    (q_xx, c_pivot) and (q_pivot, c_xx), both in one batch. The answer is the span of at most `max_answer_length` pieces with the largest
-    sum of start and end logit over all windows, returned as the context's characters. Metrics are `f1` and `exact_match` as shares, the
-    larger value of several gold answers; `avg` and `avg_zero_shot` (all but the pivot's own) are means. `rules: mlqa` compares answers by
-    MLQA's rules for the context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by character), `rules: squad`
-    by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all languages at white space, without English articles and ASCII's
-    punctuation. The two are not comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as fitted before
-    the training (`readout: keep`) or again on the encoder that it left (`refit`), on words as the method's `pooling` has it. Training follows
-    XTREME (Hu et al. 2020) but for the warm-up, a share here, since 500 steps are longer than a small training.
+    `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same
+    training, and each language's questions on each language's contexts, by the questions' ids;
+    labels are ``de-es`` for German questions on Spanish contexts) or `translate-train` (trained on
+    all languages together; Pan et al. 2021), there also with `code_switching: sentence`: each
+    (q_xx, c_xx) of another language is used as (q_xx, c_pivot) and (q_pivot, c_xx), both in one
+    batch. The answer is the span of at most `max_answer_length` pieces with the largest sum of
+    start and end logit over all windows, returned as the context's characters. Metrics are `f1` and
+    `exact_match` as shares, the larger value of several gold answers; `avg` and `avg_zero_shot`
+    (all but the pivot's own) are means. `rules: mlqa` compares answers by MLQA's rules for the
+    context's language (other languages: no articles; Thai, Japanese, Lao, Burmese and Khmer by
+    character), `rules: squad` by those of SQuAD v1.1, which XQuAD and TyDiQA are scored by: in all
+    languages at white space, without English articles and ASCII's punctuation. The two are not
+    comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as
+    fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`), on
+    words as the method's `pooling` has it. Training follows XTREME (Hu et al. 2020) but for the
+    warm-up, a share here, since 500 steps are longer than a small training.
     """
 
     VERSION = 1
     main_metric = "f1"
 
     class Params(SpanParams):
-        """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold {lang} and {pivot}. `max_length`,
-        `max_question_length`, `doc_stride` (from the start of one window to the next) and `max_answer_length` are in pieces; the first three
-        shrink to fit the encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a window as one), `max_train`
-        questions a language. `warmup` below 1 is a share of all steps, from 1 on a number of steps. `selection` chooses the epoch by F1
-        (`pivot-dev` by MLQA's rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be MLQA's or XQuAD's.
+        """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold
+        {lang} and {pivot}. `max_length`, `max_question_length`, `doc_stride` (from the start of one
+        window to the next) and `max_answer_length` are in pieces; the first three shrink to fit the
+        encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a
+        window as one), `max_train` questions a language. `warmup` below 1 is a share of all steps,
+        from 1 on a number of steps. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's
+        rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be
+        MLQA's or XQuAD's.
         """
 
     params: Params
 
     def canonical(self) -> dict[str, object]:
-        """Without what other data would need, and without the mixing that other settings do not have."""
+        """Without what other data would need, and without the mixing that other settings do not
+        have.
+        """
         idle = {name for name in ("hub", "phrasebook") if name != self.params.data}
         idle |= {"code_switching"} if self.params.setting != "translate-train" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     def training(self) -> Mapping[str, object]:
-        """All options but what is done with the epochs afterwards: XLT and G-XLT share a training, and so do all rules."""
+        """All options but what is done with the epochs afterwards: XLT and G-XLT share a training,
+        and so do all rules.
+        """
         setting = "translate-train" if self.params.setting == "translate-train" else "zero-shot"
-        options = {name: value for name, value in self.canonical().items() if name not in ("selection", "readout", "rules")}
+        options = {
+            name: value
+            for name, value in self.canonical().items()
+            if name not in ("selection", "readout", "rules")
+        }
         return {**options, "setting": setting, "kept": kept(self.params.selection)}
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """The set that is evaluated, and the training set."""
-        hub, splits = self.params.hub, {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})}
-        return {name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot)) for name, split in splits.items()}
+        hub, splits = (
+            self.params.hub,
+            {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})},
+        )
+        return {
+            name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot))
+            for name, split in splits.items()
+        }
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Those of all transfer, selection or evaluation by sets that are not given, and one file to evaluate for all languages."""
+        """Those of all transfer, selection or evaluation by sets that are not given, and one file
+        to evaluate for all languages.
+        """
         data, faults = self.params.data, super().check(languages, pivot)
         sets = self.params.hub if data == "hub" else data
         if not isinstance(sets, str):
             faults += split_faults(sets.dev, sets.test, self.params.selection, "a dev set")
-        if isinstance(data, DataFiles) and any(path is not None and not differs_by_language(path) for path in (data.dev, data.test)):
+        if isinstance(data, DataFiles) and any(
+            path is not None and not differs_by_language(path) for path in (data.dev, data.test)
+        ):
             # Unlike XNLI's, the format does not say which language a question is in.
-            faults.append("data.dev and data.test: need one file per language: put {lang} in the path")
+            faults.append(
+                "data.dev and data.test: need one file per language: put {lang} in the path"
+            )
         return faults
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
@@ -87,10 +118,21 @@ class Mlqa(PairTask):
 
         if isinstance(self.params.data, DataFiles):
             trained = self.training_languages(languages, pivot)
-            yield from QaData(self.params, TaskInputs(pivot)).read_files(self.languages(languages, pivot), trained)
+            yield from QaData(self.params, TaskInputs(pivot)).read_files(
+                self.languages(languages, pivot), trained
+            )
 
-    def train(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Fine-tune on the training questions of `languages`, one model, or one a direction where the pivot's transforms differ by language."""
+    def train(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,
+        folder: Path,
+    ) -> Mapping[str, object]:
+        """Fine-tune on the training questions of `languages`, one model, or one a direction where
+        the pivot's transforms differ by language.
+        """
         from raxalign.tasks.spans.training import train
 
         return train(self.params, aligned, languages, inputs, runtime, folder)
@@ -100,8 +142,17 @@ class Mlqa(PairTask):
         """F1 and exact match, with a unit per context."""
         return of_column(rows, metric) if metric in METRICS else None
 
-    def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
-        """F1 and exact match of every language or pair on the splits that are given, at the epoch that `selection` chooses."""
+    def evaluate(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,  # noqa: ARG002
+        trained: Path | None,
+    ) -> Outcome:
+        """F1 and exact match of every language or pair on the splits that are given, at the epoch
+        that `selection` chooses.
+        """
         from raxalign.tasks.spans.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"

@@ -1,4 +1,6 @@
-"""Named entities across languages: a tagger trained on the pivot, evaluated in every language by the entities' F1."""
+"""Named entities across languages: a tagger trained on the pivot, evaluated in every language by
+the entities' F1.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +12,31 @@ from raxalign.tasks.tagging.task import TaggingTask
 
 @final
 class Ner(TaggingTask):
-    """Zero-shot transfer of a named-entity tagger: trained on the pivot, scored on dev and test of every language, the pivot too.
+    """Zero-shot transfer of a named-entity tagger: trained on the pivot, scored on dev and test of
+    every language, the pivot too.
 
-    Formula: entity F1 = 2PR / (P + R) over all sentences, an entity being right with its type and both ends (seqeval, which counts as
-    conlleval does: an I- after another type, or after O, begins an entity). `linear` fine-tunes the encoder with a linear layer on each
-    word's first piece (lr 2e-5 falling to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf` trains a BiLSTM
-    and a CRF on features of the frozen encoder: the sum of `layers`, each after its own readout; the LSTM runs over all pieces, [CLS] and
-    [SEP] too, and the CRF over the first pieces of the words (2 layers of 384 a direction, dropout .5, Adam 1e-4, batches of 10, 40 epochs).
-    With `crf: conditioned` the transitions depend on the word, with `static` they do not. Metrics are `f1`, `precision`, `recall` and
-    `accuracy` (of tags), and their means `avg` (all languages) and `avg_zero_shot` (all but the pivot).
+    Formula: entity F1 = 2PR / (P + R) over all sentences, an entity being right with its type and
+    both ends (seqeval, which counts as conlleval does: an I- after another type, or after O, begins
+    an entity). `linear` fine-tunes the encoder with a linear layer on each word's first piece (lr
+    2e-5 falling to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf`
+    trains a BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its
+    own readout; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first
+    pieces of the words (2 layers of 384 a direction, dropout .5, Adam 1e-4, batches of 10, 40
+    epochs). With `crf: conditioned` the transitions depend on the word, with `static` they do not.
+    Metrics are `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all
+    languages) and `avg_zero_shot` (all but the pivot).
 
-    Data: columns divided by tabs or blanks, word first, tag last, IOB1 or IOB2; or the hub's (WikiANN); or the phrasebook's. Tags that
-    training lacks cannot be predicted and count as errors. Words beyond `max_length` are left out of training, and count as O in evaluation.
-    Sentences that were trained on too are recorded in the notes, and marked in the predictions; more than half is an error.
+    Data: columns divided by tabs or blanks, word first, tag last, IOB1 or IOB2; or the hub's
+    (WikiANN); or the phrasebook's. Tags that training lacks cannot be predicted and count as
+    errors. Words beyond `max_length` are left out of training, and count as O in evaluation.
+    Sentences that were trained on too are recorded in the notes, and marked in the predictions;
+    more than half is an error.
 
-    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps by each language's own development set.
+    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
+    by each language's own development set.
 
-    Reference: Kulshreshtha et al. (2020, §4); Hu et al. (2020) for `linear`; Ma & Hovy (2016) for the conditioned CRF.
+    Reference: Kulshreshtha et al. (2020, §4); Hu et al. (2020) for `linear`; Ma & Hovy (2016) for
+    the conditioned CRF.
     """
 
     VERSION = 1
@@ -34,14 +44,17 @@ class Ner(TaggingTask):
     entities = True
 
     class Params(TaggingParams):
-        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}; `encoding` is that of the files, for example latin-1
-        (CoNLL-2002). `configs` names the hub set's configuration of a language where it is not the code. What is None is the profile's or the
-        tagger's. `layers`: `last-four`, or as 9-12. `input_dropout`
-        is before the LSTM, `dropout` behind its layers, or before the linear layer. `selection` chooses the weights after an epoch, or every
-        `evaluate_every` steps: by the pivot's development set, by the mean of all, by each language's own (no zero-shot result then), or the
-        last ones. `readout: refit` (`linear` alone, whose training changes the encoder) fits a method's readouts again on what the training
-        left, on the first pieces of words whatever the method's `pooling`, since these are what the tagger reads. `max_length` is in
-        pieces; `warmup` a share of the steps.
+        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot};
+        `encoding` is that of the files, for example latin-1 (CoNLL-2002). `configs` names the hub
+        set's configuration of a language where it is not the code. What is None is the profile's or
+        the tagger's. `layers`: `last-four`, or as 9-12. `input_dropout` is before the LSTM,
+        `dropout` behind its layers, or before the linear layer. `selection` chooses the weights
+        after an epoch, or every `evaluate_every` steps: by the pivot's development set, by the mean
+        of all, by each language's own (no zero-shot result then), or the last ones. `readout:
+        refit` (`linear` alone, whose training changes the encoder) fits a method's readouts again
+        on what the training left, on the first pieces of words whatever the method's `pooling`,
+        since these are what the tagger reads. `max_length` is in pieces; `warmup` a share of the
+        steps.
         """
 
         dataset: str = "unimelb-nlp/wikiann"

@@ -1,4 +1,6 @@
-"""Universal parts of speech across languages: a tagger trained on the pivot, evaluated in every language by its accuracy."""
+"""Universal parts of speech across languages: a tagger trained on the pivot, evaluated in every
+language by its accuracy.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,19 @@ _TREEBANKS = {
 
 @final
 class Pos(TaggingTask):
-    """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on dev and test of every language, the pivot too.
+    """Zero-shot transfer of a tagger of universal parts of speech: trained on the pivot, scored on
+    dev and test of every language, the pivot too.
 
     Taggers and options are those of `ner`; `linear` takes 5 epochs here.
 
-    Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`) and tags that training lacks are wrong.
+    Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`)
+    and tags that training lacks are wrong.
 
-    Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's Universal Dependencies, `configs` naming
-    a language's treebank; or the phrasebook's. A split that a treebank of the hub lacks (Thai has a test set alone) is told in the notes, and
-    has no mean over the languages. Sentences that were trained on too are recorded in the notes, and marked in the predictions; more than half is
-    an error.
+    Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's
+    Universal Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split
+    that a treebank of the hub lacks (Thai has a test set alone) is told in the notes, and has no
+    mean over the languages. Sentences that were trained on too are recorded in the notes, and
+    marked in the predictions; more than half is an error.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
@@ -55,8 +60,8 @@ class Pos(TaggingTask):
     linear_epochs = 5
 
     class Params(TaggingParams):
-        """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}. What is None is the profile's or the
-        tagger's; see `ner` for the others.
+        """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}.
+        What is None is the profile's or the tagger's; see `ner` for the others.
         """
 
         dataset: str = "universal-dependencies/universal_dependencies"

@@ -1,4 +1,6 @@
-"""The geometry of a space: can a linear probe tell its languages apart, how far do all vectors point one way, and where do words lie?"""
+"""The geometry of a space: can a linear probe tell its languages apart, how far do all vectors
+point one way, and where do words lie?
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,20 @@ if TYPE_CHECKING:
 
 @final
 class Representation(Task):
-    """Language identity and anisotropy of every layer, and a projection of words, over the held-out test side of the grid's own corpus.
+    """Language identity and anisotropy of every layer, and a projection of words, over the held-out
+    test side of the grid's own corpus.
 
-    Metrics of a language pair, for every layer: `layer{l}_language_probe`, the accuracy of a logistic regression that tells the two languages'
-    vectors apart, trained on half of the sentences and tested on the other (one half is chance: no language is to be seen);
-    `layer{l}_anisotropy`, the mean cosine of different vectors of the language, and `layer{l}_anisotropy_pivot`, of the pivot. Those of the
-    highest layer are also given as `language_probe`, `anisotropy` and `anisotropy_pivot`. For none of these is more simply better.
+    Metrics of a language pair, for every layer: `layer{l}_language_probe`, the accuracy of a
+    logistic regression that tells the two languages' vectors apart, trained on half of the
+    sentences and tested on the other (one half is chance: no language is to be seen);
+    `layer{l}_anisotropy`, the mean cosine of different vectors of the language, and
+    `layer{l}_anisotropy_pivot`, of the pivot. Those of the highest layer are also given as
+    `language_probe`, `anisotropy` and `anisotropy_pivot`. For none of these is more simply better.
 
-    Predictions are points: occurrences of linked words at the highest layer (`kind` occurrence), as in Cao et al. (2020, Figure 1), and the word
-    types most often linked, stop words and what is no word left out, by the mean of their vectors at the lowest layer (`kind` type), as in
-    the Figure 2 of WEAM.
+    Predictions are points: occurrences of linked words at the highest layer (`kind` occurrence), as
+    in Cao et al. (2020, Figure 1), and the word types most often linked, stop words and what is no
+    word left out, by the mean of their vectors at the lowest layer (`kind` type), as in the Figure
+    2 of WEAM.
 
     Reference: Ethayarajh (2019) for anisotropy.
     """
@@ -45,8 +51,9 @@ class Representation(Task):
     competes = False
 
     class Params(Task.Params):
-        """`layers` is `all`, or as elsewhere; `unit: sentences` looks at the means of sentences' words. The first `max_sentences` sentence
-        pairs are read (None: all), `draw` is the seed of the probe's halves and of t-SNE. `projection` places `occurrences` linked pairs, evenly
+        """`layers` is `all`, or as elsewhere; `unit: sentences` looks at the means of sentences'
+        words. The first `max_sentences` sentence pairs are read (None: all), `draw` is the seed of
+        the probe's halves and of t-SNE. `projection` places `occurrences` linked pairs, evenly
         spread over the text, and `types` pairs of word types.
         """
 
@@ -77,14 +84,23 @@ class Representation(Task):
         return Reads(frozenset(self._layers(n_layers)))
 
     def _layers(self, n_layers: int) -> tuple[int, ...]:
-        return parse_layers(f"0-{n_layers}" if self.params.layers == "all" else self.params.layers, n_layers)
+        return parse_layers(
+            f"0-{n_layers}" if self.params.layers == "all" else self.params.layers, n_layers
+        )
 
     def canonical(self) -> dict[str, object]:
         """Without the numbers of points where none are placed."""
         idle = {"occurrences", "types"} if self.params.projection == "none" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
-    def evaluate(self, aligned: AlignedEncoder, languages: tuple[str, ...], inputs: TaskInputs, runtime: Runtime, trained: Path | None) -> Outcome:  # noqa: ARG002
+    def evaluate(
+        self,
+        aligned: AlignedEncoder,
+        languages: tuple[str, ...],
+        inputs: TaskInputs,
+        runtime: Runtime,  # noqa: ARG002
+        trained: Path | None,  # noqa: ARG002
+    ) -> Outcome:
         """The test side of every language."""
         layers = self._layers(aligned.n_layers)
         scores: list[Score] = []
@@ -95,19 +111,46 @@ class Representation(Task):
             pairs = read_linked_words(inputs.heldout[lang] / "data")
             if self.params.max_sentences is not None:
                 pairs = _first(pairs, self.params.max_sentences)
-            src, tgt = (self._vectors(aligned.toward(lang), side, code, layers) for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot)))
-            scores += [Score(label, metric, "test", value) for metric, value in self._metrics(pairs, src, tgt, layers)]
+            src, tgt = (
+                self._vectors(aligned.toward(lang), side, code, layers)
+                for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
+            )
+            scores += [
+                Score(label, metric, "test", value)
+                for metric, value in self._metrics(pairs, src, tgt, layers)
+            ]
             if self.params.projection != "none":
                 counts = (self.params.occurrences, self.params.types)
-                tables.append(projected_words(label, pairs, src, tgt, (layers[0], layers[-1]), counts, self.params.projection, self.params.draw))
-            notes[label] = {"sentences": len(pairs.ids), "words_src": int(src[1].sum()), "words_tgt": int(tgt[1].sum())}
+                tables.append(
+                    projected_words(
+                        label,
+                        pairs,
+                        src,
+                        tgt,
+                        (layers[0], layers[-1]),
+                        counts,
+                        self.params.projection,
+                        self.params.draw,
+                    )
+                )
+            notes[label] = {
+                "sentences": len(pairs.ids),
+                "words_src": int(src[1].sum()),
+                "words_tgt": int(tgt[1].sum()),
+            }
         scores += means(scores) if len(languages) > 1 else []
         return Outcome(scores, pa.concat_tables(tables) if tables else POINTS.empty_table(), notes)
 
-    def _vectors(self, aligned: AlignedEncoder, words: Words, lang: str, layers: tuple[int, ...]) -> tuple[npt.NDArray[np.float32], Bools]:
+    def _vectors(
+        self, aligned: AlignedEncoder, words: Words, lang: str, layers: tuple[int, ...]
+    ) -> tuple[npt.NDArray[np.float32], Bools]:
         """Vectors of all words (N, L, H), and which words have one."""
-        found = aligned.words(words.sentences, lang, layers=f"{layers[0]}-{layers[-1]}", pooling=self.params.pooling)
-        return found.vectors_NLH.float().cpu().numpy(), found.present_N.cpu().numpy().astype(np.bool_)
+        found = aligned.words(
+            words.sentences, lang, layers=f"{layers[0]}-{layers[-1]}", pooling=self.params.pooling
+        )
+        return found.vectors_NLH.float().cpu().numpy(), found.present_N.cpu().numpy().astype(
+            np.bool_
+        )
 
     def _metrics(
         self,
@@ -118,13 +161,18 @@ class Representation(Task):
     ) -> Iterator[tuple[str, float]]:
         from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy
 
-        sides = [(vectors[read], words.row[read]) for (vectors, read), words in ((src, pairs.src), (tgt, pairs.tgt))]
+        sides = [
+            (vectors[read], words.row[read])
+            for (vectors, read), words in ((src, pairs.src), (tgt, pairs.tgt))
+        ]
         if self.params.unit == "sentences":
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
         (one, one_rows), (other, other_rows) = sides
         for place, layer in enumerate(layers):
             found = {
-                "language_probe": probe_accuracy(one[:, place], other[:, place], one_rows, other_rows, self.params.draw),
+                "language_probe": probe_accuracy(
+                    one[:, place], other[:, place], one_rows, other_rows, self.params.draw
+                ),
                 "anisotropy": anisotropy(one[:, place]),
                 "anisotropy_pivot": anisotropy(other[:, place]),
             }
@@ -142,7 +190,9 @@ def _first(pairs: LinkedWords, most: int) -> LinkedWords:
     return LinkedWords(pairs.ids[:most], src, tgt, kept.row, kept.src_word, kept.tgt_word)
 
 
-def _sentence_means(vectors_NLH: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+def _sentence_means(
+    vectors_NLH: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     """The means (S, L, H) of each sentence's words, and the sentences (S,)."""
     sentences, owners = np.unique(rows, return_inverse=True)
     sums = np.zeros((len(sentences), *vectors_NLH.shape[1:]), np.float64)

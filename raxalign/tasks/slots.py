@@ -1,4 +1,6 @@
-"""Slots of requests across languages: a tagger trained on the pivot, evaluated in every language by the slots' F1."""
+"""Slots of requests across languages: a tagger trained on the pivot, evaluated in every language by
+the slots' F1.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,21 @@ from raxalign.tasks.transfer.task import DataFiles
 
 @final
 class Slots(TaggingTask):
-    """Zero-shot transfer of a slot tagger: trained on the pivot, scored on dev and test of every language, the pivot too.
+    """Zero-shot transfer of a slot tagger: trained on the pivot, scored on dev and test of every
+    language, the pivot too.
 
     Taggers, metrics and options are those of `ner`, with slots as entities.
 
-    Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both ends (seqeval, counting as conlleval does).
+    Formula: slot F1 = 2PR / (P + R) over all sentences, a slot being right with its type and both
+    ends (seqeval, counting as conlleval does).
 
-    Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or MultiATIS++'s .tsv with their header (id, utterance,
-    slot_labels, intent), words and labels divided by blanks; or the phrasebook's requests. Requests that were trained on too are recorded in the
-    notes, and marked in the predictions; more than half is an error.
+    Data: a word per line, a tab or blanks, its BIO tag, blank lines between requests; or
+    MultiATIS++'s .tsv with their header (id, utterance, slot_labels, intent), words and labels
+    divided by blanks; or the phrasebook's requests. Requests that were trained on too are recorded
+    in the notes, and marked in the predictions; more than half is an error.
 
-    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps by each language's own development set.
+    `profile` fills in what is not given: `paper` is bilstm_crf, conditioned, chosen every 150 steps
+    by each language's own development set.
 
     Reference: Kulshreshtha et al. (2020, §4).
     """
@@ -31,8 +37,9 @@ class Slots(TaggingTask):
     entities = True
 
     class Params(TaggingParams):
-        """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the name of a `dataset` that has the columns
-        `tokens` and `slots`, `tags` or `ner_tags`. What is None is the profile's or the tagger's; see `ner` for the others.
+        """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
+        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. What is
+        None is the profile's or the tagger's; see `ner` for the others.
         """
 
         data: Literal["hub", "phrasebook"] | DataFiles

@@ -1,8 +1,9 @@
 """Checkpoints of a training: where it is, and every tensor that it changes.
 
-``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training), ``state.safetensors`` (module and
-optimiser) and, where the best weights so far are kept, ``best.safetensors``. It is written aside, synced, and named by one rename; older
-ones are then removed. A folder of another training, or a damaged one, is passed over. Nothing is unpickled.
+``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training),
+``state.safetensors`` (module and optimiser) and, where the best weights so far are kept,
+``best.safetensors``. It is written aside, synced, and named by one rename; older ones are then
+removed. A folder of another training, or a damaged one, is passed over. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _RECORD, _STATE, _BEST = "state.json", "state.safetensors", "best.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`record` is plain data, `tensors` the state of module and optimiser, `best` the module's best state so far, where one is kept."""
+    """`record` is plain data, `tensors` the state of module and optimiser, `best` the module's best
+    state so far, where one is kept.
+    """
 
     record: Mapping[str, Any]
     tensors: Tensors
@@ -37,13 +40,20 @@ class Checkpoint:
 
 
 def module_state(module: nn.Module) -> Tensors:
-    """Parameters and buffers by name, each shared tensor once; the tensors themselves, not copies."""
-    return {**{name: p.data for name, p in module.named_parameters()}, **dict(module.named_buffers())}
+    """Parameters and buffers by name, each shared tensor once; the tensors themselves, not
+    copies.
+    """
+    return {
+        **{name: p.data for name, p in module.named_parameters()},
+        **dict(module.named_buffers()),
+    }
 
 
 def copy_state(module: nn.Module) -> Tensors:
     """A copy of `module_state` on the CPU."""
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in module_state(module).items()}
+    return {
+        name: tensor.detach().to("cpu", copy=True) for name, tensor in module_state(module).items()
+    }
 
 
 def restore_module(module: nn.Module, tensors: Tensors) -> None:
@@ -56,7 +66,11 @@ def restore_module(module: nn.Module, tensors: Tensors) -> None:
 def optimizer_state(optimizer: torch.optim.Optimizer) -> Tensors:
     """The optimiser's tensors, named by the number of their parameter."""
     state = optimizer.state_dict()["state"]
-    return {f"{number}.{name}": value for number, entry in state.items() for name, value in entry.items()}
+    return {
+        f"{number}.{name}": value
+        for number, entry in state.items()
+        for name, value in entry.items()
+    }
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> None:
@@ -65,7 +79,9 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> Non
     for key, tensor in tensors.items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizer.load_state_dict(
+        {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}
+    )
 
 
 def with_prefix(prefix: str, tensors: Tensors) -> Tensors:
@@ -75,7 +91,11 @@ def with_prefix(prefix: str, tensors: Tensors) -> Tensors:
 
 def without_prefix(prefix: str, tensors: Tensors) -> Tensors:
     """The tensors of one prefix, under their own names."""
-    return {name.removeprefix(f"{prefix}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+    return {
+        name.removeprefix(f"{prefix}/"): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(f"{prefix}/")
+    }
 
 
 def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
@@ -89,7 +109,9 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     save_file(_plain(checkpoint.tensors), aside / _STATE)
     if checkpoint.best is not None:
         save_file(_plain(checkpoint.best), aside / _BEST)
-    (aside / _RECORD).write_text(json.dumps({**checkpoint.record, "best": checkpoint.best is not None}), encoding="utf-8")
+    (aside / _RECORD).write_text(
+        json.dumps({**checkpoint.record, "best": checkpoint.best is not None}), encoding="utf-8"
+    )
     for file in aside.iterdir():
         _sync(file)
     shutil.rmtree(final, ignore_errors=True)
@@ -101,7 +123,9 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
-    """The newest whole checkpoint of the training with this fingerprint, tensors on the CPU; None where there is none."""
+    """The newest whole checkpoint of the training with this fingerprint, tensors on the CPU; None
+    where there is none.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -109,7 +133,11 @@ def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
         try:
             record = json.loads((path / _RECORD).read_text(encoding="utf-8"))
             if record["fingerprint"] == fingerprint:
-                return Checkpoint(record, load_file(path / _STATE), load_file(path / _BEST) if record["best"] else None)
+                return Checkpoint(
+                    record,
+                    load_file(path / _STATE),
+                    load_file(path / _BEST) if record["best"] else None,
+                )
         except (OSError, ValueError, KeyError, TypeError, SafetensorError):
             continue
     return None

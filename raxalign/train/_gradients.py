@@ -17,11 +17,16 @@ else:
 def sum_over_workers(parameters: Sequence[torch.nn.Parameter], loss: torch.Tensor) -> torch.Tensor:
     """Sum the gradients (in place) and the loss over all workers in one call; returns the loss.
 
-    A parameter that no worker has a gradient for keeps none, so that an optimiser treats it as with one worker.
+    A parameter that no worker has a gradient for keeps none, so that an optimiser treats it as with
+    one worker.
     """
     flags = loss.new_tensor([float(parameter.grad is not None) for parameter in parameters])
-    grads = [torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1) for p in parameters]
-    flat = torch.cat([loss.detach().reshape(1).to(flags), flags, *(grad.to(flags.dtype) for grad in grads)])
+    grads = [
+        torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1) for p in parameters
+    ]
+    flat = torch.cat(
+        [loss.detach().reshape(1).to(flags), flags, *(grad.to(flags.dtype) for grad in grads)]
+    )
     torch.distributed.all_reduce(flat)
     used, place = flat[1 : len(parameters) + 1].tolist(), len(parameters) + 1
     for parameter, flag in zip(parameters, used, strict=True):

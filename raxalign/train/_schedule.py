@@ -1,4 +1,6 @@
-"""Which rows a step sees and at which learning rate: pure functions of its number, so that resuming needs nothing but that number."""
+"""Which rows a step sees and at which learning rate: pure functions of its number, so that resuming
+needs nothing but that number.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from raxalign.train.objective import mix
 class TrainSettings:
     """The options of a training; all of them change its result.
 
-    `batch_size` counts the rows of the global batch. The last, smaller batch of an epoch is used. `steps`, where given, replaces `epochs`.
-    `warmup` below 1 is a share of all steps, from 1 on a number of steps; the rate rises linearly over them and then stays (``constant``) or
-    falls linearly to 0 (``linear``). Adam's `weight_decay` is decoupled (AdamW) and spares vectors (biases, norms). `clip` bounds the
-    gradient's norm. Without `shuffle` rows come in their own order in each epoch. Without `dropout` the module trains in eval mode.
+    `batch_size` counts the rows of the global batch. The last, smaller batch of an epoch is used.
+    `steps`, where given, replaces `epochs`. `warmup` below 1 is a share of all steps, from 1 on a
+    number of steps; the rate rises linearly over them and then stays (``constant``) or falls
+    linearly to 0 (``linear``). Adam's `weight_decay` is decoupled (AdamW) and spares vectors
+    (biases, norms). `clip` bounds the gradient's norm. Without `shuffle` rows come in their own
+    order in each epoch. Without `dropout` the module trains in eval mode.
     """
 
     learning_rate: float
@@ -52,7 +56,9 @@ class Order:
 
     def total(self, settings: TrainSettings) -> int:
         """How many steps a training has."""
-        return settings.steps if settings.steps is not None else settings.epochs * self.steps_per_epoch
+        return (
+            settings.steps if settings.steps is not None else settings.epochs * self.steps_per_epoch
+        )
 
     def rows(self, step: int) -> tuple[int, np.ndarray]:
         """(epoch, rows of the global batch) of a step."""

@@ -1,4 +1,6 @@
-"""What the workers of one training say to each other besides gradients. The process group is started by whoever started the workers."""
+"""What the workers of one training say to each other besides gradients. The process group is
+started by whoever started the workers.
+"""
 
 from __future__ import annotations
 

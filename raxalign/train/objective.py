@@ -17,19 +17,25 @@ else:
 
 
 def mix(*numbers: int) -> int:
-    """A seed (63 bits) made of several numbers; near numbers give unrelated seeds, and the same ones the same seed everywhere.
+    """A seed (63 bits) made of several numbers; near numbers give unrelated seeds, and the same
+    ones the same seed everywhere.
 
     >>> mix(0, 1) == mix(0, 1), mix(0, 1) == mix(1, 0)
     (True, False)
     """
-    return int(np.random.SeedSequence([abs(n) for n in numbers]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return int(
+        np.random.SeedSequence([abs(n) for n in numbers]).generate_state(1, np.uint64)[0]
+        >> np.uint64(1)
+    )
 
 
 @dataclass(frozen=True)
 class Step:
-    """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on every worker and in the same order.
+    """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on
+    every worker and in the same order.
 
-    A worker computes a share of it, in micro-batches of at most `micro` rows, told as positions in `rows`.
+    A worker computes a share of it, in micro-batches of at most `micro` rows, told as positions in
+    `rows`.
     """
 
     number: int
@@ -41,25 +47,33 @@ class Step:
     micro: int = 1
 
     def generator(self) -> torch.Generator:
-        """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every worker and after resuming."""
+        """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every
+        worker and after resuming.
+        """
         return torch.Generator().manual_seed(mix(self.seed, self.number, 1))
 
     def share(self, rank: int | None = None) -> np.ndarray:
-        """The positions in `rows` that a worker (this one) computes: every `world_size`-th, so that long and short rows spread."""
+        """The positions in `rows` that a worker (this one) computes: every `world_size`-th, so that
+        long and short rows spread.
+        """
         return np.arange(len(self.rows))[(self.rank if rank is None else rank) :: self.world_size]
 
 
 class Objective(ABC):
-    """A loss over numbered rows. The loop calls, for each step on each worker: `begin`, `loss` for each micro-batch, `end`.
+    """A loss over numbered rows. The loop calls, for each step on each worker: `begin`, `loss` for
+    each micro-batch, `end`.
 
-    `loss` is the micro-batch's *contribution* to the loss of the global batch: its normalisers (numbers of links, of masked tokens, of rows)
-    are those of `step.rows`, known to every worker without communication. Contributions and gradients are summed, over micro-batches and
-    workers alike, so neither the number of workers nor the micro-batch changes the result beyond rounding.
+    `loss` is the micro-batch's *contribution* to the loss of the global batch: its normalisers
+    (numbers of links, of masked tokens, of rows) are those of `step.rows`, known to every worker
+    without communication. Contributions and gradients are summed, over micro-batches and workers
+    alike, so neither the number of workers nor the micro-batch changes the result beyond rounding.
 
-    `module` holds everything that training changes as parameters and buffers (a queue, an average of weights): it is what checkpoints keep.
-    What never changes, as a frozen twin, is kept outside of it. Losses before step `comparable_from` (0-based) lack parts that later ones have,
-    as a contrast with a queue that is not yet full. `loss_unit` is the weight of a regulariser, which begins at 0, where that is more than 1:
-    a loss is not taken for exploding below a multiple of it.
+    `module` holds everything that training changes as parameters and buffers (a queue, an average
+    of weights): it is what checkpoints keep. What never changes, as a frozen twin, is kept outside
+    of it. Losses before step `comparable_from` (0-based) lack parts that later ones have, as a
+    contrast with a queue that is not yet full. `loss_unit` is the weight of a regulariser, which
+    begins at 0, where that is more than 1: a loss is not taken for exploding below a multiple of
+    it.
     """
 
     module: nn.Module
@@ -67,8 +81,8 @@ class Objective(ABC):
     loss_unit: float = 1.0
 
     def begin(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
-        """Before the micro-batches: for what needs the whole global batch. It may be called again when memory ran out, so it communicates
-        with other workers, if at all, only as its last act.
+        """Before the micro-batches: for what needs the whole global batch. It may be called again
+        when memory ran out, so it communicates with other workers, if at all, only as its last act.
         """
 
     @abstractmethod
@@ -76,4 +90,6 @@ class Objective(ABC):
         """The contribution of the rows ``step.rows[positions]``: a scalar with a gradient."""
 
     def end(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
-        """After the optimiser's step, in training mode and without gradients: for averages and queues."""
+        """After the optimiser's step, in training mode and without gradients: for averages and
+        queues.
+        """

@@ -15,8 +15,9 @@ def _ignore(metrics: Mapping[str, float], step: int) -> None:
 class Runtime:
     """Where a computation runs; nothing here may change a result beyond the seed.
 
-    `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0 calls it. `checkpoints` is a folder that
-    survives the process (None: no checkpoints); `checkpoint_every` is in optimiser steps. `threads` is the process's share of the cores.
+    `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0
+    calls it. `checkpoints` is a folder that survives the process (None: no checkpoints);
+    `checkpoint_every` is in optimiser steps. `threads` is the process's share of the cores.
     """
 
     device: str = "cpu"

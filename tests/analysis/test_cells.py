@@ -5,10 +5,21 @@ import pytest
 from raxalign.analysis.cells import cells, over_runs
 
 
-def row(method="m", lang="de", seed=0, value=0.5, metric="accuracy", trial="t", sentences=None, evaluation=None):
+def row(
+    method="m",
+    lang="de",
+    seed=0,
+    value=0.5,
+    metric="accuracy",
+    trial="t",
+    sentences=None,
+    evaluation=None,
+):
     return {
-        "trial": trial, "method": method, "params": {}, "encoder": "e", "languages": [lang], "sentences": sentences, "seed": seed,
-        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric, "split": "test", "value": value,
+        "trial": trial, "method": method, "params": {}, "encoder": "e",
+        "languages": [lang], "sentences": sentences, "seed": seed,
+        "task": "xnli", "task_params": {}, "lang": lang, "metric": metric,
+        "split": "test", "value": value,
         "evaluation": evaluation or f"{trial}/{seed}",
     }  # fmt: skip
 
@@ -20,8 +31,12 @@ def test_the_spread_over_runs_is_their_standard_deviation_and_one_run_has_none()
 
 
 def test_seeds_are_averaged_and_methods_kept_apart():
-    found = cells([row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en")
-    assert [(cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found] == [("m", 0.5), ("n", 0.9)]
+    found = cells(
+        [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en"
+    )
+    assert [
+        (cell.method, cell.values["xnli", "de", "accuracy", "test"].mean) for cell in found
+    ] == [("m", 0.5), ("n", 0.9)]
 
 
 def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
@@ -33,15 +48,22 @@ def test_means_over_languages_are_formed_over_the_trials_of_an_each_grid():
     ]
     rows += [row(lang="avg", value=0.5, trial="a"), row(lang="avg", value=0.55, trial="b")]
     (cell,) = cells(rows, "en")
-    assert cell.values["xnli", "en", "accuracy", "test"].mean == pytest.approx(0.7), "the pivot is scored by the model of each language"
+    assert cell.values["xnli", "en", "accuracy", "test"].mean == pytest.approx(0.7), (
+        "the pivot is scored by the model of each language"
+    )
     assert cell.values["xnli", "en", "accuracy", "test"].n == 1
     assert cell.evaluations["xnli", "en", "accuracy", "test"] == {0: ("a/0", "b/0")}
-    assert cell.values["xnli", "avg", "accuracy", "test"].mean == pytest.approx((0.7 + 0.2 + 0.5) / 3)
+    assert cell.values["xnli", "avg", "accuracy", "test"].mean == pytest.approx(
+        (0.7 + 0.2 + 0.5) / 3
+    )
     assert cell.values["xnli", "avg_zero_shot", "accuracy", "test"].mean == pytest.approx(0.35)
 
 
 def test_counts_have_no_mean_over_languages():
-    (cell,) = cells([row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)], "en")
+    (cell,) = cells(
+        [row(metric="accuracy_pairs", value=10), row(metric="accuracy_pairs", lang="fr", value=20)],
+        "en",
+    )
     assert not any(lang == "avg" for _, lang, _, _ in cell.values)
 
 

@@ -22,15 +22,33 @@ from raxalign.errors import DependencyError
 
 
 def predictions(*rows: tuple[str, str, str, bool], **flags: list[bool]) -> pa.Table:
-    """Rows of (direction, src, tgt, correct), the last both in context and out of it; flags are true where not given, `identical` false."""
-    columns = {name: [row[i] for row in rows] for i, name in enumerate(("direction", "src", "tgt", "correct"))}
+    """Rows of (direction, src, tgt, correct), the last both in context and out of it; flags are
+    true where not given, `identical` false.
+    """
+    columns = {
+        name: [row[i] for row in rows]
+        for i, name in enumerate(("direction", "src", "tgt", "correct"))
+    }
     columns["correct_first"] = flags.get("correct_first", columns["correct"])
-    rest = {name: flags.get(name, [name != "identical"] * len(rows)) for name in ("first", "first_any", "identical", "unseen")}
-    return pa.table({**columns, **rest, "id": range(len(rows)), "src_position": [0] * len(rows), "tgt_position": [1] * len(rows)})
+    rest = {
+        name: flags.get(name, [name != "identical"] * len(rows))
+        for name in ("first", "first_any", "identical", "unseen")
+    }
+    return pa.table(
+        {
+            **columns,
+            **rest,
+            "id": range(len(rows)),
+            "src_position": [0] * len(rows),
+            "tgt_position": [1] * len(rows),
+        }
+    )
 
 
 def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> None:
-    """NOUN: to the pivot 1 of 2, from it 1 of 1, so 3/4; VERB 0 of 1; open classes (3/4 + 0) / 2. What is not first, or untagged, is out."""
+    """NOUN: to the pivot 1 of 2, from it 1 of 1, so 3/4; VERB 0 of 1; open classes (3/4 + 0) / 2.
+    What is not first, or untagged, is out.
+    """
     table = predictions(
         ("to_pivot", "hund", "dog", True),
         ("to_pivot", "haus", "house", False),
@@ -51,11 +69,15 @@ def test_accuracy_by_part_of_speech_is_the_mean_of_directions_and_of_parts() -> 
     assert found["open-class-average"] == Bin("open-class-average", 0.375, 4)
     assert found["closed-class-average"] == Bin("closed-class-average", 0.5, 2)
     assert found["lexical-overlap-average"] == Bin("lexical-overlap-average", None, 0)
-    assert list(found) == [name for group, parts in GROUPS.items() for name in (*parts, f"{group}-average")]
+    assert list(found) == [
+        name for group, parts in GROUPS.items() for name in (*parts, f"{group}-average")
+    ]
 
 
 def test_parts_of_speech_are_counted_out_of_context_with_or_without_words_of_one_form() -> None:
-    """`und` is found out of context alone, `12` in context alone; what was not asked for out of context has no answer there."""
+    """`und` is found out of context alone, `12` in context alone; what was not asked for out of
+    context has no answer there.
+    """
     table = predictions(
         ("to_pivot", "und", "and", False),
         ("to_pivot", "und", "and", True),
@@ -86,16 +108,30 @@ def test_rank_differences_fall_into_half_open_bins() -> None:
         unseen=[True] * 6 + [False],
     )
     found = by_rank_difference(table, ranks, ranks, edges=(0, 10, 100))
-    assert found == [Bin("0–9", 1.0, 1), Bin("10–99", 0.5, 2), Bin("100 and more", 1.0, 1), Bin("no rank", 1.0, 1)]
-    assert by_rank_difference(table, ranks, ranks, edges=(0, 10), unseen=False)[0] == Bin("0–9", 0.5, 2)
+    assert found == [
+        Bin("0–9", 1.0, 1),
+        Bin("10–99", 0.5, 2),
+        Bin("100 and more", 1.0, 1),
+        Bin("no rank", 1.0, 1),
+    ]
+    assert by_rank_difference(table, ranks, ranks, edges=(0, 10), unseen=False)[0] == Bin(
+        "0–9", 0.5, 2
+    )
 
 
 def test_equally_frequent_words_share_a_rank() -> None:
-    assert frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]]) == {"y": 1, "z": 2, "x": 3, "w": 3}
+    assert frequency_ranks([["x", "y"], ["y", "z", "z"], ["y", "w"]]) == {
+        "y": 1,
+        "z": 2,
+        "x": 3,
+        "w": 3,
+    }
 
 
 def test_tags_of_words_and_of_places() -> None:
-    lexicon = majority_tags([(["close", "Hund"], ["VERB", "NOUN"]), (["close"], ["ADJ"]), (["close"], ["ADJ"])])
+    lexicon = majority_tags(
+        [(["close", "Hund"], ["VERB", "NOUN"]), (["close"], ["ADJ"]), (["close"], ["ADJ"])]
+    )
     assert lexicon == {"close": "ADJ", "Hund": "NOUN"}
     table = predictions(("to_pivot", "Hund", "Close", True), ("to_pivot", "hund", "open", True))
     assert tags_of_types(table, "tgt", lexicon) == ["ADJ", None]

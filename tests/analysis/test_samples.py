@@ -25,67 +25,146 @@ def table(**columns):
 
 
 def test_accuracy_of_labels():
-    found = sample(Xnli, table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc")), "de", "accuracy", "test")
+    found = sample(
+        Xnli,
+        table(id=[0, 1, 2, 3], label=list("abca"), predicted=list("abcc")),
+        "de",
+        "accuracy",
+        "test",
+    )
     assert (found.value, found.units.tolist()) == (0.75, [0, 1, 2, 3])
 
 
 def test_premises_are_the_units_where_they_are_known():
-    found = sample(Xnli, table(id=[0, 1, 2], premise=["x", "x", "y"], label=list("aaa"), predicted=list("aba")), "de", "accuracy", "test")
+    found = sample(
+        Xnli,
+        table(id=[0, 1, 2], premise=["x", "x", "y"], label=list("aaa"), predicted=list("aba")),
+        "de",
+        "accuracy",
+        "test",
+    )
     assert len(found.units) == 2
     assert found.value == pytest.approx(2 / 3)
 
 
 def test_word_pairs_are_counted_by_sentence_and_averaged_over_directions():
     flags = {"identical": [False] * 4 + [True], "unseen": [True, True, True, False, True]}
-    first = {"first": [True, False, True, True, False], "first_unseen": [True, False, True, False, False]}
-    pairs = table(direction=["to_pivot"] * 3 + ["from_pivot"] * 2, id=[7, 7, 8, 7, 8], correct=[True, False, True, True, True], **flags, **first)
+    first = {
+        "first": [True, False, True, True, False],
+        "first_unseen": [True, False, True, False, False],
+    }
+    pairs = table(
+        direction=["to_pivot"] * 3 + ["from_pivot"] * 2,
+        id=[7, 7, 8, 7, 8],
+        correct=[True, False, True, True, True],
+        **flags,
+        **first,
+    )
     pairs = pairs.append_column("correct_first", pa.array([True, None, False, False, None]))
-    assert sample(Retrieval, pairs, "de", "contextual_accuracy", "test").value == pytest.approx(2 / 3)  # to_pivot alone has unseen pairs
+    assert sample(Retrieval, pairs, "de", "contextual_accuracy", "test").value == pytest.approx(
+        2 / 3
+    )  # to_pivot alone has unseen pairs
     every = sample(Retrieval, pairs, "de", "contextual_accuracy_all", "test")
     assert (every.value, every.units.tolist()) == (pytest.approx((2 / 3 + 1) / 2), [7, 8])
     assert sample(Retrieval, pairs, "de", "noncontextual_accuracy", "test").value == 0.5
-    assert sample(Retrieval, pairs, "de", "noncontextual_accuracy_all", "test").value == (0.5 + 0) / 2
-    assert sample(Retrieval, pairs.drop_columns("correct_first"), "de", "noncontextual_accuracy", "test") is None
-    assert sample(Retrieval, pairs, "de", "contextual_accuracy_all_to_pivot", "test").value == pytest.approx(2 / 3)
+    assert (
+        sample(Retrieval, pairs, "de", "noncontextual_accuracy_all", "test").value == (0.5 + 0) / 2
+    )
+    assert (
+        sample(
+            Retrieval, pairs.drop_columns("correct_first"), "de", "noncontextual_accuracy", "test"
+        )
+        is None
+    )
+    assert sample(
+        Retrieval, pairs, "de", "contextual_accuracy_all_to_pivot", "test"
+    ).value == pytest.approx(2 / 3)
     assert sample(Retrieval, pairs, "de", "contextual_accuracy_pairs", "test") is None
 
 
 def test_pairs_with_one_sentence_of_the_pivot_are_one_unit():
-    flags = {"identical": [False] * 3, "unseen": [True] * 3, "first": [True] * 3, "first_unseen": [True] * 3}
-    pairs = table(direction=["to_pivot"] * 3, id=[7, 8, 9], unit=[5, 5, 6], correct=[True, False, True], **flags)
+    flags = {
+        "identical": [False] * 3,
+        "unseen": [True] * 3,
+        "first": [True] * 3,
+        "first_unseen": [True] * 3,
+    }
+    pairs = table(
+        direction=["to_pivot"] * 3,
+        id=[7, 8, 9],
+        unit=[5, 5, 6],
+        correct=[True, False, True],
+        **flags,
+    )
     assert sample(Retrieval, pairs, "de", "contextual_accuracy", "test").units.tolist() == [5, 6]
 
 
 def test_entity_scores_are_ratios_of_sums():
-    counts = table(id=[0, 1], n_gold=[3, 1], n_predicted=[2, 2], n_right=[2, 0], n_tokens=[5, 5], n_tokens_right=[4, 3])
+    counts = table(
+        id=[0, 1],
+        n_gold=[3, 1],
+        n_predicted=[2, 2],
+        n_right=[2, 0],
+        n_tokens=[5, 5],
+        n_tokens_right=[4, 3],
+    )
     assert sample(Ner, counts, "de", "f1", "test").value == pytest.approx(2 * 2 / (4 + 4))
     assert sample(Ner, counts, "de", "precision", "test").value == pytest.approx(2 / 4)
     assert sample(Ner, counts, "de", "accuracy", "test").value == pytest.approx(7 / 10)
 
 
 def test_link_scores_are_ratios_of_sums_of_sure_and_possible_links():
-    counts = table(id=[0, 1], n_gold=[2, 1], n_predicted=[2, 2], n_right=[2, 1], n_right_sure=[1, 1], n_wrong=[1, 1])
+    counts = table(
+        id=[0, 1],
+        n_gold=[2, 1],
+        n_predicted=[2, 2],
+        n_right=[2, 1],
+        n_right_sure=[1, 1],
+        n_wrong=[1, 1],
+    )
     assert sample(WordAlignment, counts, "de", "precision", "test").value == pytest.approx(3 / 4)
     assert sample(WordAlignment, counts, "de", "recall", "test").value == pytest.approx(2 / 3)
-    assert sample(WordAlignment, counts, "de", "alignment_error_rate", "test").value == pytest.approx(1 - 5 / 7)
+    assert sample(
+        WordAlignment, counts, "de", "alignment_error_rate", "test"
+    ).value == pytest.approx(1 - 5 / 7)
 
 
 def test_questions_on_one_context_are_one_unit():
-    found = sample(Mlqa, table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]), "de", "f1", "test")
+    found = sample(
+        Mlqa,
+        table(id=["q1", "q2", "q3"], context=[4, 4, 9], f1=[1.0, 0.5, 0.0]),
+        "de",
+        "f1",
+        "test",
+    )
     assert (found.value, len(found.units)) == (0.5, 2)
 
 
 def test_ranks_of_both_directions():
-    ranks = table(direction=["to_pivot", "to_pivot", "from_pivot"], query=["a", "b", "a"], rank=[1.0, 4.0, 2.0], correct=[True, False, False])
-    assert sample(DictionaryRetrieval, ranks, "de", "mrr", "test").value == pytest.approx(((1 + 0.25) / 2 + 0.5) / 2)
-    assert sample(DictionaryRetrieval, ranks, "de", "precision_at_1", "test").value == pytest.approx(0.25)
-    assert len(sample(DictionaryRetrieval, ranks, "de", "mrr", "test").units) == 3  # a word of one language is not the same word of the other
+    ranks = table(
+        direction=["to_pivot", "to_pivot", "from_pivot"],
+        query=["a", "b", "a"],
+        rank=[1.0, 4.0, 2.0],
+        correct=[True, False, False],
+    )
+    assert sample(DictionaryRetrieval, ranks, "de", "mrr", "test").value == pytest.approx(
+        ((1 + 0.25) / 2 + 0.5) / 2
+    )
+    assert sample(
+        DictionaryRetrieval, ranks, "de", "precision_at_1", "test"
+    ).value == pytest.approx(0.25)
+    assert (
+        len(sample(DictionaryRetrieval, ranks, "de", "mrr", "test").units) == 3
+    )  # a word of one language is not the same word of the other
 
 
 def dictionary(*rows):
     """(direction, query, gold, rank) a row."""
     names = ("direction", "query", "gold", "rank")
-    return table(**{name: [row[i] for row in rows] for i, name in enumerate(names)}, correct=[row[3] <= 1 for row in rows])
+    return table(
+        **{name: [row[i] for row in rows] for i, name in enumerate(names)},
+        correct=[row[3] <= 1 for row in rows],
+    )
 
 
 ONE_TO_ONE = [
@@ -94,12 +173,18 @@ ONE_TO_ONE = [
     ("to_pivot", "rom", "rom", 1.0),
     ("from_pivot", "rom", "rom", 1.0),
 ]
-HOUSES = [("to_pivot", "haus", "house", 1.0), ("from_pivot", "house", "haus", 1.0), ("to_pivot", "heim", "home", 4.0)]
+HOUSES = [
+    ("to_pivot", "haus", "house", 1.0),
+    ("from_pivot", "house", "haus", 1.0),
+    ("to_pivot", "heim", "home", 4.0),
+]
 HOME, HEIM = ("from_pivot", "home", "haus", 1.0), ("from_pivot", "home", "heim", 2.0)
 
 
 def test_the_directions_of_a_dictionary_entry_are_one_unit():
-    """dog-hund and rom-rom are pairs; where home is best translated by haus, it joins house and heim to it: three units of eight queries."""
+    """dog-hund and rom-rom are pairs; where home is best translated by haus, it joins house and
+    heim to it: three units of eight queries.
+    """
     found = sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, HOME), "de", "mrr", "test")
     assert found.value == pytest.approx(((1 + 1 + 1 + 1 / 4) / 4 + (1 / 2 + 1 + 1 + 1) / 4) / 2)
     assert (len(found.units), clusters(found, found)) == (8, 3)
@@ -109,7 +194,10 @@ def test_the_directions_of_a_dictionary_entry_are_one_unit():
     assert around is not None
     assert around.examples == 2
     one_way = sample(DictionaryRetrieval, dictionary(*HOUSES, HOME), "de", "mrr_to_pivot", "test")
-    assert (len(one_way.units), clusters(one_way, one_way)) == (2, 1)  # haus and heim hang together by the other direction
+    assert (len(one_way.units), clusters(one_way, one_way)) == (
+        2,
+        1,
+    )  # haus and heim hang together by the other direction
 
 
 def one_run(found):
@@ -121,7 +209,10 @@ def clusters(first, second):
 
 
 def test_methods_with_other_best_translations_are_compared_over_all_that_either_links():
-    first, second = (sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, home), "de", "mrr", "test") for home in (HOME, HEIM))
+    first, second = (
+        sample(DictionaryRetrieval, dictionary(*ONE_TO_ONE, *HOUSES, home), "de", "mrr", "test")
+        for home in (HOME, HEIM)
+    )
     assert [clusters(one, one) for one in (first, second)] == [3, 4]
     assert first.units.tolist() == second.units.tolist()
     found = compare(one_run(first), one_run(second))
@@ -137,22 +228,34 @@ def test_equal_methods_that_are_right_both_ways_or_not_at_all_are_seldom_told_ap
         both = []
         for right in rng.random((2, n)) < 0.5:
             rows = [
-                (way, f"{way[0]}{i}", f"{'ft'[way[0] == 'f']}{i}", 1.0 if right[i] else 2.0) for i in range(n) for way in ("to_pivot", "from_pivot")
+                (way, f"{way[0]}{i}", f"{'ft'[way[0] == 'f']}{i}", 1.0 if right[i] else 2.0)
+                for i in range(n)
+                for way in ("to_pivot", "from_pivot")
             ]
-            both.append(sample(DictionaryRetrieval, dictionary(*rows), "de", "precision_at_1", "test"))
+            both.append(
+                sample(DictionaryRetrieval, dictionary(*rows), "de", "precision_at_1", "test")
+            )
         rejected += compare(*map(one_run, both)).p < 0.05
     assert rejected / trials < 0.07
 
 
 def test_several_models_of_the_pivot_are_parts():
-    found = sample(Xnli, table(toward=["de", "de", "fr"], id=[0, 1, 0], label=list("aaa"), predicted=list("aba")), "de", "accuracy", "test")
+    found = sample(
+        Xnli,
+        table(toward=["de", "de", "fr"], id=[0, 1, 0], label=list("aaa"), predicted=list("aba")),
+        "de",
+        "accuracy",
+        "test",
+    )
     assert found.value == pytest.approx((0.5 + 1.0) / 2)
 
 
 def test_what_cannot_be_taken_apart_is_left():
     assert sample(Mlqa, table(id=[0], bleu=[1.0]), "de", "rouge", "test") is None
     assert sample(Mlqa, table(id=[0], f1=[1.0]), "fr", "f1", "test") is None
-    assert sample(Representation, table(id=[0], anisotropy=[1.0]), "de", "anisotropy", "test") is None
+    assert (
+        sample(Representation, table(id=[0], anisotropy=[1.0]), "de", "anisotropy", "test") is None
+    )
 
 
 def in_language(lang, **columns):
@@ -161,10 +264,19 @@ def in_language(lang, **columns):
 
 
 def test_groups_of_a_parallel_set_have_one_number_in_every_language():
-    """In the second language two premises are one text, so that its own numbers go wrong from there on; examples are the same by `id`."""
-    first = in_language("de", id=[0, 1, 2, 3], premise=[0, 1, 1, 2], label=list("aaaa"), predicted=list("abab"))
-    second = in_language("fr", id=[0, 1, 2, 3], premise=[0, 0, 0, 1], label=list("aaaa"), predicted=list("abab"))
-    german, french = (sample(Xnli, table, lang, "accuracy", "test") for table, lang in ((first, "de"), (second, "fr")))
+    """In the second language two premises are one text, so that its own numbers go wrong from there
+    on; examples are the same by `id`.
+    """
+    first = in_language(
+        "de", id=[0, 1, 2, 3], premise=[0, 1, 1, 2], label=list("aaaa"), predicted=list("abab")
+    )
+    second = in_language(
+        "fr", id=[0, 1, 2, 3], premise=[0, 0, 0, 1], label=list("aaaa"), predicted=list("abab")
+    )
+    german, french = (
+        sample(Xnli, table, lang, "accuracy", "test")
+        for table, lang in ((first, "de"), (second, "fr"))
+    )
     assert (german.units.tolist(), french.units.tolist()) == ([0, 1, 3], [0, 3])
     around = interval(mean_of([one_run(german), one_run(french)]))
     assert around is not None
@@ -172,8 +284,16 @@ def test_groups_of_a_parallel_set_have_one_number_in_every_language():
 
 
 def test_contexts_that_share_a_question_in_two_languages_are_one_cluster():
-    german = sample(Mlqa, in_language("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]), "de", "f1", "test")
-    spanish = sample(Mlqa, in_language("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "es", "f1", "test")
+    german = sample(
+        Mlqa,
+        in_language("de", id=["q1", "q2", "q3"], context=[0, 0, 1], f1=[1.0, 0.0, 0.5]),
+        "de",
+        "f1",
+        "test",
+    )
+    spanish = sample(
+        Mlqa, in_language("es", id=["q2", "q4"], context=[0, 1], f1=[1.0, 0.0]), "es", "f1", "test"
+    )
     around = interval(mean_of([one_run(german), one_run(spanish)]))
     assert around is not None
     assert around.examples == 3  # q1 q2 | q3 | q4

@@ -21,13 +21,15 @@ ROWS = [  # pivot word, gold, found, the very occurrence
 
 
 def table() -> pa.Table:
-    columns = {name: [row[i] for row in ROWS] for i, name in enumerate(("tgt", "src", "found", "correct"))}
+    columns = {
+        name: [row[i] for row in ROWS] for i, name in enumerate(("tgt", "src", "found", "correct"))
+    }
     asked = pa.table({**columns, "direction": ["from_pivot"] * len(ROWS)})
     return pa.concat_tables([asked, pa.table({**columns, "direction": ["to_pivot"] * len(ROWS)})])
 
 
 def test_a_word_with_its_senses_against_its_most_frequent_translation() -> None:
-    (close, like) = senses(table(), ["Close", "like", "order"])
+    close, like = senses(table(), ["Close", "like", "order"])
     assert close.senses == (Sense("nah", 3, 2, 1), Sense("schließen", 2, 2, 2))
     assert (close.occurrences, close.in_context, close.majority) == (5, 4 / 5, 3 / 5)
     assert (like.in_context, like.majority) == (1, 1)

@@ -1,4 +1,6 @@
-"""Tests of a difference: variances, degrees of freedom and intervals by hand, and what must not matter."""
+"""Tests of a difference: variances, degrees of freedom and intervals by hand, and what must not
+matter.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,19 @@ from raxalign.sample import Sample
 def sample(gains, counts=None, units=None, links=None):
     gains = np.atleast_2d(np.array(gains, dtype=float))
     counts = np.ones_like(gains) if counts is None else np.atleast_2d(np.array(counts, dtype=float))
-    return Sample(np.arange(gains.shape[1]) if units is None else np.array(units), gains, counts, links=None if links is None else np.array(links))
+    return Sample(
+        np.arange(gains.shape[1]) if units is None else np.array(units),
+        gains,
+        counts,
+        links=None if links is None else np.array(links),
+    )
 
 
 def system(*runs, chance=True, **options):
     """One accuracy over 0 and 1 per run."""
-    return Runs.of({seed: [sample(answers, **options)] for seed, answers in enumerate(runs)}, chance=chance)
+    return Runs.of(
+        {seed: [sample(answers, **options)] for seed, answers in enumerate(runs)}, chance=chance
+    )
 
 
 def fixed(answers, **options):
@@ -36,13 +45,19 @@ def fixed(answers, **options):
 def test_a_value_is_the_mean_over_parts_of_ratios_of_sums():
     two = sample([[1, 0, 2], [1, 1, 0]], [[2, 2, 2], [1, 1, 0]])
     assert two.value == pytest.approx((3 / 6 + 2 / 2) / 2)
-    assert sample([[1, 0], [0, 0]], [[1, 1], [0, 0]]).value == 0.5, "a part without counts is left out"
+    assert sample([[1, 0], [0, 0]], [[1, 1], [0, 0]]).value == 0.5, (
+        "a part without counts is left out"
+    )
 
 
 def test_a_brevity_penalty_is_formed_over_all_units():
-    short = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[4.0, 6.0]]))
+    short = Sample(
+        np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[4.0, 6.0]])
+    )
     assert short.value == pytest.approx(3 / 6 * np.exp(1 - 10 / 6))
-    long = Sample(np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[1.0, 2.0]]))
+    long = Sample(
+        np.arange(2), np.array([[2.0, 1.0]]), np.array([[4.0, 2.0]]), np.array([[1.0, 2.0]])
+    )
     assert long.value == 3 / 6
 
 
@@ -58,14 +73,23 @@ def test_influences_are_the_derivatives_by_the_weights_of_units(penalty):
         for step in (1e-5, -1e-5):
             weight = np.ones(7)
             weight[unit] += step
-            values.append(Sample(whole.units, gains * weight, counts * weight, None if wanted is None else wanted * weight).value)
+            values.append(
+                Sample(
+                    whole.units,
+                    gains * weight,
+                    counts * weight,
+                    None if wanted is None else wanted * weight,
+                ).value
+            )
         assert influence == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-6)
 
 
 def test_variance_freedom_and_interval_by_hand():
-    """Two systems with two runs over four examples: values 3/4, 1/4 and 1/4, 1/4; n / (n - 1) = 4/3.
+    """Two systems with two runs over four examples: values 3/4, 1/4 and 1/4, 1/4; n / (n - 1) =
+    4/3.
 
-    Influences of A: (1, 1, 1, -3) / 16 and (3, -1, -1, -1) / 16, their mean (2, 0, 0, -2) / 16; of B (-1, 3, -1, -1) / 16 twice.
+    Influences of A: (1, 1, 1, -3) / 16 and (3, -1, -1, -1) / 16, their mean (2, 0, 0, -2) / 16; of
+    B (-1, 3, -1, -1) / 16 twice.
     """
     a, b = system([1, 1, 1, 0], [1, 0, 0, 0]), system([0, 1, 0, 0], [0, 1, 0, 0])
     examples = 4 / 3 * (3**2 + 3**2 + 1**2 + 1**2) / 256
@@ -78,19 +102,27 @@ def test_variance_freedom_and_interval_by_hand():
     assert (found.difference, found.runs, found.baseline_runs, found.examples) == (0.25, 2, 2, 4)
     assert found.p == pytest.approx(2 * t.sf(0.25 / math.sqrt(variance), freedom))
     assert (found.low, found.high) == (max(-1, 0.25 - half), min(1, 0.25 + half))
-    narrow = compare(system([0, 1, 0, 0] * 500, [0, 1, 0, 0] * 500), system([1, 1, 1, 0] * 500, [1, 0, 0, 0] * 500))
+    narrow = compare(
+        system([0, 1, 0, 0] * 500, [0, 1, 0, 0] * 500),
+        system([1, 1, 1, 0] * 500, [1, 0, 0, 0] * 500),
+    )
     assert narrow.low == -1, "a difference of shares stays within -1 and 1"
 
 
 def test_an_interval_of_a_share_is_wilson_s_and_stays_within_0_and_1():
     around = interval(fixed([1] * 3 + [0] * 7))
     n, z = 9, t.ppf(0.975, 9)  # the variance with n - 1 is worth one example less
-    centre, half = (0.3 + z * z / (2 * n)) / (1 + z * z / n), z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n))
+    centre, half = (
+        (0.3 + z * z / (2 * n)) / (1 + z * z / n),
+        z / (1 + z * z / n) * math.sqrt(0.3 * 0.7 / n + z * z / (4 * n * n)),
+    )
     assert (around.low, around.high) == (pytest.approx(centre - half), pytest.approx(centre + half))
     perfect, z = interval(fixed([1] * 20)), norm.ppf(0.975)
     assert (perfect.low, perfect.high) == (pytest.approx(20 / (20 + z * z)), 1)
     two = interval(system([1] * 9 + [0], [0] * 9 + [1]))
-    assert 0 <= two.low < 0.1, "a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else"
+    assert 0 <= two.low < 0.1, (
+        "a value of .5 whose two runs are .9 and .1 may be nearly anything, and nothing else"
+    )
     assert 0.9 < two.high <= 1
 
 
@@ -100,7 +132,11 @@ def test_a_metric_that_is_no_share_has_student_s_interval():
     assert (around.low, around.high) == (pytest.approx(30 - half), pytest.approx(30 + half))
 
 
-@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=2, max_size=4))
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=4), min_size=2, max_size=4
+    )
+)
 def test_intervals_of_shares_hold_their_value_and_stay_within_0_and_1(answers):
     runs = system(*answers)
     around = interval(runs)
@@ -111,8 +147,8 @@ def test_intervals_of_shares_hold_their_value_and_stay_within_0_and_1(answers):
 
 
 def test_equal_systems_whose_runs_differ_are_not_called_different():
-    """Ten planted pairs of equal systems whose runs differ by 1 point: with the seeds as fixed, as a bootstrap over examples has it, five
-    of these are called different.
+    """Ten planted pairs of equal systems whose runs differ by 1 point: with the seeds as fixed, as
+    a bootstrap over examples has it, five of these are called different.
     """
     rng, called, as_fixed = np.random.default_rng(3), 0, 0
     for _ in range(10):
@@ -131,7 +167,9 @@ def test_one_run_of_what_has_chance_tells_nothing_and_one_without_chance_does():
     assert (found.p, found.low, found.untested) == (None, None, ONE_RUN)
     assert compare(once, fixed(answers)).untested == ONE_RUN
     assert interval(once, examples_alone=True) == interval(fixed(answers))
-    assert compare(fixed(answers), fixed([1] * 8)).p == pytest.approx(2 * t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7))
+    assert compare(fixed(answers), fixed([1] * 8)).p == pytest.approx(
+        2 * t.sf(0.25 / math.sqrt(8 / 7 * (2 * 0.75**2 + 6 * 0.25**2) / 64), 7)
+    )
 
 
 def test_one_example_tells_nothing():
@@ -149,7 +187,9 @@ def test_equal_systems_do_not_differ_and_p_is_not_zero_where_every_example_says_
 
 
 def test_runs_that_share_their_training_are_compared_seed_by_seed():
-    """The trainings differ by much, what comes after them is better by a few examples: in pairs that is seen, unpaired it is lost."""
+    """The trainings differ by much, what comes after them is better by a few examples: in pairs
+    that is seen, unpaired it is lost.
+    """
     rng = np.random.default_rng(0)
     trained = [(rng.random(400) < share).astype(float) for share in (0.5, 0.6, 0.7, 0.8)]
     better = [np.maximum(answers, np.arange(400) % 20 == 0) for answers in trained]
@@ -159,11 +199,16 @@ def test_runs_that_share_their_training_are_compared_seed_by_seed():
     assert paired.difference == pytest.approx(apart.difference)
     assert paired.p < 0.05 < 0.5 < apart.p
     shorter = compare(base.only([0, 1, 2]), other.only([3, 2, 1]), paired=True)
-    assert (shorter.runs, shorter.difference) == (2, pytest.approx(np.mean(other.values[1:3] - base.values[1:3])))
+    assert (shorter.runs, shorter.difference) == (
+        2,
+        pytest.approx(np.mean(other.values[1:3] - base.values[1:3])),
+    )
 
 
 def test_examples_of_one_sentence_are_no_independent_examples():
-    """Ten copies of each answer in one unit: the interval is that of the units; ten times as many units would make it narrower."""
+    """Ten copies of each answer in one unit: the interval is that of the units; ten times as many
+    units would make it narrower.
+    """
     answers = np.array([1, 0] * 20, dtype=float)
     alone, copied = interval(fixed(answers)), interval(fixed(answers * 10, counts=np.full(40, 10)))
     apart = interval(fixed(np.repeat(answers, 10)))
@@ -183,16 +228,26 @@ def test_units_that_one_system_lacks_count_as_nothing_of_it():
     first, second = fixed([1, 0, 1], units=[1, 2, 3]), fixed([0, 1, 1, 0], units=[2, 3, 4, 5])
     found = compare(first, second)
     assert (found.examples, found.difference) == (5, pytest.approx(1 / 2 - 2 / 3))
-    influences = np.array([0, -1 / 8, 1 / 8, 1 / 8, -1 / 8]) - np.array([1 / 9, -2 / 9, 1 / 9, 0, 0])
+    influences = np.array([0, -1 / 8, 1 / 8, 1 / 8, -1 / 8]) - np.array(
+        [1 / 9, -2 / 9, 1 / 9, 0, 0]
+    )
     half = t.ppf(0.975, 4) * math.sqrt(5 / 4 * influences @ influences)
-    assert (found.low, found.high) == (pytest.approx(found.difference - half), pytest.approx(found.difference + half))
+    assert (found.low, found.high) == (
+        pytest.approx(found.difference - half),
+        pytest.approx(found.difference + half),
+    )
 
 
 def test_a_mean_over_languages_takes_parallel_examples_for_one():
-    """Two languages with the same answers to the same examples tell no more than one; with other examples they tell more."""
+    """Two languages with the same answers to the same examples tell no more than one; with other
+    examples they tell more.
+    """
     answers = [1, 0, 1, 1, 0, 1, 0, 0, 1, 1]
     one = fixed(answers)
-    parallel, separate = mean_of([one, fixed(answers)]), mean_of([one, fixed(answers, units=range(100, 110))])
+    parallel, separate = (
+        mean_of([one, fixed(answers)]),
+        mean_of([one, fixed(answers, units=range(100, 110))]),
+    )
     alone, together, wider = interval(one), interval(parallel), interval(separate)
     assert (together.low, together.high, together.examples) == (alone.low, alone.high, 10)
     assert wider.examples == 20
@@ -208,13 +263,17 @@ def test_a_mean_over_languages_is_formed_run_by_run_over_the_seeds_that_all_have
 
 
 def test_several_models_of_one_seed_are_averaged():
-    runs = Runs.of({0: [sample([1, 0]), sample([1, 1])], 1: [sample([0, 0]), sample([1, 1])]}, chance=True)
+    runs = Runs.of(
+        {0: [sample([1, 0]), sample([1, 1])], 1: [sample([0, 0]), sample([1, 1])]}, chance=True
+    )
     assert runs.values.tolist() == [0.75, 0.5]
     assert runs.influences.tolist() == [[0.125, -0.125], [0, 0]]
 
 
 def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])  # 3 x .01, then 2 x .03, then at least as much
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx(
+        [0.03, 0.06, 0.06]
+    )  # 3 x .01, then 2 x .03, then at least as much
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
 

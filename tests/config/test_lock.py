@@ -13,10 +13,16 @@ def test_a_grid_without_a_lock_has_no_entries(tmp_path: Path) -> None:
 
 
 def test_what_is_saved_is_read_again_beside_the_grid(tmp_path: Path) -> None:
-    Lock.load(tmp_path / "cao.yaml").with_("hub:bert", "abc").with_("opus:Europarl/de-en", "ü").save()
+    Lock.load(tmp_path / "cao.yaml").with_("hub:bert", "abc").with_(
+        "opus:Europarl/de-en", "ü"
+    ).save()
     assert [path.name for path in tmp_path.iterdir()] == ["cao.lock"]
     lock = Lock.load(tmp_path / "cao.yaml")
-    assert (lock.get("hub:bert"), lock.get("opus:Europarl/de-en"), lock.get("other")) == ("abc", "ü", None)
+    assert (lock.get("hub:bert"), lock.get("opus:Europarl/de-en"), lock.get("other")) == (
+        "abc",
+        "ü",
+        None,
+    )
 
 
 def test_a_lock_is_a_value(tmp_path: Path) -> None:
@@ -32,7 +38,10 @@ def test_the_text_does_not_depend_on_the_order_of_entries(tmp_path: Path) -> Non
 
 
 def test_entries_that_another_process_has_saved_are_kept(tmp_path: Path) -> None:
-    ours, theirs = Lock.load(tmp_path / "cao.yaml").with_("a", "1"), Lock.load(tmp_path / "cao.yaml").with_("b", "2")
+    ours, theirs = (
+        Lock.load(tmp_path / "cao.yaml").with_("a", "1"),
+        Lock.load(tmp_path / "cao.yaml").with_("b", "2"),
+    )
     theirs.save()
     ours.save()
     assert Lock.load(tmp_path / "cao.yaml").entries == {"a": "1", "b": "2"}

@@ -12,23 +12,46 @@ from raxalign.errors import RaxalignError
 
 
 def test_values_are_those_of_a_grid_file(tmp_path: Path) -> None:
-    params = read_options("methods", "finetune", ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="], tmp_path)
-    assert (params.reg_weight, params.batch_size, params.direction, params.layers, params.part) == (0.001, 10, "to-other", "9", None)
+    params = read_options(
+        "methods",
+        "finetune",
+        ["lambda=1e-3", "batch_size=1_0", "direction=to-other", "layers=9", "part="],
+        tmp_path,
+    )
+    assert (params.reg_weight, params.batch_size, params.direction, params.layers, params.part) == (
+        0.001,
+        10,
+        "to-other",
+        "9",
+        None,
+    )
 
 
 def test_paths_are_texts_relative_to_a_folder(tmp_path: Path) -> None:
-    assert read_options("corpora", "moses", ["path={lang}/a=b"], tmp_path).path == str(tmp_path / "{lang}/a=b")
+    assert read_options("corpora", "moses", ["path={lang}/a=b"], tmp_path).path == str(
+        tmp_path / "{lang}/a=b"
+    )
 
 
 def test_an_encoder_folder_is_found_and_a_hub_name_is_kept(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    assert read_options("encoders", "transformer", ["name=mine"], tmp_path).name == str(tmp_path / "mine")
-    assert read_options("encoders", "transformer", ["name=owner/other"], tmp_path).name == "owner/other"
+    assert read_options("encoders", "transformer", ["name=mine"], tmp_path).name == str(
+        tmp_path / "mine"
+    )
+    assert (
+        read_options("encoders", "transformer", ["name=owner/other"], tmp_path).name
+        == "owner/other"
+    )
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(RaxalignError) as caught:
-        read_options("methods", "finetune", ["lamda=1", "batch_size=-1", "epochs", "warmup=0.1", "warmup=0.2", "layers=[9"], tmp_path)
+        read_options(
+            "methods",
+            "finetune",
+            ["lamda=1", "batch_size=-1", "epochs", "warmup=0.1", "warmup=0.2", "layers=[9"],
+            tmp_path,
+        )
     for told in (
         "5 faults",
         "lamda: unknown key (did you mean lambda?)",
@@ -62,7 +85,9 @@ def test_what_is_required_is_asked_for(tmp_path: Path) -> None:
         ("opus", "version={Europarl: v7}", "version", {"Europarl": "v7"}),
     ],
 )
-def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path: Path, kind: str, option: str, field: str, value: object) -> None:
+def test_text_that_is_not_yaml_is_taken_as_it_stands(
+    tmp_path: Path, kind: str, option: str, field: str, value: object
+) -> None:
     needed = {"tsv": "path=x", "hub": "dataset=owner/name", "opus": "corpus=Europarl"}[kind]
     assert getattr(read_options("corpora", kind, [needed, option], tmp_path), field) == value
 
@@ -75,11 +100,16 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(tmp_path: Path, kind: str, 
         ("pretokenized=,", "pretokenized: ',' is no YAML value"),
     ],
 )
-def test_what_takes_no_text_is_refused_with_how_it_is_written(tmp_path: Path, option: str, told: str) -> None:
+def test_what_takes_no_text_is_refused_with_how_it_is_written(
+    tmp_path: Path, option: str, told: str
+) -> None:
     with pytest.raises(RaxalignError, match=told):
         read_options("corpora", "moses", ["path=x", option], tmp_path)
 
 
 def test_a_quoted_text_that_does_not_end_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RaxalignError, match=r"split: '\[train' is no YAML value .*put text that begins so in quotes"):
+    with pytest.raises(
+        RaxalignError,
+        match=r"split: '\[train' is no YAML value .*put text that begins so in quotes",
+    ):
         read_options("corpora", "hub", ["dataset=owner/name", "split=[train"], tmp_path)

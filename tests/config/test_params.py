@@ -27,7 +27,11 @@ def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it
 
 
 def test_at_another_value_it_is_part_of_the_identity() -> None:
-    assert After(swap=True, codes={"nl": "nld"}).identity() == {"rate": 0.1, "swap": True, "codes": {"nl": "nld"}}
+    assert After(swap=True, codes={"nl": "nld"}).identity() == {
+        "rate": 0.1,
+        "swap": True,
+        "codes": {"nl": "nld"},
+    }
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,10 @@ HERE = Path.cwd()
 def test_flags_come_before_the_environment_and_that_before_the_file() -> None:
     run = RunConfig(storage="/file", workers=2, address="file:1")
     environ = {"RAXALIGN_STORAGE": "/environment"}
-    assert effective(run, storage="/flag", workers=3, address="flag:1", environ=environ).storage == "/flag"
+    assert (
+        effective(run, storage="/flag", workers=3, address="flag:1", environ=environ).storage
+        == "/flag"
+    )
     assert effective(run, environ=environ).storage == "/environment"
     assert effective(run, environ={}).storage == "/file"
     overridden = effective(run, workers=3, address="flag:1", environ={})
@@ -41,7 +44,10 @@ def test_the_home_folder_is_expanded() -> None:
 
 def test_the_tracking_server_of_the_environment_comes_first() -> None:
     run = RunConfig(tracking_uri="http://file:5000")
-    assert effective(run, environ={"MLFLOW_TRACKING_URI": "http://environment:5000"}).tracking_uri == "http://environment:5000"
+    assert (
+        effective(run, environ={"MLFLOW_TRACKING_URI": "http://environment:5000"}).tracking_uri
+        == "http://environment:5000"
+    )
     assert effective(run, environ={"MLFLOW_TRACKING_URI": ""}).tracking_uri == "http://file:5000"
 
 

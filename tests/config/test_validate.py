@@ -45,13 +45,17 @@ def node_of(tmp_path: Path, text: str) -> Node:
 def faults_of(tmp_path: Path, text: str) -> list[str]:
     faults = Faults()
     built = validate(Options, node_of(tmp_path, text), faults)
-    assert (built is None) == bool(faults) or all(fault.problem == "unknown key" for fault in faults.found)
+    assert (built is None) == bool(faults) or all(
+        fault.problem == "unknown key" for fault in faults.found
+    )
     return [str(fault) for fault in faults.found]
 
 
 def test_good_options_are_built(tmp_path: Path) -> None:
     faults = Faults()
-    built = validate(Options, node_of(tmp_path, "lambda: 1e-1\nlayers: 9\nalpha: [1, 2]\ndata: {dev: x}"), faults)
+    built = validate(
+        Options, node_of(tmp_path, "lambda: 1e-1\nlayers: 9\nalpha: [1, 2]\ndata: {dev: x}"), faults
+    )
     assert not faults
     assert built == Options(reg_weight=0.1, layers="9", alpha=(1.0, 2.0), data=Files(dev="x"))
 
@@ -82,30 +86,48 @@ def test_truth_is_no_number_even_beside_other_faults(tmp_path: Path) -> None:
 
 
 def test_the_nearest_permitted_value_is_named(tmp_path: Path) -> None:
-    said = "line 1: profile: 'relased' is not permitted (did you mean released? permitted: paper, released, sane)"
+    said = (
+        "line 1: profile: 'relased' is not permitted (did you mean released? permitted: paper,"
+        " released, sane)"
+    )
     assert faults_of(tmp_path, "profile: relased") == [said]
 
 
 def test_a_name_of_the_code_leads_to_that_of_the_file(tmp_path: Path) -> None:
-    assert faults_of(tmp_path, "reg_weight: 1") == ["line 1: reg_weight: unknown key (did you mean lambda?)"]
+    assert faults_of(tmp_path, "reg_weight: 1") == [
+        "line 1: reg_weight: unknown key (did you mean lambda?)"
+    ]
 
 
 def test_a_value_that_suits_no_branch_of_a_union_is_one_fault(tmp_path: Path) -> None:
-    assert faults_of(tmp_path, "data: hubb") == ["line 1: data: 'hubb' is not permitted (did you mean hub? permitted: hub, phrasebook, a mapping)"]
+    assert faults_of(tmp_path, "data: hubb") == [
+        "line 1: data: 'hubb' is not permitted (did you mean hub? permitted: hub, phrasebook, a"
+        " mapping)"
+    ]
 
 
 def test_a_mapping_is_meant_for_the_branch_that_takes_mappings(tmp_path: Path) -> None:
-    assert faults_of(tmp_path, "data:\n  trian: x\n  dev: 3.5.1") == ["line 2: data.trian: unknown key (did you mean train?)"]
-    assert faults_of(tmp_path, "\ndata: {train: x}") == ["line 2: data.dev: is missing (it has no default)"]
+    assert faults_of(tmp_path, "data:\n  trian: x\n  dev: 3.5.1") == [
+        "line 2: data.trian: unknown key (did you mean train?)"
+    ]
+    assert faults_of(tmp_path, "\ndata: {train: x}") == [
+        "line 2: data.dev: is missing (it has no default)"
+    ]
 
 
 def test_rules_of_the_options_themselves_keep_their_words(tmp_path: Path) -> None:
-    assert faults_of(tmp_path, "profile: paper\nwide: true") == ["line 1: grid: profile: paper is never wide"]
+    assert faults_of(tmp_path, "profile: paper\nwide: true") == [
+        "line 1: grid: profile: paper is never wide"
+    ]
 
 
 def test_paths_are_made_absolute_wherever_they_are(tmp_path: Path) -> None:
     faults = Faults()
-    node = node_of(tmp_path, "where: ../a/{lang}.txt\ndata: {train: b, dev: /c}\nplaces: {x: s3://d/e, y: ./f}\nlayers: ./g")
+    node = node_of(
+        tmp_path,
+        "where: ../a/{lang}.txt\ndata: {train: b, dev: /c}\nplaces: {x: s3://d/e, y:"
+        " ./f}\nlayers: ./g",
+    )
     resolved = Paths(Path("/grids/deep"), faults).entries(Options, node.value)
     built = validate(Options, node, faults, values=resolved)
     assert built is not None
@@ -122,9 +144,12 @@ def test_a_literal_beside_a_path_is_no_path(tmp_path: Path) -> None:
 
 def test_unknown_placeholders_are_faults(tmp_path: Path) -> None:
     faults = Faults()
-    Paths(tmp_path, faults).entries(Options, node_of(tmp_path, "data: {train: 'a/{lang}-{other}', dev: '{pivot}'}").value)
+    Paths(tmp_path, faults).entries(
+        Options, node_of(tmp_path, "data: {train: 'a/{lang}-{other}', dev: '{pivot}'}").value
+    )
     assert [str(fault) for fault in faults.found] == [
-        "line 1: data.train: unknown placeholder in 'a/{lang}-{other}' (paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals)"
+        "line 1: data.train: unknown placeholder in 'a/{lang}-{other}' (paths may hold {lang} and"
+        " {pivot}; {LANG} and {PIVOT} are in capitals)"
     ]
 
 

@@ -27,11 +27,17 @@ def refused(tmp_path: Path, content: bytes) -> str:
 
 
 def test_words_that_yaml_1_1_reads_as_truth_are_texts(tmp_path: Path) -> None:
-    assert plain(tmp_path, "a: [no, yes, on, off, y, n, NO]\nno: 1") == {"a": ["no", "yes", "on", "off", "y", "n", "NO"], "no": 1}
+    assert plain(tmp_path, "a: [no, yes, on, off, y, n, NO]\nno: 1") == {
+        "a": ["no", "yes", "on", "off", "y", "n", "NO"],
+        "no": 1,
+    }
 
 
 def test_truth_and_nothing_are_read(tmp_path: Path) -> None:
-    assert plain(tmp_path, "a: [true, False, ~, null]\nb:") == {"a": [True, False, None, None], "b": None}
+    assert plain(tmp_path, "a: [true, False, ~, null]\nb:") == {
+        "a": [True, False, None, None],
+        "b": None,
+    }
 
 
 def test_numbers_are_read_at_any_depth(tmp_path: Path) -> None:
@@ -41,11 +47,17 @@ def test_numbers_are_read_at_any_depth(tmp_path: Path) -> None:
 
 
 def test_what_only_looks_like_a_number_is_a_text(tmp_path: Path) -> None:
-    assert plain(tmp_path, "a: [9-12, 1:30, 2020-01-01, '5', !!str 7]") == {"a": ["9-12", "1:30", "2020-01-01", "5", "7"]}
+    assert plain(tmp_path, "a: [9-12, 1:30, 2020-01-01, '5', !!str 7]") == {
+        "a": ["9-12", "1:30", "2020-01-01", "5", "7"]
+    }
 
 
 def test_anchors_and_merged_mappings_are_read(tmp_path: Path) -> None:
-    assert plain(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a") == {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}, "c": {"x": 1, "y": 2}}
+    assert plain(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\nc: *a") == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 1, "y": 3},
+        "c": {"x": 1, "y": 2},
+    }
 
 
 def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
@@ -57,7 +69,12 @@ def test_every_value_knows_the_line_of_its_key(tmp_path: Path) -> None:
     path.write_text("a:\n  b:\n    c: 1\n  d:\n  - x\n  - {e:\n      2}\n")
     root, _ = read(path, Faults())
     a = root.value["a"]
-    assert (a.line, a.value["b"].line, a.value["b"].value["c"].line, a.value["d"].value[1].line) == (1, 2, 3, 6)
+    assert (
+        a.line,
+        a.value["b"].line,
+        a.value["b"].value["c"].line,
+        a.value["d"].value[1].line,
+    ) == (1, 2, 3, 6)
     assert a.value["d"].value[1].value["e"].key == "a.d[1].e"
 
 
@@ -66,7 +83,10 @@ def test_every_duplicate_key_is_told_with_both_lines(tmp_path: Path) -> None:
     path.write_text("a: 1\nb: {c: 1,\n  c: 2}\na: 3\n")
     faults = Faults()
     read(path, faults)
-    assert [(fault.line, fault.key, fault.problem) for fault in faults.found] == [(3, "b.c", "given twice"), (4, "a", "given twice")]
+    assert [(fault.line, fault.key, fault.problem) for fault in faults.found] == [
+        (3, "b.c", "given twice"),
+        (4, "a", "given twice"),
+    ]
     assert "line 2" in next(iter(faults.found)).remedy
 
 
@@ -89,11 +109,15 @@ def test_every_duplicate_key_is_told_with_both_lines(tmp_path: Path) -> None:
         (b"a: " + b"[" * 600 + b"]" * 600, "nested too deeply"),
     ],
 )
-def test_a_file_that_is_no_grid_is_refused_with_its_line(tmp_path: Path, content: bytes, said: str) -> None:
+def test_a_file_that_is_no_grid_is_refused_with_its_line(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
     assert said in refused(tmp_path, content)
 
 
-@pytest.mark.parametrize("text", ["a: &a [*a]", "a: !!python/object:os.system x", "a: !mine x", "{[1, 2]: x}"])
+@pytest.mark.parametrize(
+    "text", ["a: &a [*a]", "a: !!python/object:os.system x", "a: !mine x", "{[1, 2]: x}"]
+)
 def test_aliases_into_themselves_tags_and_odd_keys_are_faults(tmp_path: Path, text: str) -> None:
     path = tmp_path / "file.yaml"
     path.write_text(text)
@@ -104,7 +128,10 @@ def test_aliases_into_themselves_tags_and_odd_keys_are_faults(tmp_path: Path, te
 
 def test_a_few_aliases_cannot_make_a_huge_tree(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
-    path.write_text("a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10)))
+    path.write_text(
+        "a0: &a0 [x]\n"
+        + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 10))
+    )
     faults = Faults()
     read(path, faults)
     assert faults

@@ -21,11 +21,17 @@ def real_data() -> Path:
 
 @pytest.fixture
 def moses(tmp_path):
-    """Makes a Moses corpus de-en of two files with the given bytes or lines; returns it with its inputs."""
+    """Makes a Moses corpus de-en of two files with the given bytes or lines; returns it with its
+    inputs.
+    """
 
     def make(source, target, prefix="corpus"):
         for code, content in (("de", source), ("en", target)):
-            data = content if isinstance(content, bytes) else "".join(f"{line}\n" for line in content).encode()
+            data = (
+                content
+                if isinstance(content, bytes)
+                else "".join(f"{line}\n" for line in content).encode()
+            )
             (tmp_path / f"{prefix}.{code}").write_bytes(data)
         return _corpus_at(tmp_path / prefix, "de", "en")
 
@@ -45,7 +51,9 @@ def _corpus_at(prefix: Path, lang: str, pivot: str):
 
 
 class FileServer(ThreadingHTTPServer):
-    """`files` by path. `cuts`: after how many bytes the next answers break off; `statuses`: what the next answers are instead (None: as usual)."""
+    """`files` by path. `cuts`: after how many bytes the next answers break off; `statuses`: what
+    the next answers are instead (None: as usual).
+    """
 
     daemon_threads = True
 
@@ -75,7 +83,11 @@ class _Handler(BaseHTTPRequestHandler):
         if content is None:
             self.send_error(404)
             return
-        start = int(wanted.removeprefix("bytes=").partition("-")[0]) if wanted and self.headers.get("If-Range") == self.server.tag else 0
+        start = (
+            int(wanted.removeprefix("bytes=").partition("-")[0])
+            if wanted and self.headers.get("If-Range") == self.server.tag
+            else 0
+        )
         if start and start >= len(content):
             self.send_response(416)
             self.send_header("Content-Range", f"bytes */{len(content)}")
@@ -103,7 +115,9 @@ class _Handler(BaseHTTPRequestHandler):
 def server():
     """An HTTP server on loopback that knows ranges, and can be told to fail in real ways."""
     with FileServer() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
         thread.start()
         try:
             yield server

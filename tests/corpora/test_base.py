@@ -29,7 +29,8 @@ import raxalign.corpora.text.bitext
 from raxalign.catalog import catalog
 for kind in catalog("corpora"):
     catalog("corpora")[kind]
-heavy = {"torch", "transformers", "datasets", "pandas", "ray", "mlflow", "sacremoses"} & set(sys.modules)
+heavy = {"torch", "transformers", "datasets", "pandas", "ray", "mlflow", "sacremoses"}
+heavy &= set(sys.modules)
 sys.exit(str(heavy) if heavy else 0)
 """
 

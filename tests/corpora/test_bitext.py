@@ -52,7 +52,14 @@ def test_training_runs_backwards_from_dev(moses, tmp_path):
     table, notes = train(moses(lines(10, "Zeile"), lines(10, "line")), tmp_path, 4)
     assert ids(table) == [4, 3, 2, 1]
     assert notes["counts"] == {
-        "training": {"read": 4, "blank": 0, "overlapping": 0, "repeated": 0, "overlong": 0, "kept": 4},
+        "training": {
+            "read": 4,
+            "blank": 0,
+            "overlapping": 0,
+            "repeated": 0,
+            "overlong": 0,
+            "kept": 4,
+        },
         "corpus_lines": 10,
     }
 
@@ -68,7 +75,9 @@ def test_smaller_sizes_are_prefixes(moses, tmp_path):
 
 def test_what_is_far_before_dev_is_found(moses, tmp_path):
     blank = 30_000
-    made = moses(lines(50, "Zeile") + [""] * blank + lines(5, "Ende"), lines(50 + blank + 5, "line"))
+    made = moses(
+        lines(50, "Zeile") + [""] * blank + lines(5, "Ende"), lines(50 + blank + 5, "line")
+    )
     table, notes = train(made, tmp_path, 40)
     assert ids(table) == list(range(49, 9, -1))
     assert notes["counts"]["training"]["blank"] == blank
@@ -83,12 +92,23 @@ def test_no_training_pair_shares_a_side_with_dev_or_test(moses, tmp_path):
 
 
 def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language(moses, tmp_path):
-    french = moses(["un", "deux", "", "trois", "..."], ["One!", "Two .", "blank", "three", "..."], "french")
+    french = moses(
+        ["un", "deux", "", "trois", "..."], ["One!", "Two .", "blank", "three", "..."], "french"
+    )
     hold_out(french, tmp_path / "fr", split=(3, 1))
-    made = moses(["eins", "zwei", "two", "drei", "vier", "fünf"], ["one", "Two", "zwei", "three", "?!", "five"])
+    made = moses(
+        ["eins", "zwei", "two", "drei", "vier", "fünf"],
+        ["one", "Two", "zwei", "three", "?!", "five"],
+    )
     corpus, inputs = made
-    notes = write_training(corpus, "de", "en", inputs, (1, 0), 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
-    assert ids(read_table(tmp_path / "de/data")) == [4, 2, 0]  # "one" is training text in French too
+    notes = write_training(
+        corpus, "de", "en", inputs, (1, 0), 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"]
+    )
+    assert ids(read_table(tmp_path / "de/data")) == [
+        4,
+        2,
+        0,
+    ]  # "one" is training text in French too
     assert notes["counts"]["training"] == {
         "read": 5,
         "blank": 0,
@@ -98,14 +118,26 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
         "overlong": 0,
         "kept": 3,
     }
-    kept = write_training(corpus, "de", "en", inputs, (1, 0), 5, replace(OPTIONS, overlap="keep"), tmp_path / "kept", [tmp_path / "fr"])
+    kept = write_training(
+        corpus,
+        "de",
+        "en",
+        inputs,
+        (1, 0),
+        5,
+        replace(OPTIONS, overlap="keep"),
+        tmp_path / "kept",
+        [tmp_path / "fr"],
+    )
     assert kept["counts"]["training"]["kept"] == 5
 
 
 def test_repeated_pairs_are_dropped_and_the_nearest_to_dev_stays(moses, tmp_path):
     source = ["Hallo", "Hallo", "hallo !", "Ja", "Test"]
     target = ["Hello", "Hi", "hello", "Yes", "test"]
-    table, notes = train(moses(source, target), tmp_path, 4, (1, 0), replace(OPTIONS, shortage="use-all"))
+    table, notes = train(
+        moses(source, target), tmp_path, 4, (1, 0), replace(OPTIONS, shortage="use-all")
+    )
     assert ids(table) == [3, 2, 1]
     assert notes["counts"]["training"]["repeated"] == 1
 
@@ -114,7 +146,9 @@ def test_overlap_keep_keeps_them(moses, tmp_path):
     made = moses(["a", "a", "b", "a"], ["x", "x", "y", "x"])
     table, notes = train(made, tmp_path, 3, (1, 0), replace(OPTIONS, overlap="keep"))
     assert ids(table) == [2, 1, 0]
-    assert notes["counts"]["training"]["overlapping"] == notes["counts"]["training"]["repeated"] == 0
+    assert (
+        notes["counts"]["training"]["overlapping"] == notes["counts"]["training"]["repeated"] == 0
+    )
 
 
 def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
@@ -123,7 +157,14 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
     made = moses(source, target)
     table, notes = train(made, tmp_path, 2, split=(1, 2))
     assert ids(table) == [4, 0]
-    assert notes["counts"]["training"] == {"read": 5, "blank": 2, "overlapping": 0, "repeated": 0, "overlong": 1, "kept": 2}
+    assert notes["counts"]["training"] == {
+        "read": 5,
+        "blank": 2,
+        "overlapping": 0,
+        "repeated": 0,
+        "overlong": 1,
+        "kept": 2,
+    }
     test, dev, notes = hold_out(made, tmp_path / "heldout", split=(1, 2))
     assert (ids(test), ids(dev)) == ([7], [5])
     assert notes["counts"]["dev"] == {"lines": 2, "blank": 1, "overlong": 0, "kept": 1}
@@ -131,7 +172,13 @@ def test_blank_and_overlong_sides_are_dropped_and_counted(moses, tmp_path):
 
 def test_a_shortage_is_refused_with_what_there_is(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
-    with pytest.raises(DataError, match=r"corpus\.de: de-en: 6 training pairs were asked for, there are 5.*at most 5 sentences.*use-all"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"corpus\.de: de-en: 6 training pairs were asked for, there are 5.*at most 5"
+            r" sentences.*use-all"
+        ),
+    ):
         train(made, tmp_path, 6)
 
 
@@ -166,7 +213,12 @@ def test_metadata_tells_where_rows_come_from(moses, tmp_path):
     made = moses(lines(10, "Zeile"), lines(10, "line"))
     hold_out(made, tmp_path)
     counts = {"lines": 3, "blank": 0, "overlong": 0, "kept": 3}
-    assert read_metadata(tmp_path / "dev") == {"lang_pair": "de-en", "corpus": "moses", "split": "dev", "counts": counts}
+    assert read_metadata(tmp_path / "dev") == {
+        "lang_pair": "de-en",
+        "corpus": "moses",
+        "split": "dev",
+        "counts": counts,
+    }
 
 
 class Golden(Corpus):
@@ -183,7 +235,9 @@ class Golden(Corpus):
         if self.bad:
             yield self.bad
         for i in range(8):
-            yield SentencePair(i, f"ja {i}.", f"yes {i}.", ("ja", f"{i}."), ("yes", f"{i}."), ((0, 0), (1, 1)))
+            yield SentencePair(
+                i, f"ja {i}.", f"yes {i}.", ("ja", f"{i}."), ("yes", f"{i}."), ((0, 0), (1, 1))
+            )
 
 
 def golden(tmp_path, bad=None):
@@ -195,7 +249,13 @@ def golden(tmp_path, bad=None):
 def test_words_and_gold_links_of_the_corpus_are_kept(tmp_path):
     made = golden(tmp_path)
     table, notes = train(made, tmp_path, 2)
-    assert table.to_pylist()[0] == {"id": 2, "src": ["ja", "2."], "tgt": ["yes", "2."], "src_links": [0, 1], "tgt_links": [0, 1]}
+    assert table.to_pylist()[0] == {
+        "id": 2,
+        "src": ["ja", "2."],
+        "tgt": ["yes", "2."],
+        "src_links": [0, 1],
+        "tgt_links": [0, 1],
+    }
     assert notes["words"]["de"] == "the words of the corpus"
     assert hold_out(made, tmp_path)[0].column("tgt_links").to_pylist() == [[0, 1], [0, 1]]
 
@@ -205,14 +265,23 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
         (tmp_path / f"corpus.{code}").write_text(f"{text}\n" * 3, encoding="utf-8")
     for name, params in (("given", {"pretokenized": True}), ("made", {})):
         corpus = Moses(Moses.Params(path=str(tmp_path / "corpus"), **params))
-        inputs = CorpusInputs({key: str(source.path) for key, source in corpus.sources("zh", "en").items()}, tmp_path)
+        inputs = CorpusInputs(
+            {key: str(source.path) for key, source in corpus.sources("zh", "en").items()}, tmp_path
+        )
         notes = write_heldout(corpus, "zh", "en", inputs, (1, 1), OPTIONS, tmp_path / name)
         (row,) = read_table(tmp_path / name / "dev").to_pylist()
         own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
         if params:
-            assert row == {"id": 1, "src": ["我们", "是", "学生", "。"], "tgt": ["we", "aren't", "students", "."]}
+            assert row == {
+                "id": 1,
+                "src": ["我们", "是", "学生", "。"],
+                "tgt": ["we", "aren't", "students", "."],
+            }
             assert own == {"data": "own", "dev": "own"}
-            assert notes["words"] == {"zh": "the words of the corpus", "en": "the words of the corpus"}
+            assert notes["words"] == {
+                "zh": "the words of the corpus",
+                "en": "the words of the corpus",
+            }
         else:
             assert (len(row["src"]), row["tgt"]) == (6, ["we", "aren", "'t", "students", "."])
             assert own == {"data": None, "dev": None}
@@ -239,13 +308,25 @@ def test_text_is_in_order_and_without_repetition(moses, tmp_path):
     assert read_table(tmp_path / "src/data").column("words").to_pylist() == [["c"], ["a"], ["b"]]
     assert notes == {"counts": {"read": 4, "repeated": 1, "kept": 3}}
     write_text([tmp_path / "1/data", tmp_path / "2/data"], "tgt", tmp_path / "tgt")
-    assert read_table(tmp_path / "tgt/data").column("words").to_pylist() == [["y"], ["z"], ["x"], ["w"]]
+    assert read_table(tmp_path / "tgt/data").column("words").to_pylist() == [
+        ["y"],
+        ["z"],
+        ["x"],
+        ["w"],
+    ]
     assert read_metadata(tmp_path / "tgt/data")["side"] == "tgt"
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("Hello, World!", "hello world"), ("Straße", "STRASSE"), ("ﬁn", "fin"), ("e\u0301t\u00e9", "ÉTÉ"), ("你好。", "你 好"), ("12,5", "125")],
+    [
+        ("Hello, World!", "hello world"),
+        ("Straße", "STRASSE"),
+        ("ﬁn", "fin"),
+        ("e\u0301t\u00e9", "ÉTÉ"),
+        ("你好。", "你 好"),
+        ("12,5", "125"),
+    ],
 )
 def test_sides_are_compared_without_case_space_and_punctuation(one, other):
     assert normalize(one) == normalize(other)
@@ -260,9 +341,14 @@ def test_real_chinese_bitext(real_data, tmp_path, corpus_at):
     made = corpus_at(real_data / "tatoeba" / "zh-en", "zh", "en")
     corpus, inputs = made
     options = BitextOptions()
-    notes = write_training(corpus, "zh", "en", inputs, (500, 500), 2000, options, tmp_path / "training")
+    notes = write_training(
+        corpus, "zh", "en", inputs, (500, 500), 2000, options, tmp_path / "training"
+    )
     write_heldout(corpus, "zh", "en", inputs, (500, 500), options, tmp_path / "heldout")
-    training, test = read_table(tmp_path / "training/data").to_pylist(), read_table(tmp_path / "heldout/data").to_pylist()
+    training, test = (
+        read_table(tmp_path / "training/data").to_pylist(),
+        read_table(tmp_path / "heldout/data").to_pylist(),
+    )
     assert len(training) == 2000
     assert len(test) == 500
     assert notes["words"]["zh"] == "characters"

@@ -50,7 +50,9 @@ def test_the_datasets_library_opens_what_is_written(tmp_path):
     assert loaded.features["src"] == datasets.List(datasets.Value("string"))
     assert loaded.features["vector"] == datasets.List(datasets.Value("float32"), length=2)
     assert loaded.features.arrow_schema.remove_metadata() == SCHEMA
-    assert loaded.cache_files == [{"filename": str(tmp_path / "data" / "data-00000-of-00001.arrow")}]
+    assert loaded.cache_files == [
+        {"filename": str(tmp_path / "data" / "data-00000-of-00001.arrow")}
+    ]
     assert loaded.filter(lambda row: row["id"] > 2)["id"][:] == [3, 4]
 
 
@@ -66,7 +68,9 @@ def test_reading_gives_the_rows_back(tmp_path):
     table = read_table(tmp_path)
     assert table.schema.remove_metadata() == SCHEMA
     assert table.column("id").to_pylist() == [0, 1, 2, 3, 4]
-    assert table.slice(3, 1).to_pylist() == [{name: column[0] for name, column in rows(3, 1).items()}]
+    assert table.slice(3, 1).to_pylist() == [
+        {name: column[0] for name, column in rows(3, 1).items()}
+    ]
 
 
 def test_reading_is_memory_mapped(tmp_path):
@@ -128,13 +132,19 @@ def test_a_failing_block_also_takes_away_what_was_there(tmp_path):
 
 @pytest.mark.parametrize("bad", ["one", [[1, 2]], [None, "a", 3]])
 def test_a_column_of_another_type_is_refused(tmp_path, bad):
-    with pytest.raises((pa.ArrowException, TypeError, ValueError)), DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
+    with (
+        pytest.raises((pa.ArrowException, TypeError, ValueError)),
+        DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer,
+    ):
         writer.write({"id": bad})
 
 
 def test_a_batch_of_other_types_is_refused(tmp_path):
     batch = pa.RecordBatch.from_pydict({"id": pa.array([1], pa.int32())})
-    with pytest.raises(ValueError, match="does not fit"), DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer:
+    with (
+        pytest.raises(ValueError, match="does not fit"),
+        DatasetWriter(tmp_path, pa.schema({"id": pa.int64()}), {}) as writer,
+    ):
         writer.write(batch)
 
 

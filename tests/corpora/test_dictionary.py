@@ -40,7 +40,10 @@ def test_swapped_sides_are_put_in_order(tmp_path):
 
 
 def found(entries, *, swap=False):
-    german, english = {f"d{i}" for i in range(40)} | {"radio"}, {f"e{i}" for i in range(40)} | {"radio"}
+    german, english = (
+        {f"d{i}" for i in range(40)} | {"radio"},
+        {f"e{i}" for i in range(40)} | {"radio"},
+    )
     return found_entries("d.txt", entries, (german, english), langs=("de", "en"), swap=swap)
 
 
@@ -48,16 +51,28 @@ def test_different_entries_are_counted_in_any_case():
     assert found([("D1", "e1"), ("d1", "E1"), ("d2", "x"), ("d3", "e4"), ("radio", "radio")]) == 3
 
 
-@pytest.mark.parametrize(("right", "turned", "refused"), [(0, 5, True), (0, 4, False), (2, 10, True), (2, 9, False), (20, 20, False), (0, 0, False)])
-def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(right, turned, refused):
-    entries = [*((f"d{i}", f"e{i}") for i in range(right)), *((f"e{i}", f"d{i}") for i in range(turned)), ("x", "y")]
+@pytest.mark.parametrize(
+    ("right", "turned", "refused"),
+    [(0, 5, True), (0, 4, False), (2, 10, True), (2, 9, False), (20, 20, False), (0, 0, False)],
+)
+def test_sides_are_the_other_way_round_where_five_times_as_many_entries_say_so(
+    right, turned, refused
+):
+    entries = [
+        *((f"d{i}", f"e{i}") for i in range(right)),
+        *((f"e{i}", f"d{i}") for i in range(turned)),
+        ("x", "y"),
+    ]
     if not refused:
         assert found(entries) == right
         return
     message = (
-        rf"d\.txt: {right} of {right + turned + 1} entries have both words in the texts as a word of de and one of en; the other way round {turned}"
+        rf"d\.txt: {right} of {right + turned + 1} entries have both words in the texts as a word"
+        rf" of de and one of en; the other way round {turned}"
     )
-    with pytest.raises(DataError, match=rf"{message} have\. The pivot's word comes first: set `swap: true`"):
+    with pytest.raises(
+        DataError, match=rf"{message} have\. The pivot's word comes first: set `swap: true`"
+    ):
         found(entries)
     with pytest.raises(DataError, match=r"as a word of en and one of de;.*leave out `swap`"):
         found(entries, swap=True)
@@ -68,8 +83,20 @@ def test_real_dictionaries_are_told_from_their_exchange(real_data):
     words = []
     for lang in ("de", "en"):
         text = (real_data / "tatoeba" / f"de-en.{lang}").read_text(encoding="utf-8")
-        words.append({word.strip('.,!?"').lower() for line in text.splitlines()[:2000] for word in line.split()})
+        words.append(
+            {
+                word.strip('.,!?"').lower()
+                for line in text.splitlines()[:2000]
+                for word in line.split()
+            }
+        )
     whole = found_entries("d.txt", entries, (words[0], words[1]), langs=("de", "en"), swap=False)
     assert whole > 100
     with pytest.raises(DataError, match=f"the other way round {whole:,} have"):
-        found_entries("d.txt", [(tgt, src) for src, tgt in entries], (words[0], words[1]), langs=("de", "en"), swap=False)
+        found_entries(
+            "d.txt",
+            [(tgt, src) for src, tgt in entries],
+            (words[0], words[1]),
+            langs=("de", "en"),
+            swap=False,
+        )

@@ -44,7 +44,9 @@ def test_cut_connections_are_resumed(server, url, tmp_path):
 
 
 def stopped_halfway(server, url, tmp_path):
-    """The first answer is cut and the second is a failure: with one try a download stops here, as a killed process does."""
+    """The first answer is cut and the second is a failure: with one try a download stops here, as a
+    killed process does.
+    """
     server.cuts, server.statuses = [300_000], [None, 503]
     with pytest.raises(TransientError, match="What has arrived is kept"):
         download(url, tmp_path / "file.zip", attempts=1, pause=0)
@@ -126,7 +128,10 @@ def test_a_server_that_is_not_there_is_a_transient_error(tmp_path):
 
 def test_downloads_of_one_file_take_turns(server, url, tmp_path):
     found = []
-    threads = [threading.Thread(target=lambda: found.append(download(url, tmp_path / "file.zip"))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(download(url, tmp_path / "file.zip")))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,7 +14,10 @@ from raxalign.corpora.hub import Hub
 from raxalign.corpora.readers.hub import MissingSplit, load_rows
 from raxalign.errors import DataError, TransientError
 
-ROWS = [{"translation": {"de": "Hallo", "en": "Hello"}}, {"translation": {"de": None, "en": 'No, "no"'}}]
+ROWS = [
+    {"translation": {"de": "Hallo", "en": "Hello"}},
+    {"translation": {"de": None, "en": 'No, "no"'}},
+]
 EXPECTED = [SentencePair(0, "Hallo", "Hello"), SentencePair(1, "", 'No, "no"')]
 
 
@@ -37,7 +40,9 @@ def test_json_lines_are_read(tmp_path, name):
 
 
 def test_rows_may_be_tokenised_already(tmp_path):
-    (tmp_path / "train.jsonl").write_text(json.dumps({"translation": {"de": "Herr Dr. X", "en": "Mr X ."}}), encoding="utf-8")
+    (tmp_path / "train.jsonl").write_text(
+        json.dumps({"translation": {"de": "Herr Dr. X", "en": "Mr X ."}}), encoding="utf-8"
+    )
     (pair,) = read(tmp_path, tmp_path, pretokenized=True)
     assert (pair.source_words, pair.target_words) == (("Herr", "Dr.", "X"), ("Mr", "X", "."))
     assert "pretokenized" not in Hub.Params(path="a").identity()
@@ -46,7 +51,9 @@ def test_rows_may_be_tokenised_already(tmp_path):
 
 @pytest.mark.parametrize(("name", "separator"), [("train.csv", ","), ("train.tsv", "\t")])
 def test_csv_files_are_read(tmp_path, name, separator):
-    (tmp_path / name).write_text(f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n')
+    (tmp_path / name).write_text(
+        f'de{separator}en\nHallo{separator}Hello\n{separator}"No, ""no"""\n'
+    )
     assert read(tmp_path, tmp_path, source_field="{lang}", target_field="{pivot}") == EXPECTED
 
 
@@ -54,17 +61,28 @@ def test_files_of_a_folder_are_joined_in_order_of_name(tmp_path):
     folder = tmp_path / "de-en"
     folder.mkdir()
     for number in (1, 0):
-        (folder / f"part-{number}.jsonl").write_text(json.dumps({"s": f"s{number}", "t": f"t{number}"}) + "\n")
+        (folder / f"part-{number}.jsonl").write_text(
+            json.dumps({"s": f"s{number}", "t": f"t{number}"}) + "\n"
+        )
     (folder / "README.md").write_text("no data")
-    corpus = Hub(Hub.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}", source_field="s", target_field="t"))
-    assert corpus.sources("de", "en") == {f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)}
+    corpus = Hub(
+        Hub.Params(path=f"{tmp_path}/{{lang}}-{{pivot}}", source_field="s", target_field="t")
+    )
+    assert corpus.sources("de", "en") == {
+        f"files/part-{n}.jsonl": LocalFile(folder / f"part-{n}.jsonl") for n in (0, 1)
+    }
     assert corpus.fetch("de", "en", tmp_path) == {}
-    assert [pair.source for pair in read(folder, tmp_path, source_field="s", target_field="t")] == ["s0", "s1"]
+    assert [pair.source for pair in read(folder, tmp_path, source_field="s", target_field="t")] == [
+        "s0",
+        "s1",
+    ]
 
 
 def test_a_missing_field_is_named_with_those_there_are(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
-    with pytest.raises(DataError, match=r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"):
+    with pytest.raises(
+        DataError, match=r"row 0 has no field 'translation.fr'; at 'fr' there is: de, en"
+    ):
         read(tmp_path, tmp_path, source_field="translation.fr")
 
 
@@ -75,7 +93,10 @@ def test_what_is_no_text_is_refused(tmp_path):
         read(tmp_path, tmp_path, source_field="s", target_field="t")
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.parquet", b"PAR1xx"), ("a.jsonl", b'{"s": "a"\n{{{'), ("a.jsonl", b'{"s": "\xff"}')])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.parquet", b"PAR1xx"), ("a.jsonl", b'{"s": "a"\n{{{'), ("a.jsonl", b'{"s": "\xff"}')],
+)
 def test_a_damaged_file_is_named(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=name):
@@ -95,15 +116,21 @@ def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
 def test_sources_are_pinned_by_a_commit_only():
     commit = "0123456789" * 4
     names = {"dataset": "Helsinki-NLP/opus-100", "config": "{lang}-{pivot}"}
-    assert Hub(Hub.Params(**names)).sources("de", "en") == {"dataset": RemoteData("hub:Helsinki-NLP/opus-100@main")}
+    assert Hub(Hub.Params(**names)).sources("de", "en") == {
+        "dataset": RemoteData("hub:Helsinki-NLP/opus-100@main")
+    }
     pinned = Hub(Hub.Params(**names, revision=commit))
-    assert pinned.sources("de", "en") == {"dataset": RemoteData(f"hub:Helsinki-NLP/opus-100@{commit}", commit)}
+    assert pinned.sources("de", "en") == {
+        "dataset": RemoteData(f"hub:Helsinki-NLP/opus-100@{commit}", commit)
+    }
     assert Hub.Params(**names).identity() == Hub.Params(**names, revision=commit).identity()
 
 
 def test_a_pinned_revision_needs_no_network(tmp_path):
     commit = "0123456789" * 4
-    assert Hub(Hub.Params(dataset="a/b", revision=commit)).fetch("de", "en", tmp_path) == {f"hub:a/b@{commit}": commit}
+    assert Hub(Hub.Params(dataset="a/b", revision=commit)).fetch("de", "en", tmp_path) == {
+        f"hub:a/b@{commit}": commit
+    }
 
 
 def test_dataset_or_path_is_given():
@@ -130,12 +157,16 @@ def test_a_dataset_that_is_not_there_is_a_data_error(tmp_path, monkeypatch, serv
 
 def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
     commit = "0123456789" * 4
-    server.files["/api/datasets/a/b/revision/main"] = json.dumps({"id": "a/b", "sha": commit}).encode()
+    server.files["/api/datasets/a/b/revision/main"] = json.dumps(
+        {"id": "a/b", "sha": commit}
+    ).encode()
     assert hub_at(server.url, monkeypatch).fetch("de", "en", tmp_path) == {"hub:a/b@main": commit}
 
 
 def converted(folder, **configs):
-    """A copy of a branch of converted files: a folder a configuration, in it one a split, and no README."""
+    """A copy of a branch of converted files: a folder a configuration, in it one a split, and no
+    README.
+    """
     for config, splits in configs.items():
         for split, rows in splits.items():
             place = folder / config.replace("__", ".").replace("_to_", "-train.") / split
@@ -146,35 +177,62 @@ def converted(folder, **configs):
 
 def test_a_branch_of_converted_files_is_read_by_the_folders_of_its_configurations(tmp_path):
     splits = {split: [{"text": split}] for split in ("train", "validation", "test")}
-    branch = converted(tmp_path / "set", set__de=splits, set_to_de=splits, th_pud={"test": [{"text": "th"}]})
+    branch = converted(
+        tmp_path / "set", set__de=splits, set_to_de=splits, th_pud={"test": [{"text": "th"}]}
+    )
     for config in ("set.de", "set-train.de"):
-        assert [load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits] == [[split] for split in splits]
-    assert load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)["text"][:] == ["th"]
-    with pytest.raises(DataError, match=r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"):
+        assert [
+            load_rows(branch, config, split, None, tmp_path)["text"][:] for split in splits
+        ] == [[split] for split in splits]
+    assert load_rows(branch, "th_pud", "test", "refs/convert/parquet", tmp_path)["text"][:] == [
+        "th"
+    ]
+    with pytest.raises(
+        DataError, match=r"hub:.*/fr:test: cannot be loaded \(BuilderConfig 'fr' not found"
+    ):
         load_rows(branch, "fr", "test", None, tmp_path)
 
 
 def test_a_split_that_is_lacking_is_told_with_those_there_are(tmp_path):
     branch = converted(tmp_path / "set", th_pud={"test": [{"text": "th"}]})
-    with pytest.raises(MissingSplit, match=r"hub:.*/th_pud:validation: has no split validation; its splits are test"):
+    with pytest.raises(
+        MissingSplit,
+        match=r"hub:.*/th_pud:validation: has no split validation; its splits are test",
+    ):
         load_rows(branch, "th_pud", "validation", None, tmp_path)
     with pytest.raises(MissingSplit, match="has no split train;"):
         load_rows(branch, "th_pud", "train[:10%]+test", None, tmp_path)
 
 
 def test_parts_of_splits_are_read_and_dev_is_a_name_of_validation(tmp_path):
-    branch = converted(tmp_path / "set", de={split: [{"text": f"{split}{i}"} for i in range(4)] for split in ("train", "dev")})
-    head = "---\nconfigs:\n- config_name: of\n  data_files:\n  - {split: train, path: de/train/*}\n  - {split: dev, path: de/dev/*}\n---\n"
-    assert load_rows(branch, "de", "train[:1]+validation[3:]", None, tmp_path)["text"][:] == ["train0", "dev3"]
+    branch = converted(
+        tmp_path / "set",
+        de={split: [{"text": f"{split}{i}"} for i in range(4)] for split in ("train", "dev")},
+    )
+    head = (
+        "---\nconfigs:\n- config_name: of\n  data_files:\n  - {split: train, path: de/train/*}\n  -"
+        " {split: dev, path: de/dev/*}\n---\n"
+    )
+    assert load_rows(branch, "de", "train[:1]+validation[3:]", None, tmp_path)["text"][:] == [
+        "train0",
+        "dev3",
+    ]
     (tmp_path / "set" / "README.md").write_text(head)
-    assert load_rows(branch, "of", "validation", None, tmp_path)["text"][:] == ["dev0", "dev1", "dev2", "dev3"]
+    assert load_rows(branch, "of", "validation", None, tmp_path)["text"][:] == [
+        "dev0",
+        "dev1",
+        "dev2",
+        "dev3",
+    ]
     assert len(load_rows(branch, "of", "all", None, tmp_path)) == 8
 
 
 def test_the_corpus_is_read_from_a_branch_of_converted_files(tmp_path, monkeypatch):
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     branch = converted(tmp_path / "set", de__en={"train": ROWS})
-    corpus = Hub(Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet"))
+    corpus = Hub(
+        Hub.Params(dataset=branch, config="{lang}.{pivot}", revision="refs/convert/parquet")
+    )
     assert list(corpus.read("de", "en", CorpusInputs({}, tmp_path))) == EXPECTED
 
 
@@ -185,12 +243,16 @@ def test_a_damaged_file_of_the_hub_is_a_data_error(tmp_path):
         load_rows(branch, "de", "train", None, tmp_path)
 
 
-@pytest.mark.parametrize(("status", "kind"), [(429, TransientError), (503, TransientError), (403, DataError)])
+@pytest.mark.parametrize(
+    ("status", "kind"), [(429, TransientError), (503, TransientError), (403, DataError)]
+)
 def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch, status, kind):
     from huggingface_hub.errors import HfHubHTTPError
 
     def refuse(*_, **__):
-        raise HfHubHTTPError("no", response=SimpleNamespace(status_code=status, headers={}, request=None))
+        raise HfHubHTTPError(
+            "no", response=SimpleNamespace(status_code=status, headers={}, request=None)
+        )
 
     monkeypatch.setattr("datasets.load_dataset_builder", refuse)
     with pytest.raises(kind, match=r"hub:a/b/de:test"):

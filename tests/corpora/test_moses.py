@@ -42,11 +42,17 @@ def test_the_path_is_no_part_of_the_identity():
 
 @pytest.mark.parametrize("separator", ["\x85", "\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\r"])
 def test_only_newlines_end_lines(moses, separator):
-    assert texts(moses([f"a{separator}b", "c"], ["x", "y"])) == [(f"a{separator}b", "x"), ("c", "y")]
+    assert texts(moses([f"a{separator}b", "c"], ["x", "y"])) == [
+        (f"a{separator}b", "x"),
+        ("c", "y"),
+    ]
 
 
 def test_a_byte_order_mark_and_carriage_returns_are_dropped(moses):
-    assert texts(moses(b"\xef\xbb\xbfeins\r\nzwei\r\n", b"one\ntwo")) == [("eins", "one"), ("zwei", "two")]
+    assert texts(moses(b"\xef\xbb\xbfeins\r\nzwei\r\n", b"one\ntwo")) == [
+        ("eins", "one"),
+        ("zwei", "two"),
+    ]
 
 
 def test_lines_are_whole_across_blocks(moses):
@@ -56,7 +62,9 @@ def test_lines_are_whole_across_blocks(moses):
     assert texts(moses(long, long)) == [(line, line) for line in long]
 
 
-@pytest.mark.parametrize(("source", "target", "told"), [(3, 5, "3 lines.*5"), (5, 3, "5 lines.*3"), (0, 2, "0 lines.*2")])
+@pytest.mark.parametrize(
+    ("source", "target", "told"), [(3, 5, "3 lines.*5"), (5, 3, "5 lines.*3"), (0, 2, "0 lines.*2")]
+)
 def test_different_line_counts_are_told(moses, source, target, told):
     made = moses(["a"] * source, ["b"] * target)
     with pytest.raises(DataError, match=told) as error:
@@ -101,7 +109,9 @@ def test_an_empty_corpus_is_refused(moses):
 def test_a_missing_file_is_named_and_the_prefix_explained(moses, tmp_path):
     made = moses(["a"], ["b"])
     (tmp_path / "corpus.en").unlink()
-    with pytest.raises(DataError, match=r"corpus\.en: there is no such file.*prefix.*corpus\.de and corpus\.en"):
+    with pytest.raises(
+        DataError, match=r"corpus\.en: there is no such file.*prefix.*corpus\.de and corpus\.en"
+    ):
         pairs(made)
 
 
@@ -112,7 +122,9 @@ def test_reading_is_a_stream(moses):
 
 def files(folder, **texts):
     for name, lines in texts.items():
-        (folder / name.replace("_", ".")).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        (folder / name.replace("_", ".")).write_text(
+            "".join(f"{line}\n" for line in lines), encoding="utf-8"
+        )
 
 
 def opened(lang="de", **params):
@@ -122,9 +134,24 @@ def opened(lang="de", **params):
 
 
 def test_parts_are_read_in_order_with_ids_that_run_on(tmp_path):
-    files(tmp_path, train_de=["a", "b"], train_en=["A", "B"], val_de=["c"], val_en=["C"], test_de=["d", "e"], test_en=["D", "E"])
-    corpus, inputs = opened(path={part: str(tmp_path / name) for part, name in (("test", "test"), ("train", "train"), ("dev", "val"))})
-    assert list(inputs.locations) == [f"{part}/{side}" for part in ("train", "dev", "test") for side in ("source", "target")]
+    files(
+        tmp_path,
+        train_de=["a", "b"],
+        train_en=["A", "B"],
+        val_de=["c"],
+        val_en=["C"],
+        test_de=["d", "e"],
+        test_en=["D", "E"],
+    )
+    corpus, inputs = opened(
+        path={
+            part: str(tmp_path / name)
+            for part, name in (("test", "test"), ("train", "train"), ("dev", "val"))
+        }
+    )
+    assert list(inputs.locations) == [
+        f"{part}/{side}" for part in ("train", "dev", "test") for side in ("source", "target")
+    ]
     assert [(pair.id, pair.source, pair.target) for pair in corpus.read("de", "en", inputs)] == [
         (0, "a", "A"),
         (1, "b", "B"),
@@ -144,7 +171,13 @@ def test_without_a_dev_file_there_is_no_dev(tmp_path):
 
 def test_a_part_that_is_not_there_is_named(tmp_path):
     files(tmp_path, train_de=["a"], train_en=["A"], test_de=["d"], test_en=["D"])
-    corpus, inputs = opened(path={"train": str(tmp_path / "train"), "dev": str(tmp_path / "dev"), "test": str(tmp_path / "test")})
+    corpus, inputs = opened(
+        path={
+            "train": str(tmp_path / "train"),
+            "dev": str(tmp_path / "dev"),
+            "test": str(tmp_path / "test"),
+        }
+    )
     with pytest.raises(DataError, match=r"dev\.de: there is no such file"):
         corpus.part_sizes("de", "en", inputs)
 
@@ -157,7 +190,9 @@ def test_a_corpus_that_is_one_has_no_parts(moses):
 
 def test_files_may_call_languages_by_other_codes(tmp_path):
     files(tmp_path, **{"nld-eng_nld": ["ja"], "nld-eng_eng": ["yes"]})
-    corpus, inputs = opened("nl", path=f"{tmp_path}/{{lang}}-{{pivot}}", codes={"nl": "nld", "en": "eng"})
+    corpus, inputs = opened(
+        "nl", path=f"{tmp_path}/{{lang}}-{{pivot}}", codes={"nl": "nld", "en": "eng"}
+    )
     assert list(corpus.read("nl", "en", inputs)) == [SentencePair(0, "ja", "yes")]
 
 
@@ -168,29 +203,49 @@ def test_packed_files_are_read_where_there_are_no_others(tmp_path):
     assert inputs.locations["source"] == str(tmp_path / "corpus.de.gz")
     assert [pair.source for pair in corpus.read("de", "en", inputs)] == ["ja", "nein"]
     files(tmp_path, corpus_de=["doch", "nie"])
-    assert opened(path=str(tmp_path / "corpus"))[1].locations["source"] == str(tmp_path / "corpus.de")
+    assert opened(path=str(tmp_path / "corpus"))[1].locations["source"] == str(
+        tmp_path / "corpus.de"
+    )
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda packed: packed[:-12], lambda packed: b"plain text", lambda packed: packed[:20] + b"\xff" * 9 + packed[29:]]
+    "damage",
+    [
+        lambda packed: packed[:-12],
+        lambda packed: b"plain text",
+        lambda packed: packed[:20] + b"\xff" * 9 + packed[29:],
+    ],
 )
 def test_damaged_packed_files_are_named(tmp_path, damage):
     files(tmp_path, corpus_en=["yes"] * 500)
-    (tmp_path / "corpus.de.gz").write_bytes(damage(gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode())))
+    (tmp_path / "corpus.de.gz").write_bytes(
+        damage(gzip.compress("".join(f"Satz {i * i}\n" for i in range(500)).encode()))
+    )
     with pytest.raises(DataError, match=r"corpus\.de\.gz: the gzip file is damaged"):
         pairs(opened(path=str(tmp_path / "corpus")))
 
 
 def test_pretokenized_words_are_what_blanks_divide(tmp_path):
-    files(tmp_path, corpus_de=["Herr  Dr. Maier\tsagt: „ja“ ", "10\u00a0000 \u3000 x", ""], corpus_en=["don't @-@ do", "a b c", "x"])
+    files(
+        tmp_path,
+        corpus_de=["Herr  Dr. Maier\tsagt: „ja“ ", "10\u00a0000 \u3000 x", ""],
+        corpus_en=["don't @-@ do", "a b c", "x"],
+    )
     corpus, inputs = opened(path=str(tmp_path / "corpus"), pretokenized=True)
     found = list(corpus.read("de", "en", inputs))
-    assert [pair.source_words for pair in found] == [("Herr", "Dr.", "Maier", "sagt:", "„ja“"), ("10000", "\ufffd", "x"), ()]
+    assert [pair.source_words for pair in found] == [
+        ("Herr", "Dr.", "Maier", "sagt:", "„ja“"),
+        ("10000", "\ufffd", "x"),
+        (),
+    ]
     assert found[0].target_words == ("don't", "@-@", "do")
 
 
 def test_options_that_say_nothing_leave_the_identity_as_it_was():
-    assert Moses.Params(path="a", pretokenized=True, codes={"nl": "nld"}).identity() == {"pretokenized": True, "codes": {"nl": "nld"}}
+    assert Moses.Params(path="a", pretokenized=True, codes={"nl": "nld"}).identity() == {
+        "pretokenized": True,
+        "codes": {"nl": "nld"},
+    }
     assert Moses.Params(path={"train": "a", "test": "b"}).identity() == {}
 
 

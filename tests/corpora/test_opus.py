@@ -26,9 +26,15 @@ def archive(corpus: str, pair: str, texts: dict[str, bytes]) -> bytes:
 
 @pytest.fixture
 def mirror(server):
-    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive("Europarl", "de-en", {"de": b"eins\nzwei\n", "en": b"one\ntwo\n"})
-    server.files["/OPUS-EUbookshop/v2/moses/de-en.txt.zip"] = archive("EUbookshop", "de-en", {"de": b"drei\n", "en": b"three\n"})
-    server.files["/OPUS-Europarl/v8/moses/en-fr.txt.zip"] = archive("Europarl", "en-fr", {"fr": b"un\n", "en": b"one\n"})
+    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive(
+        "Europarl", "de-en", {"de": b"eins\nzwei\n", "en": b"one\ntwo\n"}
+    )
+    server.files["/OPUS-EUbookshop/v2/moses/de-en.txt.zip"] = archive(
+        "EUbookshop", "de-en", {"de": b"drei\n", "en": b"three\n"}
+    )
+    server.files["/OPUS-Europarl/v8/moses/en-fr.txt.zip"] = archive(
+        "Europarl", "en-fr", {"fr": b"un\n", "en": b"one\n"}
+    )
     return server
 
 
@@ -46,13 +52,24 @@ def digest(server, path="/OPUS-Europarl/v8/moses/de-en.txt.zip"):
 
 
 def test_a_corpus_is_downloaded_and_read(mirror, tmp_path):
-    assert read(opus(mirror), tmp_path) == [SentencePair(0, "eins", "one"), SentencePair(1, "zwei", "two")]
+    assert read(opus(mirror), tmp_path) == [
+        SentencePair(0, "eins", "one"),
+        SentencePair(1, "zwei", "two"),
+    ]
     assert read(opus(mirror), tmp_path, "fr") == [SentencePair(0, "un", "one")]
 
 
 def test_several_corpora_are_joined_in_order(mirror, tmp_path):
-    assert [(p.id, p.target) for p in read(opus(mirror, "Europarl+EUbookshop"), tmp_path)] == [(0, "one"), (1, "two"), (2, "three")]
-    assert [p.target for p in read(opus(mirror, "EUbookshop+Europarl"), tmp_path)] == ["three", "one", "two"]
+    assert [(p.id, p.target) for p in read(opus(mirror, "Europarl+EUbookshop"), tmp_path)] == [
+        (0, "one"),
+        (1, "two"),
+        (2, "three"),
+    ]
+    assert [p.target for p in read(opus(mirror, "EUbookshop+Europarl"), tmp_path)] == [
+        "three",
+        "one",
+        "two",
+    ]
 
 
 def test_fetch_tells_digests_and_read_uses_what_was_fetched(mirror, tmp_path):
@@ -73,7 +90,12 @@ def test_sources_are_named_by_corpus_version_and_pair(mirror):
         "EUbookshop": RemoteData("opus:EUbookshop/v2/de-en", None),
     }
     assert opus(mirror).sources("zh", "en")["Europarl"].name == "opus:Europarl/v8/en-zh"
-    assert opus(mirror, "OpenSubtitles", codes={"zh": "zh_cn"}).sources("zh", "en")["OpenSubtitles"].name == "opus:OpenSubtitles/v2018/en-zh_cn"
+    assert (
+        opus(mirror, "OpenSubtitles", codes={"zh": "zh_cn"})
+        .sources("zh", "en")["OpenSubtitles"]
+        .name
+        == "opus:OpenSubtitles/v2018/en-zh_cn"
+    )
 
 
 def test_a_cut_connection_is_resumed(mirror, tmp_path):
@@ -91,13 +113,18 @@ def test_a_wrong_pin_is_refused(mirror, tmp_path):
 
 def test_a_file_that_is_not_the_one_of_the_plan_is_refused(mirror, tmp_path):
     assert len(read(opus(mirror), tmp_path, digests={"Europarl": digest(mirror)})) == 2
-    assert len(read(opus(mirror), tmp_path, digests={"Europarl": "unresolved:opus:Europarl/v8/de-en"})) == 2
+    assert (
+        len(read(opus(mirror), tmp_path, digests={"Europarl": "unresolved:opus:Europarl/v8/de-en"}))
+        == 2
+    )
     with pytest.raises(DataError, match="the SHA-256 is"):
         read(opus(mirror), tmp_path, digests={"Europarl": "0" * 64})
 
 
 def test_what_opus_does_not_have_is_told_with_its_url(mirror, tmp_path):
-    with pytest.raises(DataError, match=rf"{mirror.url}/OPUS-Europarl/v8/moses/en-ur\.txt\.zip.*404"):
+    with pytest.raises(
+        DataError, match=rf"{mirror.url}/OPUS-Europarl/v8/moses/en-ur\.txt\.zip.*404"
+    ):
         opus(mirror).fetch("ur", "en", tmp_path)
 
 
@@ -119,7 +146,9 @@ def test_a_mirror_may_be_a_folder(mirror, tmp_path):
         local.parent.mkdir(parents=True, exist_ok=True)
         local.write_bytes(content)
     corpus = Opus(Opus.Params(corpus="Europarl", base_url=str(tmp_path / "mirror")))
-    assert corpus.fetch("de", "en", tmp_path / "downloads") == {"opus:Europarl/v8/de-en": digest(mirror)}
+    assert corpus.fetch("de", "en", tmp_path / "downloads") == {
+        "opus:Europarl/v8/de-en": digest(mirror)
+    }
     assert len(read(corpus, tmp_path / "downloads")) == 2
     assert not (tmp_path / "downloads").exists()
     with pytest.raises(DataError, match="no such file in the local mirror"):
@@ -127,20 +156,28 @@ def test_a_mirror_may_be_a_folder(mirror, tmp_path):
 
 
 def test_a_bad_line_is_named_by_member(server, tmp_path):
-    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive("Europarl", "de-en", {"de": b"a\nb\xff\n", "en": b"x\ny\n"})
+    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive(
+        "Europarl", "de-en", {"de": b"a\nb\xff\n", "en": b"x\ny\n"}
+    )
     with pytest.raises(DataError, match=r"de-en\.txt\.zip/Europarl\.de-en\.de:2: invalid UTF-8"):
         read(opus(server), tmp_path)
 
 
 def test_different_line_counts_are_told(server, tmp_path):
-    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive("Europarl", "de-en", {"de": b"a\nb\n", "en": b"x\n"})
+    server.files["/OPUS-Europarl/v8/moses/de-en.txt.zip"] = archive(
+        "Europarl", "de-en", {"de": b"a\nb\n", "en": b"x\n"}
+    )
     with pytest.raises(DataError, match=r"2 lines.*1"):
         read(opus(server), tmp_path)
 
 
 def test_a_missing_member_is_told(server, tmp_path):
-    server.files["/OPUS-OpenSubtitles/v2018/moses/en-zh.txt.zip"] = archive("OpenSubtitles", "en-zh_cn", {"zh_cn": b"a\n", "en": b"x\n"})
-    with pytest.raises(DataError, match=r"has no OpenSubtitles\.en-zh\.zh; it has README, .*`codes`"):
+    server.files["/OPUS-OpenSubtitles/v2018/moses/en-zh.txt.zip"] = archive(
+        "OpenSubtitles", "en-zh_cn", {"zh_cn": b"a\n", "en": b"x\n"}
+    )
+    with pytest.raises(
+        DataError, match=r"has no OpenSubtitles\.en-zh\.zh; it has README, .*`codes`"
+    ):
         read(opus(server, "OpenSubtitles"), tmp_path, "zh")
 
 
@@ -148,7 +185,9 @@ def changed_in_the_middle(content):
     return content[:2000] + b"\xff" * 50 + content[2050:]
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-30], changed_in_the_middle, lambda content: b"<html>"])
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:-30], changed_in_the_middle, lambda content: b"<html>"]
+)
 def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path, damage):
     path = "/OPUS-Europarl/v8/moses/de-en.txt.zip"
     text = b"".join(b"line %d\n" % i for i in range(3000))
@@ -159,7 +198,12 @@ def test_a_damaged_zip_file_is_a_data_error(mirror, tmp_path, damage):
 
 def test_where_it_comes_from_and_pins_are_no_part_of_the_identity(mirror):
     params = Opus.Params(corpus="Europarl")
-    for other in ({"base_url": "http://x"}, {"sha256": "0" * 64}, {"version": "v8"}, {"version": {"Europarl": "v8"}}):
+    for other in (
+        {"base_url": "http://x"},
+        {"sha256": "0" * 64},
+        {"version": "v8"},
+        {"version": {"Europarl": "v8"}},
+    ):
         assert Opus.Params(corpus="Europarl", **other).identity() == params.identity()
     assert Opus.Params(corpus="Europarl", version="v7").identity() != params.identity()
     assert Opus.Params.model_validate_json(params.model_dump_json(by_alias=True)) == params

@@ -21,7 +21,11 @@ CONTENT = {"NOUN", "PROPN", "VERB", "ADJ", "NUM", "ADV"}
 
 
 def read(lang: str, pivot: str = "en", size: int = 200, seed: int = 0) -> list[SentencePair]:
-    return list(Phrasebook(Phrasebook.Params(size=size, seed=seed)).read(lang, pivot, CorpusInputs({}, Path())))
+    return list(
+        Phrasebook(Phrasebook.Params(size=size, seed=seed)).read(
+            lang, pivot, CorpusInputs({}, Path())
+        )
+    )
 
 
 def said(kind: str, *clauses: Clause) -> dict[str, str]:
@@ -51,8 +55,17 @@ def test_smaller_sizes_are_prefixes_and_seeds_differ():
 
 
 def test_another_process_makes_the_same_sentences():
-    code = "from raxalign.corpora.grammar import sentence; print('|'.join(sentence(i, 3).realize('en').text for i in range(40)))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "77"})
+    code = (
+        "from raxalign.corpora.grammar import sentence; print('|'.join(sentence(i,"
+        " 3).realize('en').text for i in range(40)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "77"},
+    )
     assert out.stdout.strip().split("|") == [sentence(i, 3).realize("en").text for i in range(40)]
 
 
@@ -68,8 +81,15 @@ def test_every_content_word_is_linked_and_links_are_in_range():
         for source, target in permutations(LANGS, 2):
             links = links_between(parts[source].senses, parts[target].senses)
             linked = {i for i, _ in links}
-            assert all(0 <= i < len(parts[source].words) and 0 <= j < len(parts[target].words) for i, j in links)
-            missing = [w for i, w in enumerate(parts[source].words) if parts[source].tags[i] in CONTENT and i not in linked]
+            assert all(
+                0 <= i < len(parts[source].words) and 0 <= j < len(parts[target].words)
+                for i, j in links
+            )
+            missing = [
+                w
+                for i, w in enumerate(parts[source].words)
+                if parts[source].tags[i] in CONTENT and i not in linked
+            ]
             assert not missing, (source, target, parts[source].text, missing)
 
 
@@ -91,7 +111,13 @@ def test_more_sentences_than_there_are_is_an_error():
 
 
 def test_german_puts_verbs_last_in_subordinate_clauses():
-    inner = Clause(NP("noun", "girl"), "invite", "past", NP("noun", "student", adjective="young"), time="yesterday")
+    inner = Clause(
+        NP("noun", "girl"),
+        "invite",
+        "past",
+        NP("noun", "student", adjective="young"),
+        time="yesterday",
+    )
     assert said("that", Clause(NP("female", "0"), "say", "past"), inner) == {
         "en": "Mary said that the girl invited the young student yesterday.",
         "de": "Maria hat gesagt, dass das Mädchen gestern den jungen Studenten eingeladen hat.",
@@ -105,13 +131,18 @@ def test_german_puts_verbs_last_in_subordinate_clauses():
 def test_separable_verbs_split_in_main_clauses_and_join_in_subordinate_ones():
     clause = Clause(NP("noun", "boy"), "watch.look", "pres", NP("noun", "film", "this"))
     assert said("main", clause)["de"] == "Der Junge schaut diesen Film an."
-    assert said("because", clause, clause)["de"] == "Der Junge schaut diesen Film an, weil der Junge diesen Film anschaut."
+    assert (
+        said("because", clause, clause)["de"]
+        == "Der Junge schaut diesen Film an, weil der Junge diesen Film anschaut."
+    )
     assert ("watches", "schaut") in links_of(clause, "en", "de")
     assert ("watches", "an") in links_of(clause, "en", "de")
 
 
 def test_numbers_possessives_and_enclitic_accents_agree():
-    assert said("main", Clause(NP("noun", "lawyer", "2", True), "lose", "fut", NP("noun", "car", "their"))) == {
+    assert said(
+        "main", Clause(NP("noun", "lawyer", "2", True), "lose", "fut", NP("noun", "car", "their"))
+    ) == {
         "en": "Two lawyers will lose their car.",
         "de": "Zwei Anwälte werden ihr Auto verlieren.",
         "es": "Dos abogados van a perder su coche.",
@@ -122,7 +153,9 @@ def test_numbers_possessives_and_enclitic_accents_agree():
 
 
 def test_liking_turns_round_in_spanish_and_greek():
-    clause = Clause(NP("noun", "queen"), "like.enjoy", "pres", NP("noun", "tulip", plural=True), negated=True)
+    clause = Clause(
+        NP("noun", "queen"), "like.enjoy", "pres", NP("noun", "tulip", plural=True), negated=True
+    )
     assert said("main", clause) == {
         "en": "The queen does not like the tulips.",
         "de": "Die Königin mag die Tulpen nicht.",
@@ -135,12 +168,27 @@ def test_liking_turns_round_in_spanish_and_greek():
 
 def test_french_participles_and_contractions():
     assert (
-        said("main", Clause(NP("noun", "friend", plural=True), "go", "past", place=NP("noun", "market"), place_as="to"))["fr"]
+        said(
+            "main",
+            Clause(
+                NP("noun", "friend", plural=True),
+                "go",
+                "past",
+                place=NP("noun", "market"),
+                place_as="to",
+            ),
+        )["fr"]
         == "Les amies sont allées au marché."
     )
-    assert said("main", Clause(NP("male", "0"), "see", "past", NP("pronoun", "she")))["fr"] == "Pierre l'a vue."
     assert (
-        said("main", Clause(NP("noun", "man"), "buy", "past", NP("noun", "hat", "indef", adjective="old")))["fr"]
+        said("main", Clause(NP("male", "0"), "see", "past", NP("pronoun", "she")))["fr"]
+        == "Pierre l'a vue."
+    )
+    assert (
+        said(
+            "main",
+            Clause(NP("noun", "man"), "buy", "past", NP("noun", "hat", "indef", adjective="old")),
+        )["fr"]
         == "L'homme a acheté un vieux chapeau."
     )
 
@@ -148,8 +196,12 @@ def test_french_participles_and_contractions():
 def test_bulgarian_articles_and_greek_articles_link_as_parts():
     clause = Clause(NP("male", "0"), "see", "past", NP("noun", "house", adjective="big"))
     assert said("main", clause)["bg"] == "Петър видя голямата къща."
-    assert {("the", "голямата"), ("big", "голямата"), ("house", "къща")} <= links_of(clause, "en", "bg")
-    assert {("Peter", "Ο"), ("Peter", "Πέτρος"), ("the", "το"), ("house", "σπίτι")} <= links_of(clause, "en", "el")
+    assert {("the", "голямата"), ("big", "голямата"), ("house", "къща")} <= links_of(
+        clause, "en", "bg"
+    )
+    assert {("Peter", "Ο"), ("Peter", "Πέτρος"), ("the", "το"), ("house", "σπίτι")} <= links_of(
+        clause, "en", "el"
+    )
     assert {("saw", "hat"), ("saw", "gesehen")} <= links_of(clause, "en", "de")
     assert {("hat", "a"), ("gesehen", "vu")} <= links_of(clause, "de", "fr")
 
@@ -158,7 +210,9 @@ def test_dropped_pronouns_link_to_the_verb():
     clause = Clause(NP("pronoun", "she"), "sleep", "past", place=NP("noun", "garden"))
     assert said("main", clause)["es"] == "Durmió en el jardín."
     assert {("She", "Durmió"), ("slept", "Durmió")} <= links_of(clause, "en", "es")
-    assert {("in", "Im"), ("the", "Im")} <= {(a, b.capitalize()) for a, b in links_of(clause, "en", "de")}
+    assert {("in", "Im"), ("the", "Im")} <= {
+        (a, b.capitalize()) for a, b in links_of(clause, "en", "de")
+    }
 
 
 @pytest.mark.parametrize(
@@ -170,8 +224,16 @@ def test_dropped_pronouns_link_to_the_verb():
         ("match", NP("noun", "match.game"), NP("noun", "match.fire")),
         ("plant", NP("noun", "plant.green"), NP("noun", "plant.factory")),
         ("order", NP("noun", "order.command"), NP("noun", "order.sequence")),
-        ("hard", NP("noun", "chair", adjective="hard.solid"), NP("noun", "question", adjective="hard.difficult")),
-        ("light", NP("noun", "room", adjective="light.bright"), NP("noun", "suitcase", adjective="light.weight")),
+        (
+            "hard",
+            NP("noun", "chair", adjective="hard.solid"),
+            NP("noun", "question", adjective="hard.difficult"),
+        ),
+        (
+            "light",
+            NP("noun", "room", adjective="light.bright"),
+            NP("noun", "suitcase", adjective="light.weight"),
+        ),
     ],
 )
 def test_words_with_several_senses_are_translated_apart(english, one, other):
@@ -182,20 +244,37 @@ def test_words_with_several_senses_are_translated_apart(english, one, other):
     different = [
         lang
         for lang in LANGS
-        if {t[0] for t in phrase(lang, one)[1:] or phrase(lang, one)} != {t[0] for t in phrase(lang, other)[1:] or phrase(lang, other)}
+        if {t[0] for t in phrase(lang, one)[1:] or phrase(lang, one)}
+        != {t[0] for t in phrase(lang, other)[1:] or phrase(lang, other)}
     ]
     assert {"de", "bg"} <= set(different)
 
 
 def test_like_close_and_support_differ_by_use():
     enjoy = said("main", Clause(NP("noun", "man"), "like.enjoy", "pres", NP("noun", "dog")))
-    compare = said("main", Clause(NP("noun", "man"), "run", "pres", like=NP("noun", "dog", "indef")))
+    compare = said(
+        "main", Clause(NP("noun", "man"), "run", "pres", like=NP("noun", "dog", "indef"))
+    )
     assert enjoy["de"] == "Der Mann mag den Hund."
     assert compare["de"] == "Der Mann läuft wie ein Hund."
-    assert (compare["bg"], compare["el"]) == ("Мъжът тича като куче.", "Ο άντρας τρέχει σαν σκύλος.")
-    assert said("main", Clause(NP("noun", "column"), "support.bear", "pres", NP("noun", "roof")))["es"] == "La columna sostiene el tejado."
+    assert (compare["bg"], compare["el"]) == (
+        "Мъжът тича като куче.",
+        "Ο άντρας τρέχει σαν σκύλος.",
+    )
     assert (
-        said("main", Clause(NP("noun", "man"), "support.help", "pres", NP("noun", "friend", adjective="close.near")))["es"]
+        said("main", Clause(NP("noun", "column"), "support.bear", "pres", NP("noun", "roof")))["es"]
+        == "La columna sostiene el tejado."
+    )
+    assert (
+        said(
+            "main",
+            Clause(
+                NP("noun", "man"),
+                "support.help",
+                "pres",
+                NP("noun", "friend", adjective="close.near"),
+            ),
+        )["es"]
         == "El hombre apoya a la amiga íntima."
     )
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from raxalign.config.sources import LocalFile, RemoteData
-from raxalign.corpora.readers.inspection import KEPT, Refusals, read_dictionaries, read_through, refuse
+from raxalign.corpora.readers.inspection import (
+    KEPT,
+    Refusals,
+    read_dictionaries,
+    read_through,
+    refuse,
+)
 from raxalign.errors import DataError
 
 
@@ -49,6 +55,13 @@ def test_dictionaries_are_read_and_remote_ones_are_not(tmp_path):
     (tmp_path / "good").write_text("Haus house\nja yes\n", encoding="utf-8")
     (tmp_path / "bad").write_text("Haus the house\n", encoding="utf-8")
     sources = [{"dictionary": LocalFile(tmp_path / name)} for name in ("good", "bad")]
-    good, bad = read_dictionaries([*sources, {"dictionary": RemoteData("hub:x")}, {"teacher": LocalFile(tmp_path / "good")}, {}])
+    good, bad = read_dictionaries(
+        [
+            *sources,
+            {"dictionary": RemoteData("hub:x")},
+            {"teacher": LocalFile(tmp_path / "good")},
+            {},
+        ]
+    )
     assert (good.rows, good.faults) == (2, ())
     assert "bad:1: 3 words" in str(bad.faults[0])

@@ -14,12 +14,17 @@ from raxalign.errors import DataError
 def read(tmp_path, content: str, **params):
     (tmp_path / "pairs.tsv").write_text(content, encoding="utf-8", newline="")
     corpus = Tsv(Tsv.Params(path=str(tmp_path / "pairs.tsv"), **params))
-    return list(corpus.read("de", "en", CorpusInputs({"file": str(tmp_path / "pairs.tsv")}, tmp_path)))
+    return list(
+        corpus.read("de", "en", CorpusInputs({"file": str(tmp_path / "pairs.tsv")}, tmp_path))
+    )
 
 
 def test_columns_are_taken_by_number(tmp_path):
     content = "7\tHello\tHallo\n8\tYes\tJa\n"
-    assert read(tmp_path, content, source_column=2, target_column=1) == [SentencePair(0, "Hallo", "Hello"), SentencePair(1, "Ja", "Yes")]
+    assert read(tmp_path, content, source_column=2, target_column=1) == [
+        SentencePair(0, "Hallo", "Hello"),
+        SentencePair(1, "Ja", "Yes"),
+    ]
 
 
 def test_columns_are_taken_by_name_and_names_may_hold_languages(tmp_path):
@@ -29,11 +34,16 @@ def test_columns_are_taken_by_name_and_names_may_hold_languages(tmp_path):
 
 
 def test_a_header_is_skipped_for_numbers_too(tmp_path):
-    assert read(tmp_path, "de\ten\nHallo\tHello\n", header=True) == [SentencePair(0, "Hallo", "Hello")]
+    assert read(tmp_path, "de\ten\nHallo\tHello\n", header=True) == [
+        SentencePair(0, "Hallo", "Hello")
+    ]
 
 
 def test_quotation_marks_are_text(tmp_path):
-    assert read(tmp_path, '"a\tb"\n"\t"\n') == [SentencePair(0, '"a', 'b"'), SentencePair(1, '"', '"')]
+    assert read(tmp_path, '"a\tb"\n"\t"\n') == [
+        SentencePair(0, '"a', 'b"'),
+        SentencePair(1, '"', '"'),
+    ]
 
 
 def test_another_delimiter(tmp_path):
@@ -60,16 +70,30 @@ def test_pretokenized_columns_are_words_in_languages_without_spaces_too(tmp_path
 
 def test_columns_and_paths_take_other_codes(tmp_path):
     (tmp_path / "nld.tsv").write_text("eng\tnld\nyes\tja\n", encoding="utf-8")
-    params = {"header": True, "source_column": "{lang}", "target_column": "{pivot}", "codes": {"nl": "nld", "en": "eng"}}
+    params = {
+        "header": True,
+        "source_column": "{lang}",
+        "target_column": "{pivot}",
+        "codes": {"nl": "nld", "en": "eng"},
+    }
     corpus = Tsv(Tsv.Params(path=f"{tmp_path}/{{lang}}.tsv", **params))
     places = {name: str(source.path) for name, source in corpus.sources("nl", "en").items()}
-    assert list(corpus.read("nl", "en", CorpusInputs(places, tmp_path))) == [SentencePair(0, "ja", "yes")]
+    assert list(corpus.read("nl", "en", CorpusInputs(places, tmp_path))) == [
+        SentencePair(0, "ja", "yes")
+    ]
 
 
 def test_parts_each_have_their_header_and_ids_run_on(tmp_path):
     for part in ("train", "dev", "test"):
-        (tmp_path / f"{part}.tsv.gz").write_bytes(gzip.compress(f"de\ten\n{part} 1\tA\n{part} 2\tB\n".encode()))
-    corpus = Tsv(Tsv.Params(path={part: str(tmp_path / f"{part}.tsv") for part in ("train", "dev", "test")}, header=True))
+        (tmp_path / f"{part}.tsv.gz").write_bytes(
+            gzip.compress(f"de\ten\n{part} 1\tA\n{part} 2\tB\n".encode())
+        )
+    corpus = Tsv(
+        Tsv.Params(
+            path={part: str(tmp_path / f"{part}.tsv") for part in ("train", "dev", "test")},
+            header=True,
+        )
+    )
     places = {name: str(source.path) for name, source in corpus.sources("de", "en").items()}
     inputs = CorpusInputs(places, tmp_path)
     assert [(pair.id, pair.source) for pair in corpus.read("de", "en", inputs)] == [

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from raxalign.corpora.text.words import clean, describe, divide_at_blanks, split_characters, tokenize
+from raxalign.corpora.text.words import (
+    clean,
+    describe,
+    divide_at_blanks,
+    split_characters,
+    tokenize,
+)
 from raxalign.errors import DependencyError, RaxalignError
 
 LANGUAGES = ["en", "fr", "de", "tr", "ru", "hi", "ar", "ko"]
@@ -35,7 +41,11 @@ FRAGMENTS = [
     ("lang", "text", "words"),
     [
         ("en", "Don't go, Mr. Smith.", ["Don", "'t", "go", ",", "Mr.", "Smith", "."]),
-        ("en", "It costs $5,300 (or so)…", ["It", "costs", "$", "5,300", "(", "or", "so", ")", "…"]),
+        (
+            "en",
+            "It costs $5,300 (or so)…",
+            ["It", "costs", "$", "5,300", "(", "or", "so", ")", "…"],
+        ),
         ("fr", "L'ami d'Anne.", ["L'", "ami", "d'", "Anne", "."]),
         ("de", 'Der 3. Mai & "mehr" ...', ["Der", "3.", "Mai", "&", '"', "mehr", '"', "..."]),
         ("hi", "यह घर है।", ["यह", "घर", "है", "।"]),
@@ -85,7 +95,12 @@ def test_characters_are_all_kept():
 def test_no_word_is_empty_or_has_white_space(lang, text):
     words = tokenize(lang)(text)
     assert all(word.split() == [word] for word in words)
-    assert all(unicodedata.category(word[0]) != "Cf" or word[0] in "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd" for word in words if len(word) > 1)
+    assert all(
+        unicodedata.category(word[0]) != "Cf"
+        or word[0] in "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd"
+        for word in words
+        if len(word) > 1
+    )
 
 
 @settings(max_examples=300, deadline=None)

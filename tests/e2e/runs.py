@@ -37,10 +37,17 @@ class Site:
     def ledger(self) -> Ledger:
         return Ledger(str(self.storage))
 
-    def run(self, *arguments: str, command: str = "grid", **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, command: str = "grid", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """A command, to its end."""
         return subprocess.run(
-            self.command(command, *arguments), env=self.environment(environment), capture_output=True, text=True, timeout=LIMIT, check=False
+            self.command(command, *arguments),
+            env=self.environment(environment),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
         )
 
     @contextmanager
@@ -75,20 +82,36 @@ class Site:
 
     def entries(self) -> dict[str, int]:
         """Key -> when its entry was written."""
-        return {path.parent.name: path.stat().st_mtime_ns for path in self.storage.glob("ledger/*/evaluation.json")}
+        return {
+            path.parent.name: path.stat().st_mtime_ns
+            for path in self.storage.glob("ledger/*/evaluation.json")
+        }
 
     def copy(self, folder: Path) -> Site:
         """The same grid on a copy of the storage, with tracking of its own."""
-        shutil.copytree(self.storage, folder / "storage", ignore=shutil.ignore_patterns("mlflow.db*", "mlartifacts", "tracked"))
+        shutil.copytree(
+            self.storage,
+            folder / "storage",
+            ignore=shutil.ignore_patterns("mlflow.db*", "mlartifacts", "tracked"),
+        )
         return Site(self.grid, folder / "storage")
 
     def forget(self, method: str) -> list[str]:
-        """Remove the results and aligned encoders of a method; returns the evaluations that have to be made again."""
+        """Remove the results and aligned encoders of a method; returns the evaluations that have to
+        be made again.
+        """
         plan = self.plan
-        gone = [(trial.aligned, key) for trial in plan.trials if trial.method == method for key in trial.evaluations.values()]
+        gone = [
+            (trial.aligned, key)
+            for trial in plan.trials
+            if trial.method == method
+            for key in trial.evaluations.values()
+        ]
         for aligned, key in gone:
             shutil.rmtree(self.storage / "ledger" / key)
-            shutil.rmtree(self.storage / "artifacts" / "aligned" / aligned[:2] / aligned, ignore_errors=True)
+            shutil.rmtree(
+                self.storage / "artifacts" / "aligned" / aligned[:2] / aligned, ignore_errors=True
+            )
         return [key for _, key in gone]
 
 
@@ -110,8 +133,12 @@ def read_until(stream: IO[str], wanted: str) -> str:
     raise AssertionError(f"{wanted!r} was never said:\n{said}")
 
 
-def wait_for(found: Callable[[], object], process: subprocess.Popen[str], log: Path | None = None) -> None:
-    """Until something holds; the process must live so long (what it said is in the log, or in its stderr)."""
+def wait_for(
+    found: Callable[[], object], process: subprocess.Popen[str], log: Path | None = None
+) -> None:
+    """Until something holds; the process must live so long (what it said is in the log, or in its
+    stderr).
+    """
     end = time.monotonic() + LIMIT
     while not found():
         if process.poll() is not None:
@@ -122,7 +149,9 @@ def wait_for(found: Callable[[], object], process: subprocess.Popen[str], log: P
 
 
 def session(process: subprocess.Popen[str]) -> dict[int, str]:
-    """All processes that a grid started, Ray's included (they have process groups of their own): id -> command line."""
+    """All processes that a grid started, Ray's included (they have process groups of their own): id
+    -> command line.
+    """
     found = {}
     for entry in Path("/proc").iterdir():
         try:
@@ -143,7 +172,11 @@ def kill_all(process: subprocess.Popen[str]) -> None:
 
 def ray_workers(process: subprocess.Popen[str], title: str) -> list[int]:
     """The Ray workers that a process's cluster runs, by what they show as their title."""
-    return [pid for pid, command in session(process).items() if command.startswith("ray::") and title in command]
+    return [
+        pid
+        for pid, command in session(process).items()
+        if command.startswith("ray::") and title in command
+    ]
 
 
 def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
@@ -152,9 +185,18 @@ def tracked(uri: str, experiment: str) -> list[dict[str, object]]:
 import json, sys
 from mlflow import MlflowClient
 client = MlflowClient(sys.argv[1])
-runs = client.search_runs([client.get_experiment_by_name(sys.argv[2]).experiment_id], max_results=1000)
-print(json.dumps([{"id": r.info.run_id, "status": r.info.status, **{n: getattr(r.data, n) for n in ("tags", "metrics", "params")}} for r in runs]))
+experiment = client.get_experiment_by_name(sys.argv[2]).experiment_id
+print(json.dumps([
+    {"id": run.info.run_id, "status": run.info.status,
+     **{name: getattr(run.data, name) for name in ("tags", "metrics", "params")}}
+    for run in client.search_runs([experiment], max_results=1000)
+]))
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, uri, experiment], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, uri, experiment],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     runs: list[dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
     return runs

@@ -104,7 +104,11 @@ def test_a_flipped_byte_is_noticed_and_the_artifact_made_again(finished, tmp_pat
     site = finished.copy(tmp_path)
     site.forget("rotation")
     plan = site.plan
-    pairs = [stage for stage in plan.stages.values() if stage.kind == "pairs" and stage.params["part"] == "training"]
+    pairs = [
+        stage
+        for stage in plan.stages.values()
+        if stage.kind == "pairs" and stage.params["part"] == "training"
+    ]
     folder = site.storage / "artifacts" / "pairs" / pairs[0].key[:2] / pairs[0].key
     file = next(folder.glob("data/*.arrow"))
     content = bytearray(file.read_bytes())
@@ -146,7 +150,12 @@ def with_run(finished: Site, folder: Path, settings: str) -> Path:
 
 def with_dictionaries(folder: Path, french: bytes) -> Site:
     """A grid of two languages whose rotation reads a dictionary of each."""
-    write_grid(folder, size=300, sentences="[100]", methods=("none: {}", 'rotation: {supervision: dictionary, dictionary: "{lang}.txt"}'))
+    write_grid(
+        folder,
+        size=300,
+        sentences="[100]",
+        methods=("none: {}", 'rotation: {supervision: dictionary, dictionary: "{lang}.txt"}'),
+    )
     (folder / "de.txt").write_text("haus house\nhund dog\n")
     (folder / "fr.txt").write_bytes(french)
     return Site(folder / "grid.yaml", folder / "storage")
@@ -180,7 +189,12 @@ def test_a_file_that_only_its_text_shows_to_be_useless_fails_its_own_trials_alon
 def small_disk(tmp_path):
     place = tmp_path / "disk"
     place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         pytest.skip(f"mounting a small disk was refused: {done.stderr.strip()}")
     yield place

@@ -24,7 +24,11 @@ def check_ledger_and_tracking_agree(site: Site, where: str) -> None:
     assert kinds["grid"] == 1
     assert kinds["trial"] == len(plan.trials)
     assert {run["status"] for run in runs} == {"FINISHED"}
-    by_trial = {run["tags"]["raxalign.trial_key"]: run for run in runs if run["tags"]["raxalign.kind"] == "trial"}
+    by_trial = {
+        run["tags"]["raxalign.trial_key"]: run
+        for run in runs
+        if run["tags"]["raxalign.kind"] == "trial"
+    }
     assert set(by_trial) == set(plan.by_key)
     parent = next(run["id"] for run in runs if run["tags"]["raxalign.kind"] == "grid")
     assert {run["tags"]["mlflow.parentRunId"] for run in by_trial.values()} == {parent}
@@ -48,7 +52,11 @@ def test_nothing_but_the_progress_is_said(finished):
 
 
 def test_training_curves_are_brought_as_stepped_metrics(finished):
-    runs = [run for run in tracked(uri(finished), "small") if run["params"].get("method") == "finetune" and run["tags"]["raxalign.kind"] == "trial"]
+    runs = [
+        run
+        for run in tracked(uri(finished), "small")
+        if run["params"].get("method") == "finetune" and run["tags"]["raxalign.kind"] == "trial"
+    ]
     assert runs
     assert all(any(name.startswith("train/") for name in run["metrics"]) for run in runs)
 
@@ -64,10 +72,15 @@ try:
 except SystemExit as end:
     assert not end.code, end.code
 # a lazily loaded module stands there empty: its compiled part tells whether it was loaded
-print(sorted({"ray._raylet", "torch._C", "mlflow.tracking", "transformers.utils", "datasets.arrow_dataset"} & set(sys.modules)))
+heavy = ["ray._raylet", "torch._C", "mlflow.tracking", "transformers.utils"]
+print(sorted({*heavy, "datasets.arrow_dataset"} & set(sys.modules)))
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, str(finished.grid)], env=finished.environment({}), capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, str(finished.grid)],
+        env=finished.environment({}),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "[]\n"
     assert "all 8 trials are done" in done.stderr
@@ -79,12 +92,16 @@ def test_a_task_added_to_a_grid_evaluates_the_aligned_encoders_that_are_there(fi
     text = finished.grid.read_text() + "  plain: {kind: retrieval, measure: cosine}\n"
     (tmp_path / "grid.yaml").write_text(text)
     larger = Site(tmp_path / "grid.yaml", site.storage)
-    artifacts = {path: path.stat().st_mtime_ns for path in site.storage.glob("artifacts/*/*/*/manifest.json")}
+    artifacts = {
+        path: path.stat().st_mtime_ns for path in site.storage.glob("artifacts/*/*/*/manifest.json")
+    }
     before = site.entries()
     done = larger.run()
     assert done.returncode == 0, done.stderr
     assert "0 shared stages to make" in done.stderr
-    assert {path: path.stat().st_mtime_ns for path in site.storage.glob("artifacts/*/*/*/manifest.json")} == artifacts
+    assert {
+        path: path.stat().st_mtime_ns for path in site.storage.glob("artifacts/*/*/*/manifest.json")
+    } == artifacts
     after = larger.entries()
     assert len(after) == 2 * len(before)
     assert {key: after[key] for key in before} == before

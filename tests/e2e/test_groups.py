@@ -12,14 +12,21 @@ pytestmark = pytest.mark.slow
 def test_groups_of_workers_finish_with_the_results_of_one_worker(finished, tmp_path):
     site = finished.copy(tmp_path)
     site.forget("finetune")
-    done = site.run("--workers", "2")  # two trials of two workers each, where two workers may fit: drivers must not take their place
+    done = site.run(
+        "--workers",
+        "2",
+        # two trials of two workers each, where two workers may fit: drivers must not take their
+        # place
+    )
     assert done.returncode == 0, done.stderr
     assert "2 done, 0 failed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     for row, expected in zip(site.results(), finished.results(), strict=True):
         assert {**row, "value": None} == {**expected, "value": None}
-        assert row["value"] == pytest.approx(expected["value"], abs=0.05)  # one pair of the test more or less: sums in another order
+        assert row["value"] == pytest.approx(
+            expected["value"], abs=0.05
+        )  # one pair of the test more or less: sums in another order
     check_ledger_and_tracking_agree(site, uri(site))
 
 

@@ -1,4 +1,6 @@
-"""Run as a program: pre-trains a small encoder and kills itself, really, in the middle. Usage: killed.py ROOT CHECKPOINTS STEP."""
+"""Run as a program: pre-trains a small encoder and kills itself, really, in the middle. Usage:
+killed.py ROOT CHECKPOINTS STEP.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ from raxalign.encoders.scratch import Scratch
 from raxalign.train.runtime import Runtime
 
 PARAMS = Scratch.Params(
-    layers=1, hidden_size=32, heads=2, intermediate=32, positions=32, window=16, vocab_size=100, batch_size=4, steps=18, learning_rate=0.01, seed=5
+    layers=1,
+    hidden_size=32,
+    heads=2,
+    intermediate=32,
+    positions=32,
+    window=16,
+    vocab_size=100,
+    batch_size=4,
+    steps=18,
+    learning_rate=0.01,
+    seed=5,
 )
 WORDS = ["dog", "cat", "house", "river", "sees", "loves", "has", "old", "red", "."]
 
@@ -32,7 +44,11 @@ def write_text(root: Path) -> None:
 def build(root: Path, name: str, runtime: Runtime, **options: float) -> dict[str, object]:
     """Pre-train into the folder ``root/name``; returns the notes."""
     (root / name).mkdir()
-    return dict(Scratch(PARAMS.model_copy(update=options)).build(EncoderInputs(text={"en": root / "en"}), runtime, root / name))
+    return dict(
+        Scratch(PARAMS.model_copy(update=options)).build(
+            EncoderInputs(text={"en": root / "en"}), runtime, root / name
+        )
+    )
 
 
 def main(root: Path, checkpoints: Path, at: int) -> None:

@@ -19,4 +19,6 @@ def build_all(text: dict[str, str], folder: str) -> None:
         out = Path(folder) / name
         out.mkdir(parents=True)
         kind = Static(Static.Params.model_validate({"dimension": 8, "min_count": 1, **options}))
-        kind.build(EncoderInputs(text={lang: Path(path) for lang, path in text.items()}), Runtime(), out)
+        kind.build(
+            EncoderInputs(text={lang: Path(path) for lang, path in text.items()}), Runtime(), out
+        )

@@ -1,4 +1,6 @@
-"""How many layers an encoder has, told before it is opened: by a folder, by the lock of a grid, by the hub's local cache."""
+"""How many layers an encoder has, told before it is opened: by a folder, by the lock of a grid, by
+the hub's local cache.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,21 @@ def test_own_encoders_know_it_from_their_options() -> None:
     assert Static(Static.Params()).depth(nothing) == 0
 
 
-def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_hub_name_has_the_depth_of_its_revision_in_the_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     lock = {"hub:some/bert": COMMIT, f"depth:some/bert@{COMMIT}": "6"}
     assert Transformer(Transformer.Params(name="some/bert")).depth(lock.get) == 6
     assert Transformer(Transformer.Params(name="some/bert", revision=COMMIT)).depth(lock.get) == 6
-    assert Transformer(Transformer.Params(name="some/bert", revision="e" * 40)).depth(lock.get) is None
+    assert (
+        Transformer(Transformer.Params(name="some/bert", revision="e" * 40)).depth(lock.get) is None
+    )
 
 
-def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     snapshot = tmp_path / "models--some--bert" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
@@ -66,7 +74,12 @@ def test_a_hub_name_that_lies_in_the_local_cache_needs_no_lock(monkeypatch: pyte
 
 def opened(folder: Path) -> Opened:
     """A grid of a hub name whose revision the lock has."""
-    path = write_grid(folder, methods=("none: {}", "rotation: {}"), tasks=("low: {kind: retrieval, layers: 3}",), sentences="50")
+    path = write_grid(
+        folder,
+        methods=("none: {}", "rotation: {}"),
+        tasks=("low: {kind: retrieval, layers: 3}",),
+        sentences="50",
+    )
     text = path.read_text(encoding="utf-8")
     encoder = next(line for line in text.splitlines() if line.startswith("encoder:"))
     path.write_text(text.replace(encoder, "encoder: some/bert"), encoding="utf-8")
@@ -74,10 +87,14 @@ def opened(folder: Path) -> Opened:
     return open_grid(path, storage=str(folder / "storage"))
 
 
-def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr("raxalign.encoders.transformer.fetched_depth", lambda *name: asked.append(name) or 12)
+    monkeypatch.setattr(
+        "raxalign.encoders.transformer.fetched_depth", lambda *name: asked.append(name) or 12
+    )
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
     found = resolve(first, tmp_path)
@@ -89,7 +106,9 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(monkeypatch: pytes
     assert load(first.grid.path) == first.grid
 
 
-def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def unreachable(name: str, revision: str) -> int:
         raise TransientError(f"{name} at {revision}: no answer")
 

@@ -15,12 +15,14 @@ def numbers(*words: int) -> np.ndarray:
 
 
 def test_neighbours_count_by_one_over_their_distance_within_a_sentence() -> None:
-    """a b c | a b: a-b stand 1 apart twice, b-c 1 apart once, a-c 2 apart once; nothing crosses from c to the second a."""
+    """a b c | a b: a-b stand 1 apart twice, b-c 1 apart once, a-c 2 apart once; nothing crosses
+    from c to the second a.
+    """
     found = cooccurrences([numbers(0, 1, 2), numbers(0, 1)], 3, 2).toarray()
     assert found.tolist() == [[0, 2, 0.5], [2, 0, 1], [0.5, 1, 0]]
 
 
-def test_words_without_a_number_keep_their_place_and_a_word_beside_itself_counts_from_both_sides() -> None:
+def test_words_without_a_number_keep_their_place_and_a_word_beside_itself_counts_twice() -> None:
     assert cooccurrences([numbers(0, -1, 1)], 2, 1).nnz == 0
     assert cooccurrences([numbers(0, -1, 1)], 2, 2).toarray().tolist() == [[0, 0.5], [0.5, 0]]
     assert cooccurrences([numbers(0, 0)], 1, 1).toarray().tolist() == [[2.0]]
@@ -30,8 +32,8 @@ def test_words_without_a_number_keep_their_place_and_a_word_beside_itself_counts
 def test_one_step_by_hand() -> None:
     """w_0 = 2, c_0 = 3, c_1 = 1, biases .5, -1 and 0; x_max 8, alpha .5.
 
-    X_00 = 8: f = 1, gap 6 + .5 - 1 - ln 8; X_01 = 2: f = .5, gap 2 + .5 + 0 - ln 2. AdaGrad from (nearly) 0 moves every coordinate that has a
-    gradient by the learning rate, against its sign.
+    X_00 = 8: f = 1, gap 6 + .5 - 1 - ln 8; X_01 = 2: f = .5, gap 2 + .5 + 0 - ln 2. AdaGrad from
+    (nearly) 0 moves every coordinate that has a gradient by the learning rate, against its sign.
     """
     model = Glove(
         np.array([[2.0], [7.0]], np.float32),
@@ -60,12 +62,19 @@ def test_one_step_by_hand() -> None:
 def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order() -> None:
     def stepped(order: list[int]) -> np.ndarray:
         model = Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1)
-        rows, columns, counts = numbers(0, 1, 3, 0)[order], numbers(1, 1, 0, 2)[order], np.array([2.0, 9.0, 1.0, 4.0])[order]
+        rows, columns, counts = (
+            numbers(0, 1, 3, 0)[order],
+            numbers(1, 1, 0, 2)[order],
+            np.array([2.0, 9.0, 1.0, 4.0])[order],
+        )
         model.step(rows, columns, counts)
         return model.vectors()
 
     assert np.allclose(stepped([0, 1, 2, 3]), stepped([3, 1, 0, 2]), atol=1e-6)
-    assert (stepped([0, 1, 2, 3])[2] != Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1).vectors()[2]).any()
+    assert (
+        stepped([0, 1, 2, 3])[2]
+        != Glove.random(4, 3, np.random.default_rng(0), x_max=5, learning_rate=0.1).vectors()[2]
+    ).any()
 
 
 def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result() -> None:

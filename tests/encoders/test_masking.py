@@ -19,10 +19,20 @@ RULE = MaskRule(0.15, 4, np.arange(5, 100), np.arange(100) >= 5)
 def batch(lengths: list[int], seed: int = 0) -> Rows:
     """Rows [2, random pieces, 3]."""
     rng = np.random.default_rng(seed)
-    ids = np.concatenate([np.concatenate([[2], rng.integers(5, 100, n - 2), [3]]) for n in lengths]).astype(np.int32)
+    ids = np.concatenate(
+        [np.concatenate([[2], rng.integers(5, 100, n - 2), [3]]) for n in lengths]
+    ).astype(np.int32)
     nothing = np.zeros_like(ids)
     one = np.ones((len(lengths), 1), np.int64)
-    return Rows(ids, nothing, nothing, nothing, offsets_of(np.array(lengths)), one, np.array(lengths)[:, None] - 2)
+    return Rows(
+        ids,
+        nothing,
+        nothing,
+        nothing,
+        offsets_of(np.array(lengths)),
+        one,
+        np.array(lengths)[:, None] - 2,
+    )
 
 
 def test_the_share_is_of_all_pieces_that_are_not_special() -> None:
@@ -72,7 +82,12 @@ def test_every_piece_is_as_likely_as_another() -> None:
 
 def test_rows_masked_apart_have_the_same_share_each() -> None:
     rows = batch([22, 42, 5])  # 3, 6 and 0.45 of 20, 40 and 3 pieces
-    counts = np.array([np.diff(choose_masks(rows, RULE, np.random.default_rng(seed), within="row").offsets) for seed in range(2000)])
+    counts = np.array(
+        [
+            np.diff(choose_masks(rows, RULE, np.random.default_rng(seed), within="row").offsets)
+            for seed in range(2000)
+        ]
+    )
     assert set(counts[:, 0]) == {3}
     assert set(counts[:, 1]) == {6}
     assert set(counts[:, 2]) == {0, 1}
@@ -82,8 +97,12 @@ def test_rows_masked_apart_have_the_same_share_each() -> None:
 @pytest.mark.parametrize("within", ["batch", "row"])
 def test_a_batch_has_one_masked_piece_at_least_and_none_where_all_are_special(within: str) -> None:
     for seed in range(20):
-        assert choose_masks(batch([3, 2]), RULE, np.random.default_rng(seed), within=within).total == 1  # type: ignore[arg-type]
-        assert choose_masks(batch([2, 2]), RULE, np.random.default_rng(seed), within=within).total == 0  # type: ignore[arg-type]
+        assert (
+            choose_masks(batch([3, 2]), RULE, np.random.default_rng(seed), within=within).total == 1
+        )  # type: ignore[arg-type]
+        assert (
+            choose_masks(batch([2, 2]), RULE, np.random.default_rng(seed), within=within).total == 0
+        )  # type: ignore[arg-type]
 
 
 def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
@@ -94,14 +113,24 @@ def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
     assert part.total == masks.total
     assert rows.ids[masks.flat(rows.offsets)].tolist() == masks.targets.tolist()
     assert part_rows.ids[part.flat(part_rows.offsets)].tolist() == part.targets.tolist()
-    changed = Rows(masks.applied(rows), rows.words, rows.langs, rows.segments, rows.offsets, rows.first_RK, rows.kept_RK)
+    changed = Rows(
+        masks.applied(rows),
+        rows.words,
+        rows.langs,
+        rows.segments,
+        rows.offsets,
+        rows.first_RK,
+        rows.kept_RK,
+    )
     assert part.applied(part_rows).tolist() == changed.take(some).ids.tolist()
 
 
 def test_chance_is_of_seed_step_and_use_and_not_of_the_worker() -> None:
     def draw(**changes: int) -> float:
         use = changes.pop("use", 0)
-        return chance_of(Step(**{"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}), use).random()  # type: ignore[arg-type]
+        return chance_of(
+            Step(**{"number": 3, "epoch": 0, "rows": np.arange(4), "seed": 1, **changes}), use
+        ).random()  # type: ignore[arg-type]
 
     assert draw() == draw(rank=1, world_size=2, micro=8)
     assert len({draw(), draw(number=4), draw(seed=2), draw(use=1)}) == 4

@@ -17,8 +17,12 @@ def test_rows_are_filled_evenly_and_hold_every_piece_once() -> None:
     assert sorted(packed.ids_BT[packed.sentences_BT >= 0]) == list(range(100, 130))
     flat, firsts = packed.ids_BT.reshape(-1), np.cumsum(lengths) - lengths
     for s, start in enumerate(packed.starts_S):
-        assert flat[start : start + lengths[s]].tolist() == list(range(100 + firsts[s], 100 + firsts[s] + lengths[s]))
-        assert packed.positions_BT.reshape(-1)[start : start + lengths[s]].tolist() == list(range(lengths[s]))
+        assert flat[start : start + lengths[s]].tolist() == list(
+            range(100 + firsts[s], 100 + firsts[s] + lengths[s])
+        )
+        assert packed.positions_BT.reshape(-1)[start : start + lengths[s]].tolist() == list(
+            range(lengths[s])
+        )
 
 
 def test_a_sentence_longer_than_the_width_has_room() -> None:
@@ -50,7 +54,9 @@ def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: 
     pairs = [(words[:3], words[3:9]), (words[1:2], words[::2]), (words[2:4], words[:1])]
     rows = [encoder.pieces([first], "de", [second], "en")[0] for first, second in pairs]
     lengths = np.array([len(row) for row in rows])
-    ids, segments = (np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments"))
+    ids, segments = (
+        np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
+    )
     for width in (0, 16, 60):
         (states,) = flat_states(encoder, packed := pack(ids, lengths, 0, width, segments), (2,))
         (plain,) = flat_states(encoder, pack(ids, lengths, 0, width), (2,))
@@ -64,5 +70,8 @@ def test_packed_pairs_have_the_states_of_pairs_with_their_token_types(tmp_path: 
 def test_an_encoder_without_a_second_token_type_ignores_them(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
     encoder.model.config.type_vocab_size = 1
-    with_types, without = (flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0] for part in (np.ones(6), None))
+    with_types, without = (
+        flat_states(encoder, pack(np.arange(5, 11), np.array([6]), 0, 0, part), (2,))[0]
+        for part in (np.ones(6), None)
+    )
     assert torch.equal(with_types, without)

@@ -10,9 +10,18 @@ from raxalign.encoders.models.pieces import share, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder
 
 
-def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(encoder: TransformerEncoder) -> None:
+def test_a_sentence_stands_between_cls_and_sep_and_words_are_counted_from_nought(
+    encoder: TransformerEncoder,
+) -> None:
     (row,) = encoder.pieces([["the", "playing", "dogs"]], "en")
-    assert encoder.tokenizer.convert_ids_to_tokens(row.ids) == ["[CLS]", "the", "play", "##ing", "dogs", "[SEP]"]
+    assert encoder.tokenizer.convert_ids_to_tokens(row.ids) == [
+        "[CLS]",
+        "the",
+        "play",
+        "##ing",
+        "dogs",
+        "[SEP]",
+    ]
     assert row.words.tolist() == [-1, 0, 1, 1, 2, -1]
     assert row.n_words == 3
 
@@ -38,8 +47,14 @@ def test_pairs_number_words_and_segments_and_languages_through(encoder: Transfor
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
 
 
-def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(encoder: TransformerEncoder) -> None:
-    rows = encoder.pieces([["der"]], "de") + encoder.pieces([["the", "cat"]], "en") + encoder.pieces([["a"]], "en", [["das"]], "de")
+def test_rows_of_several_languages_share_a_batch_and_padding_has_no_language(
+    encoder: TransformerEncoder,
+) -> None:
+    rows = (
+        encoder.pieces([["der"]], "de")
+        + encoder.pieces([["the", "cat"]], "en")
+        + encoder.pieces([["a"]], "en", [["das"]], "de")
+    )
     batch = encoder.collate(rows)
     assert batch.languages == ("de", "en")
     assert batch.langs_BT.tolist() == [[0, 0, 0, -1, -1], [1, 1, 1, 1, -1], [1, 1, 1, 0, 0]]
@@ -56,7 +71,9 @@ def test_a_word_that_truncation_cuts_in_two_is_no_word(encoder: TransformerEncod
     assert row.words.max() == encoder.max_positions - 4
 
 
-def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(encoder: TransformerEncoder) -> None:
+def test_a_pair_that_is_too_long_loses_the_longer_side_first_and_word_numbers_stay(
+    encoder: TransformerEncoder,
+) -> None:
     (row,) = encoder.pieces([["the"] * 60], "en", [["der"] * 3], "de")
     assert len(row) == encoder.max_positions
     assert row.words[row.first :].tolist() == [60, 61, 62, -1]
@@ -73,7 +90,9 @@ def test_two_lists_of_different_lengths_are_refused(encoder: TransformerEncoder)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 40))
-def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer(first: int, second: int, room: int) -> None:
+def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer(
+    first: int, second: int, room: int
+) -> None:
     a, b = share(first, second, room)
     assert 0 <= a <= first
     assert 0 <= b <= second
@@ -87,7 +106,9 @@ def test_shares_fill_the_room_and_only_the_longer_side_is_cut_while_it_is_longer
 
 
 @given(st.lists(st.integers(1, 30), max_size=40), st.integers(1, 100))
-def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_batches_hold_every_row_once_longest_first_within_the_budget(
+    lengths: list[int], budget: int
+) -> None:
     batches = list(token_batches(lengths, budget))
     order = np.concatenate(batches).tolist() if batches else []
     assert sorted(order) == list(range(len(lengths)))

@@ -6,9 +6,12 @@ import torch
 
 from raxalign.encoders.models.pooling import index_words, pool_words
 
-# Two rows: word 0 has pieces 1 and 2, word 1 none, word 2 piece 3; the second row's word 0 has piece 1.
+# Two rows: word 0 has pieces 1 and 2, word 1 none, word 2 piece 3; the second row's word 0 has
+# piece 1.
 WORDS = np.array([[-1, 0, 0, 2, -1], [-1, 0, -1, -1, -1]])
-STATES = torch.tensor([[[9.0, 9], [1, 2], [3, 6], [5, 5], [9, 9]], [[9, 9], [7, 8], [9, 9], [0, 0], [0, 0]]])
+STATES = torch.tensor(
+    [[[9.0, 9], [1, 2], [3, 6], [5, 5], [9, 9]], [[9, 9], [7, 8], [9, 9], [0, 0], [0, 0]]]
+)
 EXPECTED = {
     "first": [[1.0, 2], [0, 0], [5, 5], [7, 8]],
     "last": [[3.0, 6], [0, 0], [5, 5], [7, 8]],
@@ -28,7 +31,9 @@ def test_pooling_is_what_one_computes_by_hand(pooling: str) -> None:
 def test_gradient_flows_to_the_pieces_that_were_read(pooling: str) -> None:
     states = STATES.clone().requires_grad_()
     pool_words(states, index_words(WORDS, [3, 1], "cpu"), pooling).sum().backward()  # type: ignore[arg-type, no-untyped-call]
-    share = {"first": (1.0, 0.0), "last": (0.0, 1.0), "mean": (0.5, 0.5), "sum": (1.0, 1.0)}[pooling]
+    share = {"first": (1.0, 0.0), "last": (0.0, 1.0), "mean": (0.5, 0.5), "sum": (1.0, 1.0)}[
+        pooling
+    ]
     assert states.grad is not None
     assert states.grad[0, :, 0].tolist() == [0.0, *share, 1.0, 0.0]
 

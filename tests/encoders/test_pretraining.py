@@ -1,4 +1,6 @@
-"""Pre-training when something comes between: a killed process, too little memory, several workers."""
+"""Pre-training when something comes between: a killed process, too little memory, several
+workers.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,43 @@ from tests.train.workers import run_workers
 
 
 def goes_on(root: Path, checkpoints: Path) -> None:
-    """Train again from the checkpoint of step 8, and compare with a training that was never stopped: notes and every byte that was saved."""
+    """Train again from the checkpoint of step 8, and compare with a training that was never
+    stopped: notes and every byte that was saved.
+    """
     assert [folder.name for folder in (checkpoints / "scratch").glob("step-*")] == ["step-00000008"]
     steps: list[int] = []
-    resumed = killed.build(root, "resumed", Runtime(checkpoints=checkpoints, checkpoint_every=4, report=lambda _, step: steps.append(step)))
+    resumed = killed.build(
+        root,
+        "resumed",
+        Runtime(
+            checkpoints=checkpoints, checkpoint_every=4, report=lambda _, step: steps.append(step)
+        ),
+    )
     whole = killed.build(root, "whole", Runtime())
     assert steps == list(range(9, 19))
     assert resumed == whole
     names = sorted(path.name for path in (root / "whole").iterdir())
     assert "model.safetensors" in names
-    assert [name for name in names if (root / "resumed" / name).read_bytes() != (root / "whole" / name).read_bytes()] == []
+    assert [
+        name
+        for name in names
+        if (root / "resumed" / name).read_bytes() != (root / "whole" / name).read_bytes()
+    ] == []
 
 
 @pytest.mark.slow
-def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path) -> None:
+def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(
+    tmp_path: Path,
+) -> None:
     killed.write_text(tmp_path)
-    command = [sys.executable, "-m", "tests.encoders.killed", str(tmp_path), str(tmp_path / "checkpoints"), "11"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.encoders.killed",
+        str(tmp_path),
+        str(tmp_path / "checkpoints"),
+        "11",
+    ]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], env=os.environ)
     assert done.returncode == -signal.SIGKILL
     goes_on(tmp_path, tmp_path / "checkpoints")
@@ -49,11 +72,17 @@ def test_an_interrupted_pretraining_goes_on_from_its_checkpoint(tmp_path: Path) 
 
     killed.write_text(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        killed.build(tmp_path, "killed", Runtime(checkpoints=tmp_path / "checkpoints", checkpoint_every=4, report=report))
+        killed.build(
+            tmp_path,
+            "killed",
+            Runtime(checkpoints=tmp_path / "checkpoints", checkpoint_every=4, report=report),
+        )
     goes_on(tmp_path, tmp_path / "checkpoints")
 
 
-def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def small(self: Pretraining, step: Step, positions: np.ndarray) -> torch.Tensor:
         if len(positions) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -65,7 +94,9 @@ def test_where_memory_runs_out_batches_are_halved_and_the_loss_stays(tmp_path: P
     monkeypatch.setattr(Pretraining, "loss", small)
     found = killed.build(tmp_path, "halved", Runtime(), dropout=0.0)
     assert int(str(expected["rows_per_step"])) > 2
-    assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx([expected[name] for name in ("first_loss", "last_loss")], rel=1e-4)
+    assert [found[name] for name in ("first_loss", "last_loss")] == pytest.approx(
+        [expected[name] for name in ("first_loss", "last_loss")], rel=1e-4
+    )
 
 
 def work(rank: int, folder: Path) -> None:
@@ -86,6 +117,8 @@ def test_two_workers_give_the_encoder_of_one(tmp_path: Path) -> None:
         assert notes.pop("last_loss") == pytest.approx(expected["last_loss"], rel=1e-4)
         assert notes.pop("first_loss") == pytest.approx(expected["first_loss"], rel=1e-5)
         assert notes.items() <= expected.items()
-    found, weights = (load_file(tmp_path / name / "model.safetensors") for name in ("worker-0", "whole"))
+    found, weights = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("worker-0", "whole")
+    )
     assert max(float((found[name] - tensor).abs().max()) for name, tensor in weights.items()) < 2e-3
     assert not list((tmp_path / "worker-1").iterdir()), "the first worker saves what all have"

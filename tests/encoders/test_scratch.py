@@ -15,7 +15,13 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
-from raxalign.encoders.training.masked_lm import PackedRows, Pretraining, new_bert, pack_rows, train_settings
+from raxalign.encoders.training.masked_lm import (
+    PackedRows,
+    Pretraining,
+    new_bert,
+    pack_rows,
+    train_settings,
+)
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
@@ -23,8 +29,16 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
-NOUNS = {"en": ["dog", "cat", "house", "river"], "de": ["Hund", "Katze", "Haus", "Fluß"], "bg": ["куче", "котка", "къща", "река"]}
-VERBS = {"en": ["sees", "loves", "has"], "de": ["sieht", "liebt", "hat"], "bg": ["вижда", "обича", "има"]}
+NOUNS = {
+    "en": ["dog", "cat", "house", "river"],
+    "de": ["Hund", "Katze", "Haus", "Fluß"],
+    "bg": ["куче", "котка", "къща", "река"],
+}
+VERBS = {
+    "en": ["sees", "loves", "has"],
+    "de": ["sieht", "liebt", "hat"],
+    "bg": ["вижда", "обича", "има"],
+}
 PARAMS = {
     "layers": 1,
     "hidden_size": 32,
@@ -41,7 +55,10 @@ SMALL = ScratchParams.model_validate(PARAMS)
 
 def sentences(lang: str, count: int = 300) -> list[list[str]]:
     rng = random.Random(lang)
-    return [[rng.choice(NOUNS[lang]), rng.choice(VERBS[lang]), rng.choice(NOUNS[lang]), "."] for _ in range(count)]
+    return [
+        [rng.choice(NOUNS[lang]), rng.choice(VERBS[lang]), rng.choice(NOUNS[lang]), "."]
+        for _ in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +66,30 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folders = {}
     for lang in NOUNS:
         folders[lang] = tmp_path_factory.mktemp("text") / lang
-        with DatasetWriter(folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}) as writer:
+        with DatasetWriter(
+            folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}
+        ) as writer:
             writer.write({"words": sentences(lang)})
     return folders
 
 
-def build(text: dict[str, Path], folder: Path, runtime: Runtime | None = None, **options: object) -> dict[str, object]:
+def build(
+    text: dict[str, Path], folder: Path, runtime: Runtime | None = None, **options: object
+) -> dict[str, object]:
     folder.mkdir()
     kind = Scratch(Scratch.Params.model_validate({**PARAMS, "learning_rate": 0.01, **options}))
     return dict(kind.build(EncoderInputs(text=text), runtime or Runtime(), folder))
 
 
-def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(text: dict[str, Path], tmp_path: Path) -> None:
+def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
     curve: list[tuple[int, float]] = []
-    notes = build(text, tmp_path / "a", Runtime(report=lambda metrics, step: curve.append((step, metrics["scratch/loss"]))))
+    notes = build(
+        text,
+        tmp_path / "a",
+        Runtime(report=lambda metrics, step: curve.append((step, metrics["scratch/loss"]))),
+    )
     assert [step for step, _ in curve] == list(range(1, 61))
     assert curve[-1][1] < 0.75 * float(str(notes["first_loss"]))
     assert notes["sentences"] == {"bg": 300, "de": 300, "en": 300}
@@ -72,16 +99,22 @@ def test_the_loss_falls_and_is_reported_and_the_folder_is_an_encoder(text: dict[
     assert encoder.max_positions == 32
 
 
-def test_one_seed_gives_one_encoder_and_another_seed_another(text: dict[str, Path], tmp_path: Path) -> None:
+def test_one_seed_gives_one_encoder_and_another_seed_another(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         torch.manual_seed(hash(name))
         build(text, tmp_path / name, steps=5, seed=seed)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in "abc"]
     assert weights[0] == weights[1] != weights[2]
-    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (tmp_path / "c" / "tokenizer.json").read_bytes()
+    assert (tmp_path / "a" / "tokenizer.json").read_bytes() == (
+        tmp_path / "c" / "tokenizer.json"
+    ).read_bytes()
 
 
-def test_training_leaves_random_state_and_threads_as_they_were(text: dict[str, Path], tmp_path: Path) -> None:
+def test_training_leaves_random_state_and_threads_as_they_were(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
@@ -97,20 +130,31 @@ def test_the_vocabulary_covers_all_scripts_cased_and_with_accents() -> None:
     ids = tokenizer(everything, is_split_into_words=True, add_special_tokens=False)["input_ids"]
     assert not any(tokenizer.unk_token_id in row for row in ids)
     assert len(tokenizer) <= 200
-    assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert tokenizer.convert_ids_to_tokens(range(5)) == [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+    ]
     assert tokenizer.tokenize("Fluß река") == ["Fluß", "река"]
     assert train_wordpiece(everything, 200, lowercase=True).tokenize("FLUß") == ["fluß"]
 
 
 def test_two_processes_make_the_same_vocabulary() -> None:
     program = (
-        "import random, hashlib; from raxalign.encoders.training.wordpiece import train_wordpiece\n"
-        "rng = random.Random(0)\n"
-        "words = [''.join(rng.choice('abcdeäßжщ漢') for _ in range(rng.randint(1, 6))) for _ in range(3000)]\n"
-        "tokenizer = train_wordpiece([words[i:i + 5] for i in range(0, 3000, 5)], 400)\n"
-        "print(len(tokenizer), hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest())"
+        "import random, hashlib; from raxalign.encoders.training.wordpiece import"
+        " train_wordpiece\nrng = random.Random(0)\nwords = [''.join(rng.choice('abcdeäßжщ漢') for _"
+        " in range(rng.randint(1, 6))) for _ in range(3000)]\ntokenizer ="
+        " train_wordpiece([words[i:i + 5] for i in range(0, 3000, 5)], 400)\nprint(len(tokenizer),"
+        " hashlib.sha256(tokenizer.backend_tokenizer.to_str().encode()).hexdigest())"
     )
-    found = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout for _ in range(3)}
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(3)
+    }
     assert len(found) == 1
     assert next(iter(found)).startswith("400 ")
 
@@ -137,10 +181,17 @@ def test_a_step_has_its_windows_of_pieces_on_average_whatever_the_rows() -> None
         assert train_settings(SMALL, rows).batch_size == expected
 
 
-@pytest.mark.parametrize(("warmup", "expected"), [(0.5, [0.5, 1, 1, 0.5]), (0.0, [1, 1, 2 / 3, 1 / 3]), (1.0, [0.25, 0.5, 0.75, 1])])
-def test_the_rate_rises_over_the_warm_up_and_falls_linearly(text: dict[str, Path], tmp_path: Path, warmup: float, expected: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("warmup", "expected"),
+    [(0.5, [0.5, 1, 1, 0.5]), (0.0, [1, 1, 2 / 3, 1 / 3]), (1.0, [0.25, 0.5, 0.75, 1])],
+)
+def test_the_rate_rises_over_the_warm_up_and_falls_linearly(
+    text: dict[str, Path], tmp_path: Path, warmup: float, expected: list[float]
+) -> None:
     rates: list[float] = []
-    runtime = Runtime(report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01))
+    runtime = Runtime(
+        report=lambda metrics, _: rates.append(metrics["scratch/learning_rate"] / 0.01)
+    )
     build(text, tmp_path / "a", runtime, steps=4, warmup=warmup)
     assert rates == pytest.approx(expected)
 
@@ -167,11 +218,21 @@ def test_the_loss_is_that_of_each_row_alone_over_the_masks_of_the_global_batch()
     with torch.no_grad():
         for r in range(4):
             part = slice(rows.offsets[r], rows.offsets[r + 1])
-            ids, types, wanted = (torch.from_numpy(values[part].astype(np.int64))[None] for values in (changed, rows.segments, labels))
+            ids, types, wanted = (
+                torch.from_numpy(values[part].astype(np.int64))[None]
+                for values in (changed, rows.segments, labels)
+            )
             logits = model(input_ids=ids, token_type_ids=types).logits[0]
-            total += float(torch.nn.functional.cross_entropy(logits, wanted[0], ignore_index=-100, reduction="sum"))
+            total += float(
+                torch.nn.functional.cross_entropy(
+                    logits, wanted[0], ignore_index=-100, reduction="sum"
+                )
+            )
         whole = float(training.loss(step, step.share()))
-        parts = sum(float(training.loss(step, positions)) for positions in (np.array([0, 2]), np.array([1]), np.array([3])))
+        parts = sum(
+            float(training.loss(step, positions))
+            for positions in (np.array([0, 2]), np.array([1]), np.array([3]))
+        )
     assert rows.segments.any()
     assert whole == pytest.approx(total / training.masks.total, rel=1e-5)
     assert parts == pytest.approx(whole, rel=1e-5)

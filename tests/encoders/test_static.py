@@ -21,7 +21,10 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.train.runtime import Runtime
 from tests.encoders.static_jobs import build_all
 
-WORDS = {"en": ["dog", "cat", "house", "sees", "loves"], "de": ["Hund", "Katze", "Haus", "sieht", "liebt"]}
+WORDS = {
+    "en": ["dog", "cat", "house", "sees", "loves"],
+    "de": ["Hund", "Katze", "Haus", "sieht", "liebt"],
+}
 PARAMS = {"dimension": 8, "min_count": 1, "buckets": 500, "vocab_size": 100, "epochs": 2}
 
 
@@ -31,29 +34,49 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for lang, words in WORDS.items():
         rng = random.Random(lang)
         folders[lang] = tmp_path_factory.mktemp("text") / lang
-        with DatasetWriter(folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}) as writer:
+        with DatasetWriter(
+            folders[lang], pa.schema([("words", pa.list_(pa.string()))]), {}
+        ) as writer:
             writer.write({"words": [[rng.choice(words) for _ in range(5)] for _ in range(100)]})
     return folders
 
 
-def build(text: dict[str, Path], folder: Path, locations: dict[str, str] | None = None, **options: object) -> StaticEncoder:
+def build(
+    text: dict[str, Path], folder: Path, locations: dict[str, str] | None = None, **options: object
+) -> StaticEncoder:
     folder.mkdir(exist_ok=True)
     kind = Static(Static.Params.model_validate({**PARAMS, **options}))
     kind.build(EncoderInputs(text=text, locations=locations or {}), Runtime(), folder)
     return kind.load(EncoderInputs(folder=folder), "cpu")
 
 
-def looked_up(encoder: StaticEncoder, *words: str, lang: str = "en", pooling: str = "mean") -> tuple[torch.Tensor, list[bool]]:
+def looked_up(
+    encoder: StaticEncoder, *words: str, lang: str = "en", pooling: str = "mean"
+) -> tuple[torch.Tensor, list[bool]]:
     found = encoder.words([list(words)], lang, layers=(0,), pooling=pooling)
     return found.vectors_NLH[:, 0], found.present_N.tolist()
 
 
-def planted(words: list[str], vectors: list[list[float]], reading: Reading | None = None, subwords: Subwords | None = None) -> StaticEncoder:
+def planted(
+    words: list[str],
+    vectors: list[list[float]],
+    reading: Reading | None = None,
+    subwords: Subwords | None = None,
+) -> StaticEncoder:
     reading = reading or Reading(normalization="none")
-    return StaticEncoder({"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading)
+    return StaticEncoder(
+        {"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading
+    )
 
 
-@pytest.mark.parametrize("options", [{"algorithm": a, "units": u} for a in ("fasttext", "word2vec", "glove") for u in ("words", "pieces")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"algorithm": a, "units": u}
+        for a in ("fasttext", "word2vec", "glove")
+        for u in ("words", "pieces")
+    ],
+)
 def test_each_language_has_its_own_vectors_the_same_for_one_seed_and_read_back_as_they_were(
     options: dict[str, object], text: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -64,10 +87,14 @@ def test_each_language_has_its_own_vectors_the_same_for_one_seed_and_read_back_a
     assert not torch.equal(vectors[0], vectors[1])
     assert torch.isfinite(vectors).all()
     build(text, tmp_path / "b", **options)
-    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == {p.name: p.read_bytes() for p in (tmp_path / "b").iterdir()}
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "b").iterdir()
+    }
     encoder.save(tmp_path / "again")
     assert (tmp_path / "again" / "de.vec").read_bytes() == (tmp_path / "a" / "de.vec").read_bytes()
-    assert torch.equal(looked_up(StaticEncoder.from_folder(tmp_path / "again"), "dog", "house", "dog")[0], vectors)
+    assert torch.equal(
+        looked_up(StaticEncoder.from_folder(tmp_path / "again"), "dog", "house", "dog")[0], vectors
+    )
     other = build(text, tmp_path / "c", **options, seed=5)
     assert not torch.equal(looked_up(other, "dog", "house", "dog")[0], vectors)
 
@@ -78,29 +105,50 @@ def test_gensim_opens_what_was_saved(text: dict[str, Path], tmp_path: Path) -> N
     encoder = build(text, tmp_path / "a", algorithm="word2vec", normalization="none")
     keyed = KeyedVectors.load_word2vec_format(str(tmp_path / "a" / "de.vec"))
     assert sorted(keyed.index_to_key) == sorted(WORDS["de"])
-    assert torch.equal(torch.from_numpy(keyed["Haus"].copy()), looked_up(encoder, "Haus", lang="de")[0][0])
+    assert torch.equal(
+        torch.from_numpy(keyed["Haus"].copy()), looked_up(encoder, "Haus", lang="de")[0][0]
+    )
 
 
-def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(text: dict[str, Path]) -> None:
+def test_fasttext_gives_unseen_words_the_vectors_that_gensim_gives_them(
+    text: dict[str, Path],
+) -> None:
     from gensim.models import FastText
 
     sentences = [["sees", "seer", "seeds"], ["seed", "sees", "seeks"]] * 5
-    model = FastText(sentences, vector_size=6, min_count=1, min_n=2, max_n=3, bucket=300, workers=1, seed=1)
-    numbers = np.unique(np.concatenate([np.asarray(row, dtype=np.int64) for row in model.wv.buckets_word]))
+    model = FastText(
+        sentences, vector_size=6, min_count=1, min_n=2, max_n=3, bucket=300, workers=1, seed=1
+    )
+    numbers = np.unique(
+        np.concatenate([np.asarray(row, dtype=np.int64) for row in model.wv.buckets_word])
+    )
     known = Subwords(numbers, model.wv.vectors_ngrams[numbers], 2, 3, 300)
     # Every n-gram of "see" and "seed>" was met; of "Ωβ漢" some may fall into buckets that were.
     assert np.allclose(
         known.vector("seeds"),
-        np.mean([known.vectors_GH[np.searchsorted(numbers, b)] for b in model.wv.buckets_word[model.wv.key_to_index["seeds"]]], 0),
+        np.mean(
+            [
+                known.vectors_GH[np.searchsorted(numbers, b)]
+                for b in model.wv.buckets_word[model.wv.key_to_index["seeds"]]
+            ],
+            0,
+        ),
     )
     every = Subwords(np.arange(300), model.wv.vectors_ngrams, 2, 3, 300)
     for word in ("seekers", "Fluß", "река", "漢字"):
         assert np.allclose(every.vector(word), model.wv[word], atol=1e-6)
-    assert Subwords(np.zeros(0, np.int64), np.zeros((0, 6), np.float32), 2, 3, 300).vector("see") is None
+    assert (
+        Subwords(np.zeros(0, np.int64), np.zeros((0, 6), np.float32), 2, 3, 300).vector("see")
+        is None
+    )
 
 
-def test_unseen_words_are_absent_unless_their_ngrams_were_met(text: dict[str, Path], tmp_path: Path) -> None:
-    assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[1] == [True, False, False]
+def test_unseen_words_are_absent_unless_their_ngrams_were_met(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
+    assert looked_up(build(text, tmp_path / "a", algorithm="word2vec"), "dog", "houses", "Ω")[
+        1
+    ] == [True, False, False]
     vectors, present = looked_up(build(text, tmp_path / "b"), "dog", "houses")
     assert present == [True, True]
     assert vectors.norm(dim=-1).tolist() == pytest.approx([1, 1], abs=1e-5)
@@ -129,9 +177,15 @@ def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary()
 
 @pytest.mark.parametrize(
     ("casing", "expected"),
-    [("keep", {"Dog": 1.0, "dog": 2.0, "CAT": None}), ("lower", {"Dog": 2.0, "dog": 2.0, "CAT": 3.0}), ("fallback", {"Dog": 1.0, "CAT": 3.0})],
+    [
+        ("keep", {"Dog": 1.0, "dog": 2.0, "CAT": None}),
+        ("lower", {"Dog": 2.0, "dog": 2.0, "CAT": 3.0}),
+        ("fallback", {"Dog": 1.0, "CAT": 3.0}),
+    ],
 )
-def test_casing_says_which_vector_a_word_has(casing: str, expected: dict[str, float | None]) -> None:
+def test_casing_says_which_vector_a_word_has(
+    casing: str, expected: dict[str, float | None]
+) -> None:
     encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Reading(casing, "none"))
     vectors, present = looked_up(encoder, *expected)
     assert present == [value is not None for value in expected.values()]
@@ -145,19 +199,31 @@ def test_lower_casing_holds_in_training_too(text: dict[str, Path], tmp_path: Pat
     assert looked_up(encoder, "HUND", "Hund", lang="de")[1] == [True, True]
 
 
-@pytest.mark.parametrize(("pooling", "expected"), [("first", 1), ("last", 4), ("sum", 5), ("mean", 2.5)])
-def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_do_not_count(pooling: str, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("pooling", "expected"), [("first", 1), ("last", 4), ("sum", 5), ("mean", 2.5)]
+)
+def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_do_not_count(
+    pooling: str, expected: float
+) -> None:
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
     space = Space(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
-    encoder = StaticEncoder({"en": space}, 2, Reading("keep", "none", pieces=True), vocabulary=vocabulary)
+    encoder = StaticEncoder(
+        {"en": space}, 2, Reading("keep", "none", pieces=True), vocabulary=vocabulary
+    )
     vectors, present = looked_up(encoder, "playing", "player", "Ω", pooling=pooling)
     assert present == [True, True, False]
     assert vectors[:, 0].tolist() == [expected, 1, 0]
 
 
 def test_a_given_vocabulary_splits_the_words(text: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "vocab.txt").write_text("\n".join(["[UNK]", "[CLS]", "[SEP]", "do", "##g", "cat", "Hund"]) + "\n", encoding="utf-8")
-    options = {"units": "pieces", "vocabulary": str(tmp_path / "vocab.txt"), "algorithm": "word2vec"}
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[UNK]", "[CLS]", "[SEP]", "do", "##g", "cat", "Hund"]) + "\n", encoding="utf-8"
+    )
+    options = {
+        "units": "pieces",
+        "vocabulary": str(tmp_path / "vocab.txt"),
+        "algorithm": "word2vec",
+    }
     encoder = build(text, tmp_path / "a", {"vocabulary": str(tmp_path / "vocab.txt")}, **options)
     assert sorted(encoder.space("en").words) == ["##g", "cat", "do"]
     assert encoder.space("de").words == ["Hund"]
@@ -170,7 +236,11 @@ def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
     write_vectors(tmp_path / "wiki.en.vec", ["dog", "cat"], np.array([[1, 2], [3, 4]], np.float32))
     write_vectors(tmp_path / "wiki.de.vec", ["Hund"], np.array([[5, 6]], np.float32))
     write_vectors(tmp_path / "wiki.de.old.vec", ["alt"], np.array([[5, 6]], np.float32))
-    kind = Static(Static.Params(vectors=str(tmp_path / "wiki.{lang}.vec"), normalization="none", casing="fallback"))
+    kind = Static(
+        Static.Params(
+            vectors=str(tmp_path / "wiki.{lang}.vec"), normalization="none", casing="fallback"
+        )
+    )
     assert not kind.needs_text
     assert set(kind.sources()) == {"vectors/de", "vectors/en"}
     assert kind.check() == []
@@ -180,7 +250,9 @@ def test_vectors_from_files_are_read_a_language_each(tmp_path: Path) -> None:
     assert looked_up(encoder, "Hund", lang="de")[0].tolist() == [[5, 6]]
     with pytest.raises(RaxalignError, match="no vectors for fr; it has de, en"):
         looked_up(encoder, "chien", lang="fr")
-    few = Static(Static.Params(vectors=str(tmp_path / "wiki.{lang}.vec"), max_vectors=1)).load(EncoderInputs(), "cpu")
+    few = Static(Static.Params(vectors=str(tmp_path / "wiki.{lang}.vec"), max_vectors=1)).load(
+        EncoderInputs(), "cpu"
+    )
     assert looked_up(few, "dog", "cat")[1] == [True, False]
     nothing = Static(Static.Params(vectors=str(tmp_path / "no.{lang}.vec")))
     assert nothing.check()
@@ -218,7 +290,9 @@ def test_binary_files_are_those_of_gensim(tmp_path: Path) -> None:
         ((793712314).to_bytes(4, "little") + b"\x0c\n", "fastText's own binary format"),
     ],
 )
-def test_what_is_no_vector_file_is_refused_by_line(content: bytes, message: str, tmp_path: Path) -> None:
+def test_what_is_no_vector_file_is_refused_by_line(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.vec").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "a.vec")
@@ -232,9 +306,17 @@ def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) 
     assert aligned.words([["a", "x"]], "en").vectors_NLH.tolist() == expected
     aligned.save(tmp_path / "saved")
     assert not list((tmp_path / "saved").glob("**/*.vec"))
-    assert AlignedEncoder.load(tmp_path / "saved", lambda: base).words([["a", "x"]], "en").vectors_NLH.tolist() == expected
+    assert (
+        AlignedEncoder.load(tmp_path / "saved", lambda: base)
+        .words([["a", "x"]], "en")
+        .vectors_NLH.tolist()
+        == expected
+    )
     aligned.export(tmp_path / "out")
-    assert AlignedEncoder.from_export(tmp_path / "out").words([["a", "x"]], "en").vectors_NLH.tolist() == expected
+    assert (
+        AlignedEncoder.from_export(tmp_path / "out").words([["a", "x"]], "en").vectors_NLH.tolist()
+        == expected
+    )
     with pytest.raises(RaxalignError, match="only a transformer has an inside"):
         AlignedEncoder(base, (Transform("en", 0, "inside"),))
     with pytest.raises(RaxalignError, match="only a transformer has hidden states"):
@@ -243,7 +325,9 @@ def test_an_aligned_static_encoder_is_saved_loaded_and_exported(tmp_path: Path) 
 
 def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
     encoder = planted(["a"], [[1, 2]])
-    assert encoder.words([["a"]], "en", layers=(0, 0), pooling="last").vectors_NLH.tolist() == [[[1, 2], [1, 2]]]
+    assert encoder.words([["a"]], "en", layers=(0, 0), pooling="last").vectors_NLH.tolist() == [
+        [[1, 2], [1, 2]]
+    ]
     assert encoder.words([], "en", layers=(0,), pooling="last").vectors_NLH.shape == (0, 1, 2)
     with pytest.raises(RaxalignError, match="layers 9: static vectors are one layer"):
         encoder.words([["a"]], "en", layers=(9,), pooling="last")
@@ -255,7 +339,9 @@ def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
         StaticEncoder.from_folder(tmp_path)
 
 
-def test_words_too_rare_are_an_error_that_names_the_option(text: dict[str, Path], tmp_path: Path) -> None:
+def test_words_too_rare_are_an_error_that_names_the_option(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
     with pytest.raises(RaxalignError, match="lower `min_count`"):
         build(text, tmp_path, min_count=1_000)
 
@@ -266,22 +352,52 @@ def test_what_cannot_change_the_vectors_is_no_part_of_their_identity() -> None:
 
     assert identity(x_max=3) == identity() == identity(epochs=5, learning_rate=0.025)
     assert identity(algorithm="word2vec", min_n=2, buckets=9) == identity(algorithm="word2vec")
-    assert identity(algorithm="glove", negative=9) == identity(algorithm="glove", epochs=25, learning_rate=0.05)
-    assert identity(units="pieces", vocabulary="v.txt", vocab_size=500) == identity(units="pieces", vocabulary="v.txt")
+    assert identity(algorithm="glove", negative=9) == identity(
+        algorithm="glove", epochs=25, learning_rate=0.05
+    )
+    assert identity(units="pieces", vocabulary="v.txt", vocab_size=500) == identity(
+        units="pieces", vocabulary="v.txt"
+    )
     assert identity(vectors="w.{lang}.vec", seed=4, dimension=7) == identity(vectors="w.{lang}.vec")
-    assert len({str(identity(**o)) for o in ({}, {"seed": 1}, {"min_n": 2}, {"casing": "lower"}, {"normalization": "none"}, {"window": 3})}) == 6
+    assert (
+        len(
+            {
+                str(identity(**o))
+                for o in (
+                    {},
+                    {"seed": 1},
+                    {"min_n": 2},
+                    {"casing": "lower"},
+                    {"normalization": "none"},
+                    {"window": 3},
+                )
+            }
+        )
+        == 6
+    )
     for wrong in ({"min_n": 7}, {"vectors": "w.vec"}, {"vocabulary": "v.txt"}):
         with pytest.raises(ValueError, match=r"min_n 7|with \{lang\}|only `units: pieces`"):
             identity(**wrong)
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_files_whatever_their_hashes(text: dict[str, Path], tmp_path: Path) -> None:
-    jobs, folders = {lang: str(path) for lang, path in text.items()}, [tmp_path / "here", tmp_path / "there"]
+def test_two_processes_make_the_same_files_whatever_their_hashes(
+    text: dict[str, Path], tmp_path: Path
+) -> None:
+    jobs, folders = (
+        {lang: str(path) for lang, path in text.items()},
+        [tmp_path / "here", tmp_path / "there"],
+    )
     build_all(jobs, str(folders[0]))
-    program = f"from tests.encoders.static_jobs import build_all; build_all({jobs!r}, {str(folders[1])!r})"
+    program = (
+        f"from tests.encoders.static_jobs import build_all; build_all({jobs!r},"
+        f" {str(folders[1])!r})"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
-    here, there = ({str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in folders)
+    here, there = (
+        {str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()}
+        for f in folders
+    )
     assert here == there
     assert len(here) == 3 + 5 + 4

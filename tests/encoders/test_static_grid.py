@@ -19,7 +19,8 @@ from raxalign.train.runtime import Runtime
 GRID = """
 name: static
 pivot: en
-encoder: {{kind: static, algorithm: fasttext, dimension: 50, min_count: 1, buckets: 5000, epochs: 20, {encoder}}}
+encoder: {{kind: static, algorithm: fasttext, dimension: 50, min_count: 1, buckets: 5000, \
+epochs: 20, {encoder}}}
 languages: {{each: [de]}}
 corpus: {{source: phrasebook, size: 330, split: {{test: 40, dev: 40}}}}
 pairs: {{aligner: fast_align}}
@@ -39,34 +40,56 @@ tasks:
 
 def plan_of(folder: Path, encoder: str = "seed: 0", contexts: str = "corpus") -> Plan:
     folder.mkdir(exist_ok=True)
-    (folder / "de-en.txt").write_text("das the\nist is\nund and\nich i\nhaus house\nnicht not\n", encoding="utf-8")
-    (folder / "grid.yaml").write_text(GRID.format(encoder=encoder, contexts=contexts), encoding="utf-8")
+    (folder / "de-en.txt").write_text(
+        "das the\nist is\nund and\nich i\nhaus house\nnicht not\n", encoding="utf-8"
+    )
+    (folder / "grid.yaml").write_text(
+        GRID.format(encoder=encoder, contexts=contexts), encoding="utf-8"
+    )
     return expand(load(folder / "grid.yaml"))
 
 
 def test_methods_and_tasks_that_take_only_transformers_are_dropped(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     assert [trial.method for trial in plan.trials] == ["none", "rotation"]
-    assert all(set(trial.evaluations) == {"retrieval", "sentence_retrieval", "dictionary_retrieval"} for trial in plan.trials)
+    assert all(
+        set(trial.evaluations) == {"retrieval", "sentence_retrieval", "dictionary_retrieval"}
+        for trial in plan.trials
+    )
     assert any("finetune does not take static encoders" in line for line in plan.merged)
 
 
 def test_the_encoder_and_the_dictionary_read_the_text_of_both_languages(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    text = {str(stage.params["lang"]): key for key, stage in plan.stages.items() if stage.kind == "text"}
+    text = {
+        str(stage.params["lang"]): key for key, stage in plan.stages.items() if stage.kind == "text"
+    }
     assert set(text) == {"de", "en"}
-    readers = [stage for stage in plan.stages.values() if stage.kind == "encoder" or stage.maker == "dictionary_retrieval"]
+    readers = [
+        stage
+        for stage in plan.stages.values()
+        if stage.kind == "encoder" or stage.maker == "dictionary_retrieval"
+    ]
     assert len(readers) == 3
     assert all(
-        {entry: key for entry, key in stage.inputs.items() if entry.startswith("text/")} == {f"text/{k}": v for k, v in text.items()}
+        {entry: key for entry, key in stage.inputs.items() if entry.startswith("text/")}
+        == {f"text/{k}": v for k, v in text.items()}
         for stage in readers
     )
     alone = plan_of(tmp_path, contexts="isolated")
-    assert not any(entry.startswith("text/") for s in alone.stages.values() if s.maker == "dictionary_retrieval" for entry in s.inputs)
+    assert not any(
+        entry.startswith("text/")
+        for s in alone.stages.values()
+        if s.maker == "dictionary_retrieval"
+        for entry in s.inputs
+    )
 
 
 def test_what_is_idle_changes_no_key_and_a_seed_every_one(tmp_path: Path) -> None:
-    keys = [[trial.key for trial in plan_of(tmp_path, encoder).trials] for encoder in ("seed: 0", "x_max: 3", "seed: 1")]
+    keys = [
+        [trial.key for trial in plan_of(tmp_path, encoder).trials]
+        for encoder in ("seed: 0", "x_max: 3", "seed: 1")
+    ]
     assert keys[0] == keys[1]
     assert not set(keys[0]) & set(keys[2])
 
@@ -78,11 +101,27 @@ def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_pat
     workshop = Workshop(plan, ArtifactStore(str(root)), Ledger(str(root)), Runtime(), root)
     for trial in plan.trials:
         run_trial(workshop, trial.key)
-    found = {(row["method"], row["task"], row["metric"], row["split"]): row["value"] for row in rows(plan, workshop.ledger)}
-    assert found["rotation", "sentence_retrieval", "accuracy", "test"] > found["none", "sentence_retrieval", "accuracy", "test"] + 0.2
-    assert found["rotation", "retrieval", "contextual_accuracy_all", "dev"] > found["none", "retrieval", "contextual_accuracy_all", "dev"]
-    assert found["rotation", "dictionary_retrieval", "mrr", "test"] > found["none", "dictionary_retrieval", "mrr", "test"]
+    found = {
+        (row["method"], row["task"], row["metric"], row["split"]): row["value"]
+        for row in rows(plan, workshop.ledger)
+    }
+    assert (
+        found["rotation", "sentence_retrieval", "accuracy", "test"]
+        > found["none", "sentence_retrieval", "accuracy", "test"] + 0.2
+    )
+    assert (
+        found["rotation", "retrieval", "contextual_accuracy_all", "dev"]
+        > found["none", "retrieval", "contextual_accuracy_all", "dev"]
+    )
+    assert (
+        found["rotation", "dictionary_retrieval", "mrr", "test"]
+        > found["none", "dictionary_retrieval", "mrr", "test"]
+    )
     aligned = workshop.aligned(plan.trials[1].aligned)
     aligned.export(tmp_path / "out")
     words = [["Ich", "bin", "hier"]]
-    assert AlignedEncoder.from_export(tmp_path / "out").words(words, "de").vectors_NLH.equal(aligned.words(words, "de").vectors_NLH)
+    assert (
+        AlignedEncoder.from_export(tmp_path / "out")
+        .words(words, "de")
+        .vectors_NLH.equal(aligned.words(words, "de").vectors_NLH)
+    )

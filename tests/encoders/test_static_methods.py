@@ -1,4 +1,6 @@
-"""What holds for every method that takes static vectors: a new one is tested by saying that it does."""
+"""What holds for every method that takes static vectors: a new one is tested by saying that it
+does.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,16 @@ def encoder() -> StaticEncoder:
     spaces = {}
     for number, (lang, side) in enumerate((*((lang, "src") for lang in LANGUAGES), ("en", "tgt"))):
         words = sorted({word for sentence in columns[side] for word in sentence})[1:]
-        spaces[lang] = Space(words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32))
+        spaces[lang] = Space(
+            words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32)
+        )
     return StaticEncoder(spaces, 12, Reading())
 
 
 @pytest.mark.parametrize("kind", METHODS)
-def test_static_vectors_are_aligned_saved_and_exported(kind: str, root: Path, tmp_path: Path) -> None:
+def test_static_vectors_are_aligned_saved_and_exported(
+    kind: str, root: Path, tmp_path: Path
+) -> None:
     method = make(kind, root)
     aligned = method.align(encoder(), asked_for(method, root), Runtime(seed=1))
     found = vectors(aligned)

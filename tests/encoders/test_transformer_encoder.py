@@ -11,22 +11,39 @@ from raxalign.encoders.models.offsets import text_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 
-SENTENCES = [["the", "playing", "dogs"], ["der"], [], ["a", "\u00ad", "cat"], ["die", "Katze", "schläft", "."], ["played"] * 5]
+SENTENCES = [
+    ["the", "playing", "dogs"],
+    ["der"],
+    [],
+    ["a", "\u00ad", "cat"],
+    ["die", "Katze", "schläft", "."],
+    ["played"] * 5,
+]
 
 
 def reference(encoder: TransformerEncoder, words: list[str], layer: int) -> list[torch.Tensor]:
     """Means of a word's pieces, one sentence at a time, with transformers alone."""
     encoding = encoder.tokenizer([words], is_split_into_words=True, return_tensors="pt")
     with torch.no_grad():
-        states = encoder.model.base_model(**encoding, output_hidden_states=True).hidden_states[layer][0]
+        states = encoder.model.base_model(**encoding, output_hidden_states=True).hidden_states[
+            layer
+        ][0]
     owners = encoding.word_ids(0)
-    return [states[[k for k, owner in enumerate(owners) if owner == w]].mean(0) for w in range(len(words)) if w in owners]
+    return [
+        states[[k for k, owner in enumerate(owners) if owner == w]].mean(0)
+        for w in range(len(words))
+        if w in owners
+    ]
 
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
-def test_word_vectors_are_those_of_one_sentence_at_a_time(encoder: TransformerEncoder, layer: int) -> None:
+def test_word_vectors_are_those_of_one_sentence_at_a_time(
+    encoder: TransformerEncoder, layer: int
+) -> None:
     found = encoder.words(SENTENCES, "en", layers=(layer,), pooling="mean")
-    expected = [vector for words in SENTENCES if words for vector in reference(encoder, words, layer)]
+    expected = [
+        vector for words in SENTENCES if words for vector in reference(encoder, words, layer)
+    ]
     assert torch.allclose(found.vectors_NLH[found.present_N, 0], torch.stack(expected), atol=1e-5)
     assert list(found.offsets) == [0, 3, 4, 4, 7, 11, 16]
     assert (~found.present_N).nonzero().flatten().tolist() == [5]
@@ -34,12 +51,16 @@ def test_word_vectors_are_those_of_one_sentence_at_a_time(encoder: TransformerEn
 
 def test_layers_come_in_the_order_asked_for(encoder: TransformerEncoder) -> None:
     both = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="last").vectors_NLH
-    assert torch.equal(both[:, 0], encoder.words(SENTENCES, "en", layers=(1,), pooling="last").vectors_NLH[:, 0])
+    assert torch.equal(
+        both[:, 0], encoder.words(SENTENCES, "en", layers=(1,), pooling="last").vectors_NLH[:, 0]
+    )
     assert not torch.equal(both[:, 0], both[:, 1])
 
 
 @pytest.mark.parametrize("budget", [1, 10, 1000])
-def test_results_are_in_input_order_whatever_the_batches(encoder: TransformerEncoder, budget: int) -> None:
+def test_results_are_in_input_order_whatever_the_batches(
+    encoder: TransformerEncoder, budget: int
+) -> None:
     shuffled = SENTENCES * 5
     random.Random(0).shuffle(shuffled)
     expected = encoder.words(shuffled, "en", layers=(3,), pooling="first")
@@ -70,13 +91,17 @@ def test_no_sentences_are_no_vectors(encoder: TransformerEncoder) -> None:
 
 def test_vectors_are_made_without_dropout_and_the_mode_is_kept(encoder: TransformerEncoder) -> None:
     encoder.model.train()
-    first, second = (encoder.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for _ in range(2))
+    first, second = (
+        encoder.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for _ in range(2)
+    )
     assert torch.equal(first, second)
     assert encoder.model.training
     assert not first.requires_grad
 
 
-def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(encoder: TransformerEncoder) -> None:
+def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(
+    encoder: TransformerEncoder,
+) -> None:
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     states = encoder.hidden(batch)
     assert len(states) == encoder.n_layers + 1
@@ -86,7 +111,9 @@ def test_gradient_flows_through_hidden_and_the_mode_decides_on_dropout(encoder: 
     assert not torch.equal(encoder.hidden(batch)[-1], states[-1])
 
 
-def test_lower_layers_are_the_same_when_nothing_above_is_computed(encoder: TransformerEncoder) -> None:
+def test_lower_layers_are_the_same_when_nothing_above_is_computed(
+    encoder: TransformerEncoder,
+) -> None:
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
     whole, part = encoder.hidden(batch), encoder.hidden(batch, upto=1)
     assert len(part) == 2
@@ -96,30 +123,46 @@ def test_lower_layers_are_the_same_when_nothing_above_is_computed(encoder: Trans
 
 def test_masked_lm_logits_are_those_of_the_whole_model(encoder: TransformerEncoder) -> None:
     batch = encoder.collate(encoder.pieces(SENTENCES, "en"))
-    whole = encoder.model(input_ids=batch.ids_BT, attention_mask=batch.mask_BT, token_type_ids=batch.segments_BT).logits
+    whole = encoder.model(
+        input_ids=batch.ids_BT, attention_mask=batch.mask_BT, token_type_ids=batch.segments_BT
+    ).logits
     assert torch.allclose(encoder.lm_logits(encoder.hidden(batch)[-1][0]), whole[0], atol=1e-5)
 
 
-def test_unknown_pieces_are_counted_for_each_language_that_is_read(encoder: TransformerEncoder) -> None:
+def test_unknown_pieces_are_counted_for_each_language_that_is_read(
+    encoder: TransformerEncoder,
+) -> None:
     with collecting() as found:
         encoder.pieces([["the", "漢", "cat"], ["字"]], "zh")
         encoder.pieces([["the", "dogs"]], "en", [["漢", "cat"]], "zh")
         list(text_pieces(encoder.tokenizer, ["the 漢", "cat"], "el"))
-    assert (found.pieces, found.unknown) == ({"zh": 6, "en": 2, "el": 3}, {"zh": 3, "en": 0, "el": 1})
+    assert (found.pieces, found.unknown) == (
+        {"zh": 6, "en": 2, "el": 3},
+        {"zh": 3, "en": 0, "el": 1},
+    )
 
 
-def test_vectors_that_are_no_numbers_are_refused_with_the_language(encoder: TransformerEncoder) -> None:
+def test_vectors_that_are_no_numbers_are_refused_with_the_language(
+    encoder: TransformerEncoder,
+) -> None:
     with torch.no_grad():
         encoder.model.bert.encoder.layer[2].output.LayerNorm.weight[0] = float("inf")
     assert encoder.words([["the"]], "de", layers=(2,), pooling="mean").present_N.all()
-    with pytest.raises(RaxalignError, match=r"vectors with NaN or infinite values for sentences of de.*learning_rate"):
+    with pytest.raises(
+        RaxalignError,
+        match=r"vectors with NaN or infinite values for sentences of de.*learning_rate",
+    ):
         encoder.words([["the"]], "de", layers=(3,), pooling="mean")
 
 
-def test_saving_and_opening_gives_the_same_vectors(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_saving_and_opening_gives_the_same_vectors(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     encoder.save(tmp_path)
     again = TransformerEncoder.from_folder(tmp_path)
-    first, second = (e.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for e in (encoder, again))
+    first, second = (
+        e.words(SENTENCES, "en", layers=(3,), pooling="mean").vectors_NLH for e in (encoder, again)
+    )
     assert torch.equal(first, second)
 
 
@@ -131,8 +174,17 @@ def _roberta(folder: Path) -> Path:
     tokenizer = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], unk_id=3))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    names = {"bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<mask>", **names).save_pretrained(folder)
+    names = {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+    }
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, mask_token="<mask>", **names
+    ).save_pretrained(folder)
     config = XLMRobertaConfig(
         vocab_size=12,
         hidden_size=16,
@@ -157,7 +209,9 @@ def test_positions_of_roberta_begin_behind_the_padding_index(tmp_path: Path) -> 
 def test_pairs_follow_the_tokenizer_template_with_one_segment_type(tmp_path: Path) -> None:
     encoder = TransformerEncoder.from_folder(_roberta(tmp_path))
     batch = encoder.collate(encoder.pieces([["a"]], "de", [["b", "c"]], "en"))
-    assert batch.ids_BT.tolist() == [encoder.tokenizer([["a"]], [["b", "c"]], is_split_into_words=True)["input_ids"][0]]
+    assert batch.ids_BT.tolist() == [
+        encoder.tokenizer([["a"]], [["b", "c"]], is_split_into_words=True)["input_ids"][0]
+    ]
     assert batch.langs_BT.tolist() == [[0, 0, 0, 0, 1, 1, 1]]
     assert not batch.segments_BT.any()
     assert len(encoder.hidden(batch)) == 3
@@ -168,9 +222,13 @@ def test_distilbert_without_segments_works_too(tmp_path: Path, tiny_folder: Path
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
     tokenizer.save_pretrained(tmp_path)
-    DistilBertForMaskedLM(DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=16)).save_pretrained(tmp_path)
+    DistilBertForMaskedLM(
+        DistilBertConfig(vocab_size=len(tokenizer), dim=16, n_layers=2, n_heads=2, hidden_dim=16)
+    ).save_pretrained(tmp_path)
     encoder = TransformerEncoder.from_folder(tmp_path)
     found = encoder.words(SENTENCES, "en", layers=(1, 2), pooling="mean")
-    assert torch.allclose(found.vectors_NLH[:3, 0], torch.stack(reference(encoder, SENTENCES[0], 1)), atol=1e-5)
+    assert torch.allclose(
+        found.vectors_NLH[:3, 0], torch.stack(reference(encoder, SENTENCES[0], 1)), atol=1e-5
+    )
     batch = encoder.collate(encoder.pieces(SENTENCES[:1], "en"))
     assert encoder.lm_logits(encoder.hidden(batch)[-1]).shape == (1, 6, len(tokenizer))

@@ -1,4 +1,6 @@
-"""What the contract tests of methods share: small params for every kind, the inputs that a method asks for, and jobs for other processes."""
+"""What the contract tests of methods share: small params for every kind, the inputs that a method
+asks for, and jobs for other processes.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,47 @@ from tests.methods.toy import toy_encoder, toy_places, toy_rows
 
 LANGUAGES = ("de", "fr")
 SIZE = 21  # with batches of 8 the last one is smaller, and workers have different shares of it
-SMALL: dict[str, Any] = {"batch_size": 8, "queue_size": 16, "max_length": 32, "learning_rate": 1e-3, "epochs": 1}
-PER_METHOD: dict[str, dict[str, Any]] = {"ppa": {"epochs": 2}}  # after the queue is full there is a contrastive loss, too
-TRANSFORMER_METHODS = [kind for kind in catalog("methods") if "transformer" in catalog("methods")[kind].accepts]
+SMALL: dict[str, Any] = {
+    "batch_size": 8,
+    "queue_size": 16,
+    "max_length": 32,
+    "learning_rate": 1e-3,
+    "epochs": 1,
+}
+PER_METHOD: dict[str, dict[str, Any]] = {
+    "ppa": {"epochs": 2}
+}  # after the queue is full there is a contrastive loss, too
+TRANSFORMER_METHODS = [
+    kind for kind in catalog("methods") if "transformer" in catalog("methods")[kind].accepts
+]
 
 
 def make(kind: str, root: Path, **options: Any) -> Method:
-    """The method with its defaults; dictionaries are the toy's, other paths (of optional files) are left out, and what trains does so with few
-    rows a batch.
+    """The method with its defaults; dictionaries are the toy's, other paths (of optional files) are
+    left out, and what trains does so with few rows a batch.
     """
     method = catalog("methods")[kind]
     fields = method.Params.model_fields
-    dictionaries = {name: str(root / "dictionary.txt") for name in path_fields(method.Params) if name == "dictionary"}
-    small = {name: value for name, value in {**SMALL, **PER_METHOD.get(kind, {}), **options}.items() if name in fields}
+    dictionaries = {
+        name: str(root / "dictionary.txt")
+        for name in path_fields(method.Params)
+        if name == "dictionary"
+    }
+    small = {
+        name: value
+        for name, value in {**SMALL, **PER_METHOD.get(kind, {}), **options}.items()
+        if name in fields
+    }
     return method(method.Params.model_validate({**dictionaries, **small}))
 
 
 def trained() -> list[str]:
     """The kinds that train."""
-    return [kind for kind in TRANSFORMER_METHODS if "learning_rate" in catalog("methods")[kind].Params.model_fields]
+    return [
+        kind
+        for kind in TRANSFORMER_METHODS
+        if "learning_rate" in catalog("methods")[kind].Params.model_fields
+    ]
 
 
 def asked_for(method: Method, root: Path) -> MethodInputs:
@@ -62,7 +86,10 @@ def vectors(aligned: AlignedEncoder) -> torch.Tensor:
     for lang in LANGUAGES:
         view = aligned.toward(lang)
         layers = f"0-{view.n_layers}"
-        found += [view.words(columns[side], code, layers=layers).vectors_NLH for side, code in (("src", lang), ("tgt", "en"))]
+        found += [
+            view.words(columns[side], code, layers=layers).vectors_NLH
+            for side, code in (("src", lang), ("tgt", "en"))
+        ]
     return torch.cat(found)
 
 
@@ -74,7 +101,9 @@ def losses(kind: str, root: Path, runtime: Runtime) -> tuple[list[float], torch.
         found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
 
     method = make(kind, root, dropout=False)
-    aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), replace(runtime, report=report))
+    aligned = method.align(
+        toy_encoder(root / "encoder"), asked_for(method, root), replace(runtime, report=report)
+    )
     return found, vectors(aligned)
 
 
@@ -83,7 +112,9 @@ def work(rank: int, folder: Path) -> None:
     for kind in trained():
         found, after = losses(kind, folder / "inputs", Runtime(seed=3, rank=rank, world_size=2))
         if rank == 0:
-            (folder / f"{kind}.json").write_text(json.dumps({"losses": found, "vectors": after.tolist()}))
+            (folder / f"{kind}.json").write_text(
+                json.dumps({"losses": found, "vectors": after.tolist()})
+            )
 
 
 def load_all(root: Path, saved: Path) -> None:

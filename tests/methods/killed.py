@@ -1,4 +1,6 @@
-"""Run as a program: fine-tunes a toy encoder and kills itself, really, in the middle. Usage: killed.py ROOT CHECKPOINTS STEP."""
+"""Run as a program: fine-tunes a toy encoder and kills itself, really, in the middle. Usage:
+killed.py ROOT CHECKPOINTS STEP.
+"""
 
 from __future__ import annotations
 

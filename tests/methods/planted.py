@@ -1,4 +1,6 @@
-"""Vectors with a known structure: an encoder that looks words up, and text and pairs made of them."""
+"""Vectors with a known structure: an encoder that looks words up, and text and pairs made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from tests.methods.toy import write_pairs
 
 
 class TableEncoder(Encoder):
-    """A static encoder of one layer: language -> word -> vector; other words are absent. It keeps the dtype of its vectors."""
+    """A static encoder of one layer: language -> word -> vector; other words are absent. It keeps
+    the dtype of its vectors.
+    """
 
     family = "static"
     n_layers = 0
@@ -29,7 +33,12 @@ class TableEncoder(Encoder):
         self.hidden_size = next(iter(tables.values())).shape[1]
 
     def iter_words(
-        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: tuple[int, ...],
+        pooling: Pooling,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
         table = self.tables[lang]
         for i, sentence in enumerate(sentences):
@@ -59,7 +68,13 @@ def planted_inputs(root: Path, n: int, languages: Sequence[str] = ("de",)) -> Me
     """Text of all words, and pairs that link word i with word i."""
     sentences = one_word_each(n)
     links = [list(range(len(sentence))) for sentence in sentences]
-    columns = {"id": list(range(len(sentences))), "src": sentences, "tgt": sentences, "src_links": links, "tgt_links": links}
+    columns = {
+        "id": list(range(len(sentences))),
+        "src": sentences,
+        "tgt": sentences,
+        "src_links": links,
+        "tgt_links": links,
+    }
     pairs = {lang: write_pairs(root / f"pairs-{lang}", columns) for lang in languages}
     text = {lang: write_text(root / f"text-{lang}", sentences) for lang in (*languages, "en")}
     return MethodInputs(tuple(languages), "en", pairs, pairs, text)
@@ -73,7 +88,9 @@ def rotation(d: int, seed: int = 1) -> torch.Tensor:
     return torch.linalg.qr(normal(d, d, seed=seed))[0]
 
 
-def applied(transforms: Sequence[Transform], lang: str, x: torch.Tensor, toward: str | None = "de") -> torch.Tensor:
+def applied(
+    transforms: Sequence[Transform], lang: str, x: torch.Tensor, toward: str | None = "de"
+) -> torch.Tensor:
     """Float32 vectors of a language after its transforms."""
     for transform in transforms:
         if transform.lang == lang and transform.toward in (None, toward):

@@ -9,18 +9,32 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, alignment_loss, item_weights
+from raxalign.methods.objectives.finetune import (
+    Alignment,
+    AlignmentOptions,
+    alignment_loss,
+    item_weights,
+)
 from raxalign.methods.rows.linked_words import read_linked_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_rows, write_pairs
 
-# Two pairs at distances 5 (3, 4) and 1; three held words, of which one drifted by 2 and one by 3. One layer, two coordinates.
-MOVING, TARGET = torch.tensor([[[3.0, 4.0]], [[1.0, 1.0]]]), torch.tensor([[[0.0, 0.0]], [[1.0, 0.0]]])
-KEPT, ORIGIN = torch.tensor([[[2.0, 0.0]], [[5.0, 5.0]], [[0.0, 0.0]]]), torch.tensor([[[0.0, 0.0]], [[5.0, 5.0]], [[0.0, 3.0]]])
+# Two pairs at distances 5 (3, 4) and 1; three held words, of which one drifted by 2 and one by 3.
+# One layer, two coordinates.
+MOVING, TARGET = (
+    torch.tensor([[[3.0, 4.0]], [[1.0, 1.0]]]),
+    torch.tensor([[[0.0, 0.0]], [[1.0, 0.0]]]),
+)
+KEPT, ORIGIN = (
+    torch.tensor([[[2.0, 0.0]], [[5.0, 5.0]], [[0.0, 0.0]]]),
+    torch.tensor([[[0.0, 0.0]], [[5.0, 5.0]], [[0.0, 3.0]]]),
+)
 
 
 def by_hand(**options: object) -> float:
-    return float(alignment_loss(MOVING.double(), TARGET.double(), KEPT.double(), ORIGIN.double(), **options))  # type: ignore[arg-type]
+    return float(
+        alignment_loss(MOVING.double(), TARGET.double(), KEPT.double(), ORIGIN.double(), **options)
+    )  # type: ignore[arg-type]
 
 
 def test_the_loss_of_the_paper_is_a_sum_of_squared_distances() -> None:
@@ -28,14 +42,23 @@ def test_the_loss_of_the_paper_is_a_sum_of_squared_distances() -> None:
 
 
 def test_the_loss_of_the_released_code_is_a_mean_over_items_and_coordinates() -> None:
-    pairs = torch.from_numpy(item_weights(np.array([2, 2]), 0, "mean", "squared", 2))[[0, 1]] * 2  # two rows, one pair of each shown
+    pairs = (
+        torch.from_numpy(item_weights(np.array([2, 2]), 0, "mean", "squared", 2))[[0, 1]] * 2
+    )  # two rows, one pair of each shown
     words = torch.full((3,), 1 / (3 * 2), dtype=torch.float64)
-    assert by_hand(reg_weight=0.5, pair_weights_P=pairs, word_weights_W=words) == pytest.approx(26 / 4 + 0.5 * 13 / 6)
+    assert by_hand(reg_weight=0.5, pair_weights_P=pairs, word_weights_W=words) == pytest.approx(
+        26 / 4 + 0.5 * 13 / 6
+    )
 
 
 def test_the_plain_norm_is_a_mean_of_distances() -> None:
-    pairs, words = torch.full((2,), 1 / 2, dtype=torch.float64), torch.full((3,), 1 / 3, dtype=torch.float64)
-    assert by_hand(reg_weight=2.0, norm="plain", pair_weights_P=pairs, word_weights_W=words) == pytest.approx((5 + 1) / 2 + 2 * (2 + 0 + 3) / 3)
+    pairs, words = (
+        torch.full((2,), 1 / 2, dtype=torch.float64),
+        torch.full((3,), 1 / 3, dtype=torch.float64),
+    )
+    assert by_hand(
+        reg_weight=2.0, norm="plain", pair_weights_P=pairs, word_weights_W=words
+    ) == pytest.approx((5 + 1) / 2 + 2 * (2 + 0 + 3) / 3)
 
 
 def test_layers_are_summed() -> None:
@@ -59,11 +82,15 @@ def test_the_plain_norm_of_equal_vectors_has_no_gradient() -> None:
         (2, "mean", "squared", [1 / 50, 1 / 50, 1 / 10]),
     ],
 )
-def test_means_are_over_the_batch_or_over_its_parts(part: int, reduction: str, norm: str, expected: list[float]) -> None:
+def test_means_are_over_the_batch_or_over_its_parts(
+    part: int, reduction: str, norm: str, expected: list[float]
+) -> None:
     assert item_weights(np.array([3, 2, 1]), part, reduction, norm, 10) == pytest.approx(expected)  # type: ignore[arg-type]
 
 
-PAPER = AlignmentOptions("src", (2,), "last", 0.5, "squared", "live", "sum", special_pairs=False, part=0)
+PAPER = AlignmentOptions(
+    "src", (2,), "last", 0.5, "squared", "live", "sum", special_pairs=False, part=0
+)
 RELEASED = replace(PAPER, align_target="frozen", reduction="mean", special_pairs=True, part=2)
 CASES = {
     "paper": PAPER,
@@ -77,30 +104,57 @@ CASES = {
 }
 
 
-def slow_loss(live: TransformerEncoder, frozen: TransformerEncoder, columns: dict[str, list], rows: list[int], options: AlignmentOptions) -> float:
+def slow_loss(
+    live: TransformerEncoder,
+    frozen: TransformerEncoder,
+    columns: dict[str, list],
+    rows: list[int],
+    options: AlignmentOptions,
+) -> float:
     """The loss from its definition: a sentence at a time, a word at a time."""
 
     def words(encoder: TransformerEncoder, sentence: list[str]) -> list[torch.Tensor]:
         batch = encoder.collate(encoder.pieces([sentence], "x"))
         hidden = [encoder.hidden(batch)[layer][0] for layer in options.layers]
-        pool = {"first": lambda v: v[0], "last": lambda v: v[-1], "mean": lambda v: v.mean(0), "sum": lambda v: v.sum(0)}[options.pooling]
-        read = [torch.stack([pool(layer[batch.words_BT[0] == w]) for layer in hidden]) for w in range(len(sentence))]
+        pool = {
+            "first": lambda v: v[0],
+            "last": lambda v: v[-1],
+            "mean": lambda v: v.mean(0),
+            "sum": lambda v: v.sum(0),
+        }[options.pooling]
+        read = [
+            torch.stack([pool(layer[batch.words_BT[0] == w]) for layer in hidden])
+            for w in range(len(sentence))
+        ]
         ends = [torch.stack([layer[place] for layer in hidden]) for place in (0, -1)]
         return [*read, *ends] if options.special_pairs else read
 
     def distance(a: torch.Tensor, b: torch.Tensor) -> float:
         gap = (a - b).detach().double()
-        return float(gap.pow(2).sum() if options.norm == "squared" else sum(layer.pow(2).sum().sqrt() for layer in gap))
+        return float(
+            gap.pow(2).sum()
+            if options.norm == "squared"
+            else sum(layer.pow(2).sum().sqrt() for layer in gap)
+        )
 
     mine, held = ("src", "tgt") if options.moves == "src" else ("tgt", "src")
     total, size = 0.0, options.part or len(rows)
     for start in range(0, len(rows), size):
         aligned, drifted = [], []
         for row in rows[start : start + size]:
-            moving, kept, origin = words(live, columns[mine][row]), words(live, columns[held][row]), words(frozen, columns[held][row])
+            moving, kept, origin = (
+                words(live, columns[mine][row]),
+                words(live, columns[held][row]),
+                words(frozen, columns[held][row]),
+            )
             target = kept if options.align_target == "live" else origin
-            pairs = list(zip(columns[f"{mine}_links"][row], columns[f"{held}_links"][row], strict=True))
-            pairs += [(len(columns[mine][row]) + k, len(columns[held][row]) + k) for k in range(2 if options.special_pairs else 0)]
+            pairs = list(
+                zip(columns[f"{mine}_links"][row], columns[f"{held}_links"][row], strict=True)
+            )
+            pairs += [
+                (len(columns[mine][row]) + k, len(columns[held][row]) + k)
+                for k in range(2 if options.special_pairs else 0)
+            ]
             aligned += [distance(moving[i], target[j]) for i, j in pairs]
             drifted += [distance(a, b) for a, b in zip(kept, origin, strict=True)]
         scale = 1 / live.hidden_size if options.norm == "squared" else 1.0
@@ -112,22 +166,33 @@ def slow_loss(live: TransformerEncoder, frozen: TransformerEncoder, columns: dic
 
 
 @pytest.fixture(scope="module")
-def encoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[TransformerEncoder, TransformerEncoder]:
+def encoders(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[TransformerEncoder, TransformerEncoder]:
     """A start, and where training might have brought it; in float64."""
     live = toy_encoder(tmp_path_factory.mktemp("encoder"))
     live.model.double()
     frozen = TransformerEncoder(copy.deepcopy(live.model), live.tokenizer)
     with torch.no_grad():
         for parameter in live.model.parameters():
-            parameter += 0.05 * torch.sin(torch.arange(parameter.numel(), dtype=torch.float64)).view_as(parameter)
+            parameter += 0.05 * torch.sin(
+                torch.arange(parameter.numel(), dtype=torch.float64)
+            ).view_as(parameter)
     return live, frozen
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_objective_is_the_loss_from_its_definition(name: str, encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path) -> None:
+def test_the_objective_is_the_loss_from_its_definition(
+    name: str, encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
+) -> None:
     live, frozen = encoders
     columns, rows = toy_rows(6), [4, 0, 5, 1, 3]
-    objective = Alignment(live, frozen, [read_linked_rows(live, write_pairs(tmp_path / "pairs", columns), 64)], CASES[name])
+    objective = Alignment(
+        live,
+        frozen,
+        [read_linked_rows(live, write_pairs(tmp_path / "pairs", columns), 64)],
+        CASES[name],
+    )
     step = Step(0, 0, np.array(rows))
     objective.begin(step)
     loss = objective.loss(step, np.arange(5)).item()
@@ -136,22 +201,34 @@ def test_the_objective_is_the_loss_from_its_definition(name: str, encoders: tupl
     assert shares == pytest.approx(loss, rel=1e-9)
 
 
-def test_corpora_are_summed_and_the_shorter_one_begins_anew(encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path) -> None:
+def test_corpora_are_summed_and_the_shorter_one_begins_anew(
+    encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
+) -> None:
     live, frozen = encoders
     long, short = toy_rows(5, seed=1), toy_rows(3, seed=2)
-    corpora = [read_linked_rows(live, write_pairs(tmp_path / str(k), columns), 64) for k, columns in enumerate((long, short))]
+    corpora = [
+        read_linked_rows(live, write_pairs(tmp_path / str(k), columns), 64)
+        for k, columns in enumerate((long, short))
+    ]
     objective, step = Alignment(live, frozen, corpora, RELEASED), Step(0, 0, np.array([2, 3, 4]))
     objective.begin(step)
-    expected = slow_loss(live, frozen, long, [2, 3, 4], RELEASED) + slow_loss(live, frozen, short, [2, 0, 1], RELEASED)
+    expected = slow_loss(live, frozen, long, [2, 3, 4], RELEASED) + slow_loss(
+        live, frozen, short, [2, 0, 1], RELEASED
+    )
     assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-9)
 
 
-def test_live_targets_are_drawn_too_and_frozen_ones_are_not(encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path) -> None:
+def test_live_targets_are_drawn_too_and_frozen_ones_are_not(
+    encoders: tuple[TransformerEncoder, TransformerEncoder], tmp_path: Path
+) -> None:
     live, frozen = encoders
     rows = read_linked_rows(live, write_pairs(tmp_path / "pairs", toy_rows(4)), 64)
     gradients = []
     for target in ("live", "frozen"):
-        objective, step = Alignment(live, frozen, [rows], replace(PAPER, align_target=target)), Step(0, 0, np.arange(4))
+        objective, step = (
+            Alignment(live, frozen, [rows], replace(PAPER, align_target=target)),
+            Step(0, 0, np.arange(4)),
+        )
         objective.begin(step)
         live.model.zero_grad()
         objective.loss(step, np.arange(4)).backward()
@@ -171,5 +248,9 @@ def test_words_that_a_row_has_no_room_for_are_in_no_pair(tmp_path: Path) -> None
     }
     rows = read_linked_rows(encoder, write_pairs(tmp_path / "pairs", columns), 5)
     assert rows.src.count_W.tolist() == [1, 1, 1, 0]
-    assert rows.tgt.count_W.tolist() == [1, 0, 0]  # `redhouse` falls into more pieces than there is room for
+    assert rows.tgt.count_W.tolist() == [
+        1,
+        0,
+        0,
+    ]  # `redhouse` falls into more pieces than there is room for
     assert (rows.link_src.tolist(), rows.link_tgt.tolist()) == ([0], [0])

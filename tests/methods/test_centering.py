@@ -10,7 +10,14 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.centering import Centering
 from raxalign.train.runtime import Runtime
-from tests.methods.planted import TableEncoder, applied, normal, one_word_each, planted_inputs, write_text
+from tests.methods.planted import (
+    TableEncoder,
+    applied,
+    normal,
+    one_word_each,
+    planted_inputs,
+    write_text,
+)
 
 
 def aligned(root: Path, tables: dict[str, torch.Tensor], **params: object) -> AlignedEncoder:
@@ -19,7 +26,10 @@ def aligned(root: Path, tables: dict[str, torch.Tensor], **params: object) -> Al
 
 
 def test_each_language_has_the_mean_zero_and_keeps_its_differences(tmp_path: Path) -> None:
-    tables = {"de": normal(9, 4, dtype=torch.float32) + 3, "en": normal(9, 4, seed=1, dtype=torch.float32) - 2}
+    tables = {
+        "de": normal(9, 4, dtype=torch.float32) + 3,
+        "en": normal(9, 4, seed=1, dtype=torch.float32) - 2,
+    }
     found = aligned(tmp_path, tables)
     for lang, table in tables.items():
         moved = applied(found.transforms, lang, table)
@@ -31,7 +41,10 @@ def test_each_language_has_the_mean_zero_and_keeps_its_differences(tmp_path: Pat
 def test_the_step_subtracts_the_mean_that_is_computed_by_hand(tmp_path: Path) -> None:
     tables = {"de": torch.tensor([[1.0, 2], [3, 6]]), "en": torch.tensor([[0.0, 0], [0, 8]])}
     found = aligned(tmp_path, tables)
-    assert {t.lang: t.steps[0].center.tolist() for t in found.transforms} == {"de": [2.0, 4.0], "en": [0.0, 4.0]}
+    assert {t.lang: t.steps[0].center.tolist() for t in found.transforms} == {
+        "de": [2.0, 4.0],
+        "en": [0.0, 4.0],
+    }
     words = found.words([["w1", "?"]], "de").vectors_NLH[:, 0]
     assert words.tolist() == [[1.0, 2.0], [0.0, 0.0]]
 
@@ -45,7 +58,12 @@ def test_only_the_first_sentences_count_where_they_are_limited(tmp_path: Path) -
 
 def test_text_without_words_is_an_error_that_names_the_language(tmp_path: Path) -> None:
     table = torch.ones(2, 2)
-    whole, empty = write_text(tmp_path / "whole", one_word_each(2)), write_text(tmp_path / "empty", [["?"], []])
+    whole, empty = (
+        write_text(tmp_path / "whole", one_word_each(2)),
+        write_text(tmp_path / "empty", [["?"], []]),
+    )
     inputs = MethodInputs(("de",), "en", text={"de": whole, "en": empty})
     with pytest.raises(RaxalignError, match="text of en has no word"):
-        Centering(Centering.Params()).align(TableEncoder({"de": table, "en": table}), inputs, Runtime())
+        Centering(Centering.Params()).align(
+            TableEncoder({"de": table, "en": table}), inputs, Runtime()
+        )

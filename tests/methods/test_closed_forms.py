@@ -1,4 +1,6 @@
-"""The transforms of every method without training, at use: word vectors, [CLS], token features and rows of two languages."""
+"""The transforms of every method without training, at use: word vectors, [CLS], token features and
+rows of two languages.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from tests.methods.toy import toy_encoder, toy_inputs
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "rotation": ("rotation", {"center": True, "layers": "1-2"}),
-    "rotation of the pivot": ("rotation", {"center": True, "layers": "1-2", "direction": "to-other"}),
+    "rotation of the pivot": (
+        "rotation",
+        {"center": True, "layers": "1-2", "direction": "to-other"},
+    ),
     "rotation of unit vectors": ("rotation", {"normalize": "unit-center-unit", "layers": "1-2"}),
     "sentence_rotation": ("sentence_rotation", {"center": True, "layers": "1-2"}),
     "linear": ("linear", {"center": True, "layers": "1-2"}),
@@ -46,7 +51,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
 
 
 @pytest.fixture(scope="module")
-def aligned(encoder: TransformerEncoder, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AlignedEncoder]:
+def aligned(
+    encoder: TransformerEncoder, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, AlignedEncoder]:
     inputs = toy_inputs(tmp_path_factory.mktemp("inputs"), 60)
     return {name: make(name).align(encoder, inputs, Runtime()).toward("de") for name in VARIANTS}
 
@@ -56,7 +63,9 @@ def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(
     name: str, encoder: TransformerEncoder, aligned: dict[str, AlignedEncoder]
 ) -> None:
     """[CLS] is the first sentence's; what is not transformed stays bit for bit."""
-    batch = encoder.collate(encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en"))
+    batch = encoder.collate(
+        encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en")
+    )
     plain, found = encoder.hidden(batch), aligned[name].hidden(batch)
     assert torch.equal(found[0], plain[0])
     moved = set()
@@ -68,7 +77,9 @@ def test_in_a_row_of_two_languages_each_piece_is_transformed_by_its_own(
                     expected = transform(expected)
                     moved.add(lang)
             assert torch.allclose(found[layer][0, pieces], expected, atol=1e-5)
-            assert torch.equal(found[layer][0, pieces], plain[layer][0, pieces]) is (lang not in moved)
+            assert torch.equal(found[layer][0, pieces], plain[layer][0, pieces]) is (
+                lang not in moved
+            )
     assert "en" not in moved or make(name).effect().pivot
 
 
@@ -86,8 +97,13 @@ def test_words_of_one_piece_have_the_vectors_of_their_pieces(
 
 @pytest.mark.parametrize("name", READOUTS)
 def test_static_vectors_are_transformed_too(name: str, tmp_path: Path) -> None:
-    """Layer 0 is the last one of a static encoder; every language's vectors stay finite, and some of them move."""
-    tables = {"de": normal(30, 4, dtype=torch.float32) + 1, "en": normal(30, 4, seed=1, dtype=torch.float32)}
+    """Layer 0 is the last one of a static encoder; every language's vectors stay finite, and some
+    of them move.
+    """
+    tables = {
+        "de": normal(30, 4, dtype=torch.float32) + 1,
+        "en": normal(30, 4, seed=1, dtype=torch.float32),
+    }
     method = make(name, layers="last")
     assert "static" in method.accepts
     found = method.align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime()).toward("de")

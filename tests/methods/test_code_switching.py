@@ -26,7 +26,13 @@ TEXT = {
     "en": [["Dog", "old", "red", "sees"], ["tree"] * 20, []],
 }
 ENTRIES = {
-    "de": [("haus", "house"), ("hund", "dog"), ("Haus", "house"), ("haus", "redhouse"), ("rothaus", "redhouse")],
+    "de": [
+        ("haus", "house"),
+        ("hund", "dog"),
+        ("Haus", "house"),
+        ("haus", "redhouse"),
+        ("rothaus", "redhouse"),
+    ],
     "fr": [("katze", "dog"), ("baum", "tree"), ("malt", "dog")],
 }
 
@@ -36,7 +42,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("switching")
     toy_inputs(folder, languages=("de", "fr"))
     for lang, sentences in TEXT.items():
-        with DatasetWriter(folder / f"own-{lang}", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+        with DatasetWriter(
+            folder / f"own-{lang}", pa.schema({"words": pa.list_(pa.string())}), {}
+        ) as writer:
             writer.write({"words": sentences})
     return folder
 
@@ -48,16 +56,32 @@ def encoder(root: Path) -> TransformerEncoder:
 
 @pytest.fixture(scope="module")
 def text(root: Path, encoder: TransformerEncoder) -> SwitchableText:
-    return read_switchable(encoder, {lang: root / f"own-{lang}" for lang in TEXT}, ENTRIES, "en", 16)
+    return read_switchable(
+        encoder, {lang: root / f"own-{lang}" for lang in TEXT}, ENTRIES, "en", 16
+    )
 
 
-def mixed(text: SwitchableText, rows: list[int], seed: int = 0, sentence_share: float = 1.0, word_share: float = 1.0) -> Rows:
-    return switched_rows(text, np.array(rows), sentence_share=sentence_share, word_share=word_share, rng=np.random.default_rng(seed))
+def mixed(
+    text: SwitchableText,
+    rows: list[int],
+    seed: int = 0,
+    sentence_share: float = 1.0,
+    word_share: float = 1.0,
+) -> Rows:
+    return switched_rows(
+        text,
+        np.array(rows),
+        sentence_share=sentence_share,
+        word_share=word_share,
+        rng=np.random.default_rng(seed),
+    )
 
 
 def surface(encoder: TransformerEncoder, rows: Rows, r: int) -> str:
     """A row as text; pieces of a word stand together."""
-    pieces = encoder.tokenizer.convert_ids_to_tokens(rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist())
+    pieces = encoder.tokenizer.convert_ids_to_tokens(
+        rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist()
+    )
     return " ".join(pieces).replace(" ##", "")
 
 
@@ -68,18 +92,26 @@ def languages(text: SwitchableText, rows: Rows, r: int) -> list[str]:
     return [text.sentences.languages[langs[words == w][0]] for w in range(words.max() + 1)]
 
 
-def test_without_switching_the_rows_are_the_sentences(encoder: TransformerEncoder, text: SwitchableText) -> None:
+def test_without_switching_the_rows_are_the_sentences(
+    encoder: TransformerEncoder, text: SwitchableText
+) -> None:
     rows = mixed(text, [0, 1, 2, 3, 4], word_share=0.0)
-    for r, (lang, sentence) in enumerate([(lang, sentence) for lang, part in TEXT.items() for sentence in part if sentence]):
+    for r, (lang, sentence) in enumerate(
+        [(lang, sentence) for lang, part in TEXT.items() for sentence in part if sentence]
+    ):
         (expected,) = encoder.pieces([sentence], lang)
-        ids = expected.ids if len(expected) <= 16 else np.append(expected.ids[:15], expected.ids[-1])
+        ids = (
+            expected.ids if len(expected) <= 16 else np.append(expected.ids[:15], expected.ids[-1])
+        )
         part = slice(rows.offsets[r], rows.offsets[r + 1])
         assert rows.ids[part].tolist() == ids.tolist()
         assert rows.words[part].tolist() == [*expected.words[: len(ids) - 1], -1]
         assert {text.sentences.languages[k] for k in rows.langs[part]} == {lang}
 
 
-def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(encoder: TransformerEncoder, text: SwitchableText) -> None:
+def test_words_are_changed_for_translations_whose_language_their_pieces_then_have(
+    encoder: TransformerEncoder, text: SwitchableText
+) -> None:
     rows = mixed(text, [1, 2])
     assert surface(encoder, rows, 0) == "[CLS] redhouse [SEP]"
     assert surface(encoder, rows, 1) == "[CLS] tree alt [SEP]"
@@ -88,7 +120,9 @@ def test_words_are_changed_for_translations_whose_language_their_pieces_then_hav
     assert specials.tolist() == [0, 0]
 
 
-def test_both_sides_are_changed_each_translation_as_often_as_another(encoder: TransformerEncoder, text: SwitchableText) -> None:
+def test_both_sides_are_changed_each_translation_as_often_as_another(
+    encoder: TransformerEncoder, text: SwitchableText
+) -> None:
     found: dict[str, int] = {}
     for seed in range(800):
         rows = mixed(text, [0, 3], seed)
@@ -97,7 +131,8 @@ def test_both_sides_are_changed_each_translation_as_often_as_another(encoder: Tr
         found[pivot] = found.get(pivot, 0) + 1
         assert languages(text, rows, 0)[0] == "en"
         assert languages(text, rows, 1)[0] == ("de" if pivot == "hund" else "fr")
-    # "Haus" has two translations; "Dog" one in German, and two in French, between which that language's half is divided.
+    # "Haus" has two translations; "Dog" one in German, and two in French, between which that
+    # language's half is divided.
     expected = {"house": 400, "redhouse": 400, "hund": 400, "katze": 200, "malt": 200}
     assert set(found) == set(expected)
     for word, count in expected.items():
@@ -110,12 +145,19 @@ def test_shares_are_of_words_that_have_translations_and_of_sentences(text: Switc
     rate = (words.langs != 2).sum() / kept
     assert abs(rate - 0.3) < 5 * np.sqrt(0.21 / kept)
     sentences = mixed(text, [4] * 2000, sentence_share=0.25)
-    changed = np.array([(sentences.langs[sentences.offsets[r] : sentences.offsets[r + 1]] != 2).sum() for r in range(2000)])
+    changed = np.array(
+        [
+            (sentences.langs[sentences.offsets[r] : sentences.offsets[r + 1]] != 2).sum()
+            for r in range(2000)
+        ]
+    )
     assert set(changed) == {0, 14}
     assert abs((changed > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 2000)
 
 
-def test_a_row_that_translations_lengthen_is_cut_at_its_end(encoder: TransformerEncoder, root: Path) -> None:
+def test_a_row_that_translations_lengthen_is_cut_at_its_end(
+    encoder: TransformerEncoder, root: Path
+) -> None:
     entries = {"de": [("hund", "zzzzzzzz"), ("haus", "house")], "fr": [("baum", "tree")]}
     text = read_switchable(encoder, {lang: root / f"own-{lang}" for lang in TEXT}, entries, "en", 8)
     rows = mixed(text, [0, 4])
@@ -134,9 +176,19 @@ def test_coverage_counts_words_that_have_translations(text: SwitchableText) -> N
 
 
 def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    options = {"dictionary": str(root / "dictionary.txt"), "learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params}
+    options = {
+        "dictionary": str(root / "dictionary.txt"),
+        "learning_rate": 2e-3,
+        "epochs": 2,
+        "batch_size": 16,
+        **params,
+    }
     method = CodeSwitching(CodeSwitching.Params.model_validate(options))
-    return method.align(toy_encoder(root / "encoder"), replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}), Runtime(seed=seed))
+    return method.align(
+        toy_encoder(root / "encoder"),
+        replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}),
+        Runtime(seed=seed),
+    )
 
 
 def weights(aligned: AlignedEncoder) -> torch.Tensor:
@@ -152,15 +204,34 @@ def test_training_lowers_the_loss_and_tells_the_coverage(root: Path) -> None:
     assert (coverage["entries"], coverage["entries_in_text"]) == (10, 9)  # type: ignore[index]
 
 
-def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root: Path, tmp_path: Path) -> None:
-    lines = [line.split() for line in (root / "dictionary.txt").read_text(encoding="utf-8").splitlines()]
-    (tmp_path / "turned.txt").write_text("".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8")
+def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(
+    root: Path, tmp_path: Path
+) -> None:
+    lines = [
+        line.split() for line in (root / "dictionary.txt").read_text(encoding="utf-8").splitlines()
+    ]
+    (tmp_path / "turned.txt").write_text(
+        "".join(f"{tgt} {src}\n" for src, tgt in lines), encoding="utf-8"
+    )
     straight = weights(trained(root))
-    inputs = replace(toy_places(root, ("de", "fr")), pairs={}, bitext={}, files={"dictionary": dict.fromkeys(("de", "fr"), tmp_path / "turned.txt")})
+    inputs = replace(
+        toy_places(root, ("de", "fr")),
+        pairs={},
+        bitext={},
+        files={"dictionary": dict.fromkeys(("de", "fr"), tmp_path / "turned.txt")},
+    )
 
     def turned(**params: object) -> AlignedEncoder:
-        options = {"dictionary": "d.txt", "learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params}
-        return CodeSwitching(CodeSwitching.Params.model_validate(options)).align(toy_encoder(root / "encoder"), inputs, Runtime())
+        options = {
+            "dictionary": "d.txt",
+            "learning_rate": 2e-3,
+            "epochs": 2,
+            "batch_size": 16,
+            **params,
+        }
+        return CodeSwitching(CodeSwitching.Params.model_validate(options)).align(
+            toy_encoder(root / "encoder"), inputs, Runtime()
+        )
 
     with pytest.raises(DataError, match="set `swap: true`"):
         turned()
@@ -169,16 +240,22 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(root: P
 
 def test_one_seed_gives_one_result_and_another_another(root: Path) -> None:
     first, again, other, plain = (
-        weights(trained(root, seed=seed, **extra)) for seed, extra in ((3, {}), (3, {}), (4, {}), (3, {"switch_share": 0.0}))
+        weights(trained(root, seed=seed, **extra))
+        for seed, extra in ((3, {}), (3, {}), (4, {}), (3, {"switch_share": 0.0}))
     )  # type: ignore[arg-type]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert not torch.equal(first, plain)
 
 
-def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(root: Path, text: SwitchableText) -> None:
+def test_what_is_drawn_is_of_the_step_and_not_of_the_worker(
+    root: Path, text: SwitchableText
+) -> None:
     method = CodeSwitching(CodeSwitching.Params(dictionary="d.txt"))
-    steps = [Step(n, 0, np.array([0, 3, 4]), seed=1, rank=rank, world_size=2) for n, rank in ((0, 0), (0, 1), (1, 0))]
+    steps = [
+        Step(n, 0, np.array([0, 3, 4]), seed=1, rank=rank, world_size=2)
+        for n, rank in ((0, 0), (0, 1), (1, 0))
+    ]
     first, other_worker, next_step = (method.rows(text, step).ids.tolist() for step in steps)
     assert first == other_worker
     assert first != next_step
@@ -189,12 +266,18 @@ def test_a_dictionary_of_other_languages_is_refused(root: Path) -> None:
     places = toy_places(root, ("de",))
     method = CodeSwitching(CodeSwitching.Params(dictionary=str(root / "foreign.txt")))
     with pytest.raises(RaxalignError, match="text of de is in the dictionary"):
-        method.align(toy_encoder(root / "encoder"), replace(places, files={"dictionary": {"de": root / "foreign.txt"}}), Runtime())
+        method.align(
+            toy_encoder(root / "encoder"),
+            replace(places, files={"dictionary": {"de": root / "foreign.txt"}}),
+            Runtime(),
+        )
 
 
 def test_it_reads_text_and_a_dictionary_and_has_chance() -> None:
     method = CodeSwitching(CodeSwitching.Params(dictionary="{lang}-{pivot}.txt", dropout=False))
     assert method.needs() == Needs(text=True)
-    assert {name: str(source.path) for name, source in method.sources("de", "en").items()} == {"dictionary": "de-en.txt"}  # type: ignore[union-attr]
+    assert {name: str(source.path) for name, source in method.sources("de", "en").items()} == {
+        "dictionary": "de-en.txt"
+    }  # type: ignore[union-attr]
     assert method.has_chance()
     assert "dictionary" not in method.canonical()

@@ -15,7 +15,17 @@ from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.methods.base import Method
 from raxalign.train.runtime import Runtime
-from tests.methods.contract import LANGUAGES, SIZE, TRANSFORMER_METHODS, asked_for, losses, make, trained, vectors, work
+from tests.methods.contract import (
+    LANGUAGES,
+    SIZE,
+    TRANSFORMER_METHODS,
+    asked_for,
+    losses,
+    make,
+    trained,
+    vectors,
+    work,
+)
 from tests.methods.toy import toy_encoder, toy_inputs
 from tests.train.workers import run_workers
 
@@ -29,10 +39,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
-def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vectors(kind: str, root: Path, tmp_path: Path) -> None:
+def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vectors(
+    kind: str, root: Path, tmp_path: Path
+) -> None:
     method = make(kind, root)
     aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1))
-    assert (aligned.weights_changed, aligned.inside_depth() > 0) == (method.effect().weights, method.effect().inside)
+    assert (aligned.weights_changed, aligned.inside_depth() > 0) == (
+        method.effect().weights,
+        method.effect().inside,
+    )
     assert any(t.lang == "en" for t in aligned.transforms) <= method.effect().pivot
     found = vectors(aligned)
     assert torch.isfinite(found).all()
@@ -42,25 +57,43 @@ def test_aligned_with_what_it_asked_for_saved_and_loaded_it_gives_the_same_vecto
 
 
 @pytest.mark.parametrize("kind", TRANSFORMER_METHODS)
-def test_one_seed_gives_one_result_and_without_chance_every_seed_does(kind: str, root: Path) -> None:
+def test_one_seed_gives_one_result_and_without_chance_every_seed_does(
+    kind: str, root: Path
+) -> None:
     method = make(kind, root)
-    first, again, other = (vectors(method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=seed))) for seed in (1, 1, 2))
+    first, again, other = (
+        vectors(
+            method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=seed))
+        )
+        for seed in (1, 1, 2)
+    )
     assert torch.equal(first, again)
     assert torch.equal(first, other) is not method.has_chance()
 
 
 @pytest.mark.slow
-def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(root: Path, tmp_path: Path) -> None:
+def test_another_process_loads_what_was_saved_and_gives_the_same_vectors(
+    root: Path, tmp_path: Path
+) -> None:
     expected = {}
     for kind in TRANSFORMER_METHODS:
         method = make(kind, root)
-        aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1))
+        aligned = method.align(
+            toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1)
+        )
         aligned.save(tmp_path / kind)
         expected[kind] = vectors(aligned)
-    job = f"from pathlib import Path; from tests.methods.contract import load_all; load_all(Path({str(root)!r}), Path({str(tmp_path)!r}))"
-    subprocess.run([sys.executable, "-c", job], check=True, cwd=Path(__file__).parents[2], timeout=300)
+    job = (
+        "from pathlib import Path; from tests.methods.contract import load_all;"
+        f" load_all(Path({str(root)!r}), Path({str(tmp_path)!r}))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", job], check=True, cwd=Path(__file__).parents[2], timeout=300
+    )
     for kind, found in expected.items():
-        assert torch.equal(load_file(tmp_path / kind / "vectors.safetensors")["vectors"], found), kind
+        assert torch.equal(load_file(tmp_path / kind / "vectors.safetensors")["vectors"], found), (
+            kind
+        )
 
 
 @pytest.mark.slow
@@ -74,8 +107,14 @@ def test_without_dropout_two_workers_have_the_losses_and_the_vectors_of_one(tmp_
         expected, after = losses(kind, inputs, Runtime(seed=3))
         found = json.loads((tmp_path / f"{kind}.json").read_text())
         assert len(expected) > 1, kind
-        if found["losses"] != pytest.approx(expected, rel=1e-5) or not torch.allclose(torch.tensor(found["vectors"]), after, atol=1e-4):
-            different[kind] = [found["losses"], expected, float((torch.tensor(found["vectors"]) - after).abs().max())]
+        if found["losses"] != pytest.approx(expected, rel=1e-5) or not torch.allclose(
+            torch.tensor(found["vectors"]), after, atol=1e-4
+        ):
+            different[kind] = [
+                found["losses"],
+                expected,
+                float((torch.tensor(found["vectors"]) - after).abs().max()),
+            ]
     assert not different
 
 
@@ -89,17 +128,32 @@ def test_a_method_says_what_it_is(kind: str) -> None:
     assert method.Params.model_config["frozen"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in catalog("methods") if "learning_rate" in catalog("methods")[kind].Params.model_fields])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        kind
+        for kind in catalog("methods")
+        if "learning_rate" in catalog("methods")[kind].Params.model_fields
+    ],
+)
 def test_what_trains_says_so_and_can_do_without_dropout(kind: str, tmp_path: Path) -> None:
     method = make(kind, tmp_path)
     assert method.effect().weights
     assert "dropout" in type(method).Params.model_fields
-    assert "profile" not in method.canonical(), "the values that a profile fills in are the identity, not its name"
+    assert "profile" not in method.canonical(), (
+        "the values that a profile fills in are the identity, not its name"
+    )
 
 
 def test_the_catalogue_is_read_without_torch() -> None:
-    load = "import sys; from raxalign.catalog import catalog; [catalog('methods')[kind] for kind in catalog('methods')]"
+    load = (
+        "import sys; from raxalign.catalog import catalog; [catalog('methods')[kind] for kind in"
+        " catalog('methods')]"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", f"{load}; print({{'torch._C', 'transformers'}} & set(sys.modules))"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"{load}; print({{'torch._C', 'transformers'}} & set(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.strip() == "set()"

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions, contrastive_loss, parameter_distance, sharing
+from raxalign.methods.objectives.word_contrast import (
+    Contrast,
+    ContrastOptions,
+    contrastive_loss,
+    parameter_distance,
+    sharing,
+)
 from raxalign.methods.rows.typed import WordRows, read_sentence_rows, read_word_rows
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
-# Unit vectors (lengths are normalised away): cosines s1·t1 = 1, s1·t2 = 0.6, s2·t1 = 0, s2·t2 = 0.8, s1·s2 = 0, t1·t2 = 0.6.
+# Unit vectors (lengths are normalised away): cosines s1·t1 = 1, s1·t2 = 0.6, s2·t1 = 0, s2·t2 =
+# 0.8, s1·s2 = 0, t1·t2 = 0.6.
 SRC = torch.tensor([[2.0, 0.0], [0.0, 0.5]], dtype=torch.float64)
 TGT = torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64)
 TAU = 0.5
@@ -30,18 +37,24 @@ def nll(gold: float, *others: float) -> float:
 
 def test_weak_contrast_is_the_mean_of_both_directions() -> None:
     forward, backward = (nll(1, 0.6) + nll(0.8, 0)) / 2, (nll(1, 0) + nll(0.8, 0.6)) / 2
-    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=False).item() == pytest.approx((forward + backward) / 2, abs=1e-12)
+    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=False).item() == pytest.approx(
+        (forward + backward) / 2, abs=1e-12
+    )
 
 
-def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_and_not_the_word_itself() -> None:
+def test_strong_contrast_has_the_other_words_of_both_sides_as_negatives_but_not_itself() -> None:
     expected = nll(1, 0.6, 0) + nll(0.8, 0, 0) + nll(1, 0, 0.6) + nll(0.8, 0.6, 0.6)
-    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=True).item() == pytest.approx(expected / 4, abs=1e-12)
+    assert contrastive_loss(SRC, TGT, temperature=TAU, strong=True).item() == pytest.approx(
+        expected / 4, abs=1e-12
+    )
 
 
 @pytest.mark.parametrize("strong", [True, False])
 def test_links_that_share_a_type_are_no_negatives_of_one_another(strong: bool) -> None:
     src, tgt = torch.cat([SRC, SRC[:1] + 0.1]), torch.cat([TGT, TGT[:1] - 0.2])
-    hidden = sharing(torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3]))  # the first and the third link
+    hidden = sharing(
+        torch.tensor([4, 5, 4]), torch.tensor([1, 2, 3])
+    )  # the first and the third link
     assert hidden.tolist() == [[True, False, True], [False, True, False], [True, False, True]]
     found = contrastive_loss(src, tgt, temperature=TAU, strong=strong, hidden_PP=hidden)
 
@@ -51,7 +64,9 @@ def test_links_that_share_a_type_are_no_negatives_of_one_another(strong: bool) -
     expected = []
     for mine, theirs in ((src, tgt), (tgt, src)):
         for i, others in ((0, [1]), (1, [0, 2]), (2, [1])):
-            negatives = [cos(mine[i], theirs[j]) for j in others] + ([cos(mine[i], mine[j]) for j in others] if strong else [])
+            negatives = [cos(mine[i], theirs[j]) for j in others] + (
+                [cos(mine[i], mine[j]) for j in others] if strong else []
+            )
             expected.append(nll(cos(mine[i], theirs[i]), *negatives))
     assert found.item() == pytest.approx(sum(expected) / 6, abs=1e-12)
 
@@ -67,18 +82,28 @@ def test_a_single_link_has_no_negatives_and_no_loss(strong: bool) -> None:
 
 @given(st.integers(1, 6), st.integers(0, 1000), st.booleans())
 @settings(max_examples=30, deadline=None)
-def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_lengths(n: int, seed: int, strong: bool) -> None:
+def test_the_loss_knows_neither_the_order_of_links_nor_which_side_is_which_nor_lengths(
+    n: int, seed: int, strong: bool
+) -> None:
     chance = torch.Generator().manual_seed(seed)
     src, tgt, scale = (torch.randn(n, 3, dtype=torch.float64, generator=chance) for _ in range(3))
     order = torch.randperm(n, generator=chance)
     expected = contrastive_loss(src, tgt, temperature=0.1, strong=strong).item()
-    other = contrastive_loss(tgt[order] * scale[:, :1].exp(), src[order], temperature=0.1, strong=strong).item()
+    other = contrastive_loss(
+        tgt[order] * scale[:, :1].exp(), src[order], temperature=0.1, strong=strong
+    ).item()
     assert other == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_regulariser_is_the_norm_and_its_gradient_the_direction() -> None:
-    weights = [torch.tensor([3.0, 1.0], dtype=torch.float64, requires_grad=True), torch.tensor([[5.0]], dtype=torch.float64, requires_grad=True)]
-    origins = [torch.tensor([0.0, 1.0], dtype=torch.float64), torch.tensor([[1.0]], dtype=torch.float64)]
+    weights = [
+        torch.tensor([3.0, 1.0], dtype=torch.float64, requires_grad=True),
+        torch.tensor([[5.0]], dtype=torch.float64, requires_grad=True),
+    ]
+    origins = [
+        torch.tensor([0.0, 1.0], dtype=torch.float64),
+        torch.tensor([[1.0]], dtype=torch.float64),
+    ]
     distance = parameter_distance(weights, origins)
     (2 * distance).backward()
     assert distance.item() == pytest.approx(5)
@@ -97,7 +122,14 @@ def test_where_nothing_moved_the_regulariser_pulls_nowhere() -> None:
 
 
 OPTIONS = ContrastOptions(
-    strong=True, layers=(1, 2), pooling="last", temperature=0.1, reg_weight=0.5, projector_size=8, projector_bias=True, mask_same_type=True
+    strong=True,
+    layers=(1, 2),
+    pooling="last",
+    temperature=0.1,
+    reg_weight=0.5,
+    projector_size=8,
+    projector_bias=True,
+    mask_same_type=True,
 )
 CASES = {
     "strong": OPTIONS,
@@ -116,8 +148,12 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
     return encoder
 
 
-def made(encoder: TransformerEncoder, columns: dict[str, list], folder: Path, options: ContrastOptions) -> Contrast:
-    corpus = read_word_rows(encoder, [write_pairs(folder / "pairs", columns)], 64, drop_identical=True)
+def made(
+    encoder: TransformerEncoder, columns: dict[str, list], folder: Path, options: ContrastOptions
+) -> Contrast:
+    corpus = read_word_rows(
+        encoder, [write_pairs(folder / "pairs", columns)], 64, drop_identical=True
+    )
     torch.manual_seed(0)
     objective = Contrast(encoder, corpus, options)
     for origin in objective.origins:
@@ -131,8 +167,15 @@ def slow_loss(objective: Contrast, columns: dict[str, list], rows: list[int]) ->
 
     def word(sentence: list[str], w: int) -> list[torch.Tensor]:
         batch = encoder.collate(encoder.pieces([sentence], "x"))
-        pieces = [encoder.hidden(batch)[layer][0][batch.words_BT[0] == w] for layer in options.layers]
-        pool = {"first": lambda v: v[0], "last": lambda v: v[-1], "mean": lambda v: v.mean(0), "sum": lambda v: v.sum(0)}[options.pooling]
+        pieces = [
+            encoder.hidden(batch)[layer][0][batch.words_BT[0] == w] for layer in options.layers
+        ]
+        pool = {
+            "first": lambda v: v[0],
+            "last": lambda v: v[-1],
+            "mean": lambda v: v.mean(0),
+            "sum": lambda v: v.sum(0),
+        }[options.pooling]
         vectors = [pool(part) for part in pieces]
         if options.projector_size is not None:
             first, _, second = objective.projector  # type: ignore[misc]
@@ -140,27 +183,45 @@ def slow_loss(objective: Contrast, columns: dict[str, list], rows: list[int]) ->
             vectors = [second.weight @ torch.relu(first.weight @ v) + bias for v in vectors]
         return [(v / v.norm()).detach() for v in vectors]
 
-    links = [(row, i, j) for row in rows for i, j in zip(columns["src_links"][row], columns["tgt_links"][row], strict=True)]
+    links = [
+        (row, i, j)
+        for row in rows
+        for i, j in zip(columns["src_links"][row], columns["tgt_links"][row], strict=True)
+    ]
     spelt = [(columns["src"][row][i], columns["tgt"][row][j]) for row, i, j in links]
     src, tgt = (
         [word(columns[side][row], w) for row, w in words]
-        for side, words in (("src", [(r, i) for r, i, _ in links]), ("tgt", [(r, j) for r, _, j in links]))
+        for side, words in (
+            ("src", [(r, i) for r, i, _ in links]),
+            ("tgt", [(r, j) for r, _, j in links]),
+        )
     )
     total = 0.0
     for k in range(len(options.layers)):
         for mine, theirs in ((src, tgt), (tgt, src)):
             for i in range(len(links)):
-                same = [bool({(0, spelt[i][0]), (1, spelt[i][1])} & {(0, s), (1, t)}) and options.mask_same_type for s, t in spelt]
+                same = [
+                    bool({(0, spelt[i][0]), (1, spelt[i][1])} & {(0, s), (1, t)})
+                    and options.mask_same_type
+                    for s, t in spelt
+                ]
                 others = [j for j in range(len(links)) if j != i and not same[j]]
                 scores = [float(mine[i][k] @ theirs[j][k]) for j in [i, *others]]
                 scores += [float(mine[i][k] @ mine[j][k]) for j in others] if options.strong else []
                 total -= log(exp(scores[0] / 0.1) / sum(exp(score / 0.1) for score in scores))
-    distance = sqrt(sum(float((p - o).detach().pow(2).sum()) for p, o in zip(objective.trained, objective.origins, strict=True)))
+    distance = sqrt(
+        sum(
+            float((p - o).detach().pow(2).sum())
+            for p, o in zip(objective.trained, objective.origins, strict=True)
+        )
+    )
     return total / (2 * len(links) * len(options.layers)) + options.reg_weight * distance
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(name: str, encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
+    name: str, encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     objective = made(encoder, columns, tmp_path, CASES[name])
     losses, gradients = [], []
@@ -168,14 +229,23 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(name
         step = Step(0, 0, np.array(rows), micro=micro)
         objective.module.zero_grad()
         objective.begin(step)
-        parts = [objective.loss(step, np.arange(4)[start : start + micro]) for start in range(0, 4, micro)]
+        parts = [
+            objective.loss(step, np.arange(4)[start : start + micro])
+            for start in range(0, 4, micro)
+        ]
         for part in parts:
             part.backward()
         losses.append(sum(part.item() for part in parts))
-        gradients.append(torch.cat([p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]))
+        gradients.append(
+            torch.cat(
+                [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
+            )
+        )
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows), rel=1e-9)
     assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-9)
-    assert all(torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:])
+    assert all(
+        torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
+    )
     assert gradients[0].abs().max() > 1e-3
 
 
@@ -194,46 +264,97 @@ def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_
 def rows_of(encoder: TransformerEncoder, root: Path, *, drop: bool = True) -> WordRows:
     def columns(src: list[list[str]], tgt: list[list[str]]) -> dict[str, list[object]]:
         links = [list(range(len(s))) for s in src]
-        return {"id": list(range(len(src))), "src": src, "tgt": tgt, "src_links": links, "tgt_links": links}  # type: ignore[dict-item]
+        return {
+            "id": list(range(len(src))),
+            "src": src,
+            "tgt": tgt,
+            "src_links": links,
+            "tgt_links": links,
+        }  # type: ignore[dict-item]
 
-    one = write_pairs(root / "one", columns([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]]))
+    one = write_pairs(
+        root / "one", columns([["haus", "rot"], ["haus"]], [["house", "rot"], ["dog"]])
+    )
     two = write_pairs(root / "two", columns([["alt", "haus"]], [["dog", "house"]]))
     return read_word_rows(encoder, [one, two], 64, drop_identical=drop)
 
 
-def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_words_spelt_the_same_are_dropped_and_counted_unless_they_are_kept(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     dropped, kept = rows_of(encoder, tmp_path / "a"), rows_of(encoder, tmp_path / "b", drop=False)
-    assert (dropped.dropped, dropped.link_offsets.tolist(), dropped.link_src.tolist()) == (1, [0, 1, 2, 4], [0, 0, 0, 1])
-    assert (kept.dropped, kept.link_offsets.tolist(), kept.link_tgt.tolist()) == (0, [0, 2, 3, 5], [0, 1, 0, 0, 1])
+    assert (dropped.dropped, dropped.link_offsets.tolist(), dropped.link_src.tolist()) == (
+        1,
+        [0, 1, 2, 4],
+        [0, 0, 0, 1],
+    )
+    assert (kept.dropped, kept.link_offsets.tolist(), kept.link_tgt.tolist()) == (
+        0,
+        [0, 2, 3, 5],
+        [0, 1, 0, 0, 1],
+    )
 
 
-def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_the_pivots_types_are_one_language_and_the_others_are_each_their_own(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     rows = rows_of(encoder, tmp_path)
-    assert (rows.src_types[0] == rows.src_types[1], rows.src_types[0] == rows.src_types[3]) == (True, False)
-    assert (rows.tgt_types[0] == rows.tgt_types[3], rows.tgt_types[1] == rows.tgt_types[2]) == (True, True)
+    assert (rows.src_types[0] == rows.src_types[1], rows.src_types[0] == rows.src_types[3]) == (
+        True,
+        False,
+    )
+    assert (rows.tgt_types[0] == rows.tgt_types[3], rows.tgt_types[1] == rows.tgt_types[2]) == (
+        True,
+        True,
+    )
     assert len(set(rows.src_types.tolist())) == 3
 
 
-def test_rows_of_several_languages_are_those_of_each(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_rows_of_several_languages_are_those_of_each(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
     folders = [inputs.pairs["de"], inputs.pairs["nl"]]
-    both, *each = (read_word_rows(encoder, part, 64, drop_identical=True) for part in (folders, folders[:1], folders[1:]))
+    both, *each = (
+        read_word_rows(encoder, part, 64, drop_identical=True)
+        for part in (folders, folders[:1], folders[1:])
+    )
     for side in ("src", "tgt"):
         whole, parts = getattr(both, side), [getattr(rows, side) for rows in each]
-        ids = [part.ids[part.offsets[i] : part.offsets[i + 1]].tolist() for part in parts for i in range(len(part))]
-        assert [whole.ids[whole.offsets[i] : whole.offsets[i + 1]].tolist() for i in range(len(whole))] == ids
+        ids = [
+            part.ids[part.offsets[i] : part.offsets[i + 1]].tolist()
+            for part in parts
+            for i in range(len(part))
+        ]
+        assert [
+            whole.ids[whole.offsets[i] : whole.offsets[i + 1]].tolist() for i in range(len(whole))
+        ] == ids
         assert whole.first_W.tolist() == [first for part in parts for first in part.first_W]
-    assert np.diff(both.link_offsets).tolist() == [n for rows in each for n in np.diff(rows.link_offsets)]
+    assert np.diff(both.link_offsets).tolist() == [
+        n for rows in each for n in np.diff(rows.link_offsets)
+    ]
 
 
 def test_nothing_to_learn_from_is_an_error(encoder: TransformerEncoder, tmp_path: Path) -> None:
-    columns = {"id": [0], "src": [["rot"]], "tgt": [["rot"]], "src_links": [[0]], "tgt_links": [[0]]}
+    columns = {
+        "id": [0],
+        "src": [["rot"]],
+        "tgt": [["rot"]],
+        "src_links": [[0]],
+        "tgt_links": [[0]],
+    }
     with pytest.raises(DataError, match="no word pair to learn from \\(1 were dropped"):
         read_word_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64, drop_identical=True)  # type: ignore[arg-type]
 
 
 def test_sentences_are_told_apart_as_wholes(encoder: TransformerEncoder, tmp_path: Path) -> None:
     src = [["haus"], ["haus", "rot"], ["haus"], ["rot"]]
-    columns = {"id": [0, 1, 2, 3], "src": src, "tgt": [["dog"], ["dog"], ["tree"], ["old"]], "src_links": [[]] * 4, "tgt_links": [[]] * 4}
+    columns = {
+        "id": [0, 1, 2, 3],
+        "src": src,
+        "tgt": [["dog"], ["dog"], ["tree"], ["old"]],
+        "src_links": [[]] * 4,
+        "tgt_links": [[]] * 4,
+    }
     rows = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)  # type: ignore[arg-type]
     assert (rows.src_types.tolist(), rows.tgt_types.tolist()) == ([0, 1, 0, 2], [0, 0, 1, 2])

@@ -18,9 +18,12 @@ from raxalign.train.runtime import Runtime
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
 
 TAU = 0.5
-# Unit vectors of s1, s2, t1, t2, t3, of which s1-t1 is the only link: s1·t1 = 0.6, s1·t2 = 0, s1·t3 = 0.8, s1·s2 = 0, t1·t2 = 0.8, t1·t3 = 0,
-# t1·s2 = 0.8 (of t3 the length is not 1, and the sign of its second part is not t1's).
-WORDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.0, 1.0], [1.6, -1.2]], dtype=torch.float64)
+# Unit vectors of s1, s2, t1, t2, t3, of which s1-t1 is the only link: s1·t1 = 0.6, s1·t2 = 0, s1·t3
+# = 0.8, s1·s2 = 0, t1·t2 = 0.8, t1·t3 = 0, t1·s2 = 0.8 (of t3 the length is not 1, and the sign of
+# its second part is not t1's).
+WORDS = torch.tensor(
+    [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.0, 1.0], [1.6, -1.2]], dtype=torch.float64
+)
 IS_SRC = torch.tensor([True, True, False, False, False])
 LINK = (torch.tensor([0]), torch.tensor([2]))
 
@@ -37,18 +40,25 @@ def test_words_without_a_link_are_negatives_of_those_that_have_one() -> None:
         found = word_contrastive_loss(WORDS, IS_SRC, *LINK, temperature=TAU, strong=is_strong)
         assert found.item() == pytest.approx(expected, abs=1e-12)
     linked = contrastive_loss(WORDS[:1], WORDS[2:3], temperature=TAU, strong=True)
-    assert (linked.item(), strong > weak > 0) == (0, True)  # the only link has no negatives among the links
+    assert (linked.item(), strong > weak > 0) == (
+        0,
+        True,
+    )  # the only link has no negatives among the links
 
 
 def test_hidden_words_are_no_negatives_but_the_linked_one_stays() -> None:
     hidden = torch.tensor([[True, True, True, False, True]])
-    found = word_contrastive_loss(WORDS, IS_SRC, *LINK, temperature=TAU, strong=True, hidden_PW=hidden)
+    found = word_contrastive_loss(
+        WORDS, IS_SRC, *LINK, temperature=TAU, strong=True, hidden_PW=hidden
+    )
     assert found.item() == pytest.approx((nll(0.6, 0) + nll(0.6, 0.8)) / 2, abs=1e-12)
 
 
 @pytest.mark.parametrize("strong", [True, False])
 @pytest.mark.parametrize("masked", [True, False])
-def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong: bool, masked: bool) -> None:
+def test_where_every_word_has_one_link_all_words_are_the_linked_ones(
+    strong: bool, masked: bool
+) -> None:
     src, tgt = torch.randn(2, 6, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     types = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([0, 1, 2, 2, 3, 4])
     nowhere = torch.full((6,), -1)
@@ -62,19 +72,34 @@ def test_where_every_word_has_one_link_all_words_are_the_linked_ones(strong: boo
         strong=strong,
         hidden_PW=hidden_words(words, links, *types) if masked else None,
     )
-    expected = contrastive_loss(src, tgt, temperature=TAU, strong=strong, hidden_PP=sharing(*types) if masked else None)
+    expected = contrastive_loss(
+        src, tgt, temperature=TAU, strong=strong, hidden_PP=sharing(*types) if masked else None
+    )
     assert found.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
 def test_a_word_is_hidden_by_its_own_type_and_by_that_of_a_word_that_it_is_linked_to() -> None:
-    src_types, tgt_types = torch.tensor([5, 6, 5, -1, -1, -1, -1]), torch.tensor([-1, -1, -1, 8, 9, 8, 7])
+    src_types, tgt_types = (
+        torch.tensor([5, 6, 5, -1, -1, -1, -1]),
+        torch.tensor([-1, -1, -1, 8, 9, 8, 7]),
+    )
     links = torch.tensor([0, 2]), torch.tensor([3, 4])  # 5-8 and 5-9
     hidden = hidden_words((src_types, tgt_types), links, torch.tensor([5, 5]), torch.tensor([8, 9]))
-    assert hidden.tolist() == [[True, False, True, True, True, True, False], [True, False, True, True, True, False, False]]
+    assert hidden.tolist() == [
+        [True, False, True, True, True, True, False],
+        [True, False, True, True, True, False, False],
+    ]
 
 
 OPTIONS = ContrastOptions(
-    strong=True, layers=(1, 2), pooling="first", temperature=0.1, reg_weight=0.0, projector_size=8, projector_bias=False, mask_same_type=True
+    strong=True,
+    layers=(1, 2),
+    pooling="first",
+    temperature=0.1,
+    reg_weight=0.0,
+    projector_size=8,
+    projector_bias=False,
+    mask_same_type=True,
 )
 CASES = {
     "strong": OPTIONS,
@@ -91,14 +116,24 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
     return encoder
 
 
-def made(encoder: TransformerEncoder, columns: dict[str, list], folder: Path, options: ContrastOptions, length: int = 64) -> WordContrast:
+def made(
+    encoder: TransformerEncoder,
+    columns: dict[str, list],
+    folder: Path,
+    options: ContrastOptions,
+    length: int = 64,
+) -> WordContrast:
     folders = [write_pairs(folder / "pairs", columns)]
-    corpus = read_word_rows(encoder, folders, length, drop_identical=True, all_types=options.mask_same_type)
+    corpus = read_word_rows(
+        encoder, folders, length, drop_identical=True, all_types=options.mask_same_type
+    )
     torch.manual_seed(0)
     return WordContrast(encoder, corpus, options)
 
 
-def slow_loss(objective: WordContrast, columns: dict[str, list], rows: list[int], length: int) -> float:
+def slow_loss(
+    objective: WordContrast, columns: dict[str, list], rows: list[int], length: int
+) -> float:
     """The loss from its definition: a word at a time. A word is (side, place in `rows`, number)."""
     encoder, options = objective.encoder, objective.options
     vectors, spelt = {}, {}
@@ -108,7 +143,11 @@ def slow_loss(objective: WordContrast, columns: dict[str, list], rows: list[int]
             batch = encoder.collate([pieces])
             states = encoder.hidden(batch)
             for number, word in enumerate(columns[side][row]):
-                where = [i for i in range(length - 1) if i < batch.words_BT.shape[1] and batch.words_BT[0, i] == number]
+                where = [
+                    i
+                    for i in range(length - 1)
+                    if i < batch.words_BT.shape[1] and batch.words_BT[0, i] == number
+                ]
                 if not where:
                     continue
                 parts = [states[layer][0][where] for layer in options.layers]
@@ -125,7 +164,10 @@ def slow_loss(objective: WordContrast, columns: dict[str, list], rows: list[int]
         for i, j in zip(columns["src_links"][row], columns["tgt_links"][row], strict=True)
         if ("src", place, i) in vectors and ("tgt", place, j) in vectors
     ]
-    about = {word: {spelt[word]} | {spelt[other] for link in links if word in link for other in link} for word in vectors}
+    about = {
+        word: {spelt[word]} | {spelt[other] for link in links if word in link for other in link}
+        for word in vectors
+    }
     total = 0.0
     for link in links:
         mine = {spelt[link[0]], spelt[link[1]]}
@@ -140,7 +182,9 @@ def slow_loss(objective: WordContrast, columns: dict[str, list], rows: list[int]
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(name: str, encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
+    name: str, encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     objective = made(encoder, columns, tmp_path, CASES[name])
     losses, gradients = [], []
@@ -148,27 +192,55 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(name
         step = Step(0, 0, np.array(rows), micro=micro)
         objective.module.zero_grad()
         objective.begin(step)
-        parts = [objective.loss(step, np.arange(4)[start : start + micro]) for start in range(0, 4, micro)]
+        parts = [
+            objective.loss(step, np.arange(4)[start : start + micro])
+            for start in range(0, 4, micro)
+        ]
         for part in parts:
             part.backward()
         losses.append(sum(part.item() for part in parts))
-        gradients.append(torch.cat([p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]))
+        gradients.append(
+            torch.cat(
+                [p.grad.flatten() for p in objective.module.parameters() if p.grad is not None]
+            )
+        )
     assert losses[0] == pytest.approx(slow_loss(objective, columns, rows, 64), rel=1e-9)
     assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-9)
-    assert all(torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:])
+    assert all(
+        torch.allclose(gradient, gradients[0], rtol=1e-8, atol=1e-10) for gradient in gradients[1:]
+    )
     assert gradients[0].abs().max() > 1e-3
 
 
-def test_words_beyond_the_length_that_is_read_are_no_candidates(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_words_beyond_the_length_that_is_read_are_no_candidates(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     columns, rows = toy_rows(6), [5, 2, 0, 3]
     objective = made(encoder, columns, tmp_path, replace(OPTIONS, projector_size=None), length=5)
-    # Cutting a row changes its states, so the reference reads sentences that are cut, and links between what is left.
-    cut = {**columns, "src": [row[:3] for row in columns["src"]], "tgt": [row[:3] for row in columns["tgt"]]}
-    whole = [row for row in rows if all(encoder.tokenizer.tokenize(word) == [word] for side in ("src", "tgt") for word in cut[side][row])]
+    # Cutting a row changes its states, so the reference reads sentences that are cut, and links
+    # between what is left.
+    cut = {
+        **columns,
+        "src": [row[:3] for row in columns["src"]],
+        "tgt": [row[:3] for row in columns["tgt"]],
+    }
+    whole = [
+        row
+        for row in rows
+        if all(
+            encoder.tokenizer.tokenize(word) == [word]
+            for side in ("src", "tgt")
+            for word in cut[side][row]
+        )
+    ]
     assert len(whole) >= 2
     step = Step(0, 0, np.array(whole), micro=4)
-    assert objective.counts(step.rows).tolist() == [len(cut["src"][row]) + len(cut["tgt"][row]) for row in whole]
-    assert objective.loss(step, np.arange(len(whole))).item() == pytest.approx(slow_loss(objective, cut, whole, 64), rel=1e-9)
+    assert objective.counts(step.rows).tolist() == [
+        len(cut["src"][row]) + len(cut["tgt"][row]) for row in whole
+    ]
+    assert objective.loss(step, np.arange(len(whole))).item() == pytest.approx(
+        slow_loss(objective, cut, whole, 64), rel=1e-9
+    )
 
 
 def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_path: Path) -> None:
@@ -183,24 +255,45 @@ def test_a_batch_without_links_has_no_contrast(encoder: TransformerEncoder, tmp_
         assert loss.item() == 0
 
 
-def test_all_types_number_a_word_and_its_links_alike(encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_all_types_number_a_word_and_its_links_alike(
+    encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     inputs = toy_inputs(tmp_path, 9, ("de", "nl"))
     folders = [inputs.pairs["de"], inputs.pairs["nl"]]
-    plain, rows = (read_word_rows(encoder, folders, 64, drop_identical=True, all_types=all_types) for all_types in (False, True))
+    plain, rows = (
+        read_word_rows(encoder, folders, 64, drop_identical=True, all_types=all_types)
+        for all_types in (False, True)
+    )
     assert (plain.word_types, rows.word_types is not None) == (None, True)
     owners = np.repeat(np.arange(len(rows)), np.diff(rows.link_offsets))
-    sides = ((rows.src, rows.link_src, rows.src_types, plain.src_types), (rows.tgt, rows.link_tgt, rows.tgt_types, plain.tgt_types))
+    sides = (
+        (rows.src, rows.link_src, rows.src_types, plain.src_types),
+        (rows.tgt, rows.link_tgt, rows.tgt_types, plain.tgt_types),
+    )
     for types, (side, words, of_links, as_before) in zip(rows.word_types, sides, strict=True):  # type: ignore[arg-type]
         assert len(types) == side.word_offsets[-1]
         assert types[side.word_offsets[owners] + words].tolist() == of_links.tolist()
-        assert (of_links[:, None] == of_links).tolist() == (as_before[:, None] == as_before).tolist()
+        assert (of_links[:, None] == of_links).tolist() == (
+            as_before[:, None] == as_before
+        ).tolist()
 
 
 def test_all_words_make_the_first_loss_larger_and_train(tmp_path: Path) -> None:
     def notes(**params: object) -> dict:
-        options = {"learning_rate": 2e-3, "epochs": 3, "warmup": 0, "batch_size": 12, "dropout": False, **params}
+        options = {
+            "learning_rate": 2e-3,
+            "epochs": 3,
+            "warmup": 0,
+            "batch_size": 12,
+            "dropout": False,
+            **params,
+        }
         method = StrongContrastive(StrongContrastive.Params.model_validate(options))
-        return dict(method.align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)).notes)
+        return dict(
+            method.align(
+                toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)
+            ).notes
+        )
 
     linked, every = notes(same_type="keep"), notes(same_type="keep", negatives="all")
     assert every["first_loss"] > linked["first_loss"]

@@ -10,7 +10,12 @@ from raxalign.config.sources import LocalFile
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.distillation import Distillation
-from raxalign.methods.objectives.distillation import Distill, Teacher, distillation_loss, load_teacher
+from raxalign.methods.objectives.distillation import (
+    Distill,
+    Teacher,
+    distillation_loss,
+    load_teacher,
+)
 from raxalign.methods.rows.typed import read_sentence_rows
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -39,11 +44,17 @@ def sentence(encoder: TransformerEncoder, words: list[str], pooling: str) -> tor
 
 
 def test_both_sides_are_brought_to_the_teachers_vectors_by_mean_squares() -> None:
-    src, tgt = torch.tensor([[1.0, 0.0], [2.0, 2.0]]).double(), torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double()
+    src, tgt = (
+        torch.tensor([[1.0, 0.0], [2.0, 2.0]]).double(),
+        torch.tensor([[0.0, 0.0], [1.0, 3.0]]).double(),
+    )
     teacher = torch.tensor([[1.0, 2.0], [2.0, 3.0]]).double()
     whole = ((0 + 4) + (0 + 1)) / 4 + ((1 + 4) + (1 + 0)) / 4
     assert distillation_loss(src, tgt, teacher, 2).item() == pytest.approx(whole, abs=1e-12)
-    parts = [distillation_loss(src[i : i + 1], tgt[i : i + 1], teacher[i : i + 1], 2).item() for i in (0, 1)]
+    parts = [
+        distillation_loss(src[i : i + 1], tgt[i : i + 1], teacher[i : i + 1], 2).item()
+        for i in (0, 1)
+    ]
     assert sum(parts) == pytest.approx(whole, abs=1e-12)
 
 
@@ -57,23 +68,41 @@ def test_the_objective_reads_the_student_and_the_teacher_with_their_own_tokenize
     folder = write_pairs(tmp_path / "pairs", columns)
     teacher = load_teacher(teacher_folder, "cpu")
     taught = Teacher.of(teacher, [folder], teacher.n_layers, "cls", 64)
-    objective = Distill(student, read_sentence_rows(student, [folder], 64), taught, 2, pooling, cache_bytes=cache)  # type: ignore[arg-type]
+    objective = Distill(
+        student, read_sentence_rows(student, [folder], 64), taught, 2, pooling, cache_bytes=cache
+    )  # type: ignore[arg-type]
     rows, expected = [3, 1, 4], 0.0
     for row in rows:
         target = sentence(teacher, columns["tgt"][row], "cls")  # type: ignore[arg-type]
         for side in ("src", "tgt"):
-            expected += float((sentence(student, columns[side][row], pooling) - target).pow(2).mean()) / 3  # type: ignore[arg-type]
+            expected += (
+                float((sentence(student, columns[side][row], pooling) - target).pow(2).mean()) / 3
+            )  # type: ignore[arg-type]
     step = Step(0, 0, np.array(rows))
     assert objective.cached == (cache > 0)
     assert objective.loss(step, np.arange(3)).item() == pytest.approx(expected, rel=1e-5)
-    assert sum(objective.loss(step, np.array(part)).item() for part in ([1], [0, 2])) == pytest.approx(expected, rel=1e-5)
+    assert sum(
+        objective.loss(step, np.array(part)).item() for part in ([1], [0, 2])
+    ) == pytest.approx(expected, rel=1e-5)
     assert all(p.grad is None for p in teacher.model.parameters())
 
 
 @pytest.mark.parametrize("cache", [1 << 20, 0])
-def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(cache: int, tmp_path: Path) -> None:
-    student, folder = toy_encoder(tmp_path / "encoder"), write_pairs(tmp_path / "pairs", toy_rows(5))
-    objective = Distill(student, read_sentence_rows(student, [folder], 64), Teacher.of(student, [folder], 2, "mean", 64), 2, "mean", cache)
+def test_the_default_teacher_is_the_encoder_as_it_was_whatever_becomes_of_it(
+    cache: int, tmp_path: Path
+) -> None:
+    student, folder = (
+        toy_encoder(tmp_path / "encoder"),
+        write_pairs(tmp_path / "pairs", toy_rows(5)),
+    )
+    objective = Distill(
+        student,
+        read_sentence_rows(student, [folder], 64),
+        Teacher.of(student, [folder], 2, "mean", 64),
+        2,
+        "mean",
+        cache,
+    )
     before = objective.taught(np.arange(5)).clone()
     with torch.no_grad():
         for p in student.model.parameters():
@@ -87,7 +116,9 @@ def test_training_brings_both_sides_to_the_teacher(teacher_folder: Path, tmp_pat
     options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 20, "dropout": False}
     for more in ({}, {"teacher": str(teacher_folder)}):
         inputs = toy_inputs(tmp_path, languages=("de", "nl"))
-        aligned = method(**options, **more).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
+        aligned = method(**options, **more).align(
+            toy_encoder(tmp_path / "encoder"), inputs, Runtime()
+        )
         assert aligned.notes["sentences"] == 24 + 19
         assert aligned.notes["last_loss"] < 0.5 * aligned.notes["first_loss"], more  # type: ignore[operator]
         assert all(p.requires_grad for p in aligned.encoder.model.parameters())  # type: ignore[attr-defined]
@@ -95,18 +126,29 @@ def test_training_brings_both_sides_to_the_teacher(teacher_folder: Path, tmp_pat
 
 def test_a_teacher_of_another_width_is_refused(tmp_path: Path) -> None:
     tiny_bert(tmp_path / "wide", ["house"], hidden=48)
-    with pytest.raises(RaxalignError, match="the teacher's vectors have 48 coordinates and the encoder's 32"):
-        method(teacher=str(tmp_path / "wide")).align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime())
+    with pytest.raises(
+        RaxalignError, match="the teacher's vectors have 48 coordinates and the encoder's 32"
+    ):
+        method(teacher=str(tmp_path / "wide")).align(
+            toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime()
+        )
 
 
 def test_the_teachers_files_are_its_identity_and_its_place_is_not(teacher_folder: Path) -> None:
     taught = method(teacher=str(teacher_folder))
     sources = taught.sources("de", "en")
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(sources)
-    assert all(isinstance(source, LocalFile) and source.path.parent == teacher_folder for source in sources.values())
+    assert all(
+        isinstance(source, LocalFile) and source.path.parent == teacher_folder
+        for source in sources.values()
+    )
     assert taught.canonical() == method().canonical()
     assert method().sources("de", "en") == {}
-    assert method(teacher_pooling="mean").canonical() == method().canonical() != method(teacher_pooling="cls").canonical()
+    assert (
+        method(teacher_pooling="mean").canonical()
+        == method().canonical()
+        != method(teacher_pooling="cls").canonical()
+    )
 
 
 def test_a_teacher_that_is_not_there_is_an_error(tmp_path: Path) -> None:

@@ -32,23 +32,34 @@ HELD = [
 
 
 @pytest.mark.parametrize(("freeze", "held"), HELD)
-def test_what_is_named_is_frozen_meanwhile_and_nothing_else(freeze: object, held: set[str], tmp_path: Path) -> None:
+def test_what_is_named_is_frozen_meanwhile_and_nothing_else(
+    freeze: object, held: set[str], tmp_path: Path
+) -> None:
     encoder = toy_encoder(tmp_path, layers=3)
     base = encoder.model.base_model
-    named = {"embeddings": base.embeddings, **{str(i): block for i, block in enumerate(base.encoder.layer)}}
+    named = {
+        "embeddings": base.embeddings,
+        **{str(i): block for i, block in enumerate(base.encoder.layer)},
+    }
     with frozen(encoder, freeze):  # type: ignore[arg-type]
         for name, part in named.items():
             assert {p.requires_grad for p in part.parameters()} == {name not in held}
     assert all(p.requires_grad for p in encoder.model.parameters())
 
 
-def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(tmp_path: Path) -> None:
-    """A toy BERT: a block has 4 (32² + 32) + 2 (2 · 32) of attention and norms, and 2 · 32 · 64 + 64 + 32 of its middle."""
+def test_blocks_without_embeddings_leave_as_many_parameters_to_train_as_there_are_by_hand(
+    tmp_path: Path,
+) -> None:
+    """A toy BERT: a block has 4 (32² + 32) + 2 (2 · 32) of attention and norms, and 2 · 32 · 64 +
+    64 + 32 of its middle.
+    """
     encoder = toy_encoder(tmp_path, layers=4)
     config = encoder.model.config
     hidden, middle = config.hidden_size, config.intermediate_size
     block = 4 * (hidden**2 + hidden) + 2 * 2 * hidden + 2 * hidden * middle + middle + hidden
-    embeddings = (config.vocab_size + config.max_position_embeddings + config.type_vocab_size + 2) * hidden
+    embeddings = (
+        config.vocab_size + config.max_position_embeddings + config.type_vocab_size + 2
+    ) * hidden
 
     def trained(freeze: object) -> int:
         with frozen(encoder, freeze):  # type: ignore[arg-type]
@@ -90,7 +101,9 @@ def test_a_mapping_that_says_what_a_word_says_is_that_word() -> None:
 
 
 def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:
-    with pytest.raises(RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"):
+    with pytest.raises(
+        RaxalignError, match=r"freeze.blocks: 3-9: this encoder has the blocks 1 to 4"
+    ):
         frozen_parts(parts("3-9"), 4)
     for wrong in ("0", "0-2", "middle", "1-", ""):
         with pytest.raises(ValidationError):
@@ -99,12 +112,29 @@ def test_blocks_that_are_not_there_or_not_blocks_are_refused() -> None:
         FrozenParts.model_validate({"embeddings": True})
 
 
-def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(tmp_path: Path) -> None:
-    options = {"freeze": {"blocks": "lower"}, "layers": "1-2", "learning_rate": 2e-3, "warmup": 0, "batch_size": 12}
-    before = {name: tensor.clone() for name, tensor in toy_encoder(tmp_path / "encoder").model.state_dict().items()}
+def test_frozen_blocks_stay_bit_for_bit_while_the_embeddings_below_are_trained(
+    tmp_path: Path,
+) -> None:
+    options = {
+        "freeze": {"blocks": "lower"},
+        "layers": "1-2",
+        "learning_rate": 2e-3,
+        "warmup": 0,
+        "batch_size": 12,
+    }
+    before = {
+        name: tensor.clone()
+        for name, tensor in toy_encoder(tmp_path / "encoder").model.state_dict().items()
+    }
     method = StrongContrastive(StrongContrastive.Params.model_validate(options))
-    after = method.align(toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)).encoder.model.state_dict()  # type: ignore[attr-defined]
-    moved = {name for name in before if name.startswith("bert.") and not bool((before[name] == after[name]).all())}
+    after = method.align(
+        toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), Runtime(seed=0)
+    ).encoder.model.state_dict()  # type: ignore[attr-defined]
+    moved = {
+        name
+        for name in before
+        if name.startswith("bert.") and not bool((before[name] == after[name]).all())
+    }
     assert not any("layer.0." in name for name in moved)
     assert any("layer.1." in name for name in moved)
     assert "bert.embeddings.word_embeddings.weight" in moved

@@ -14,23 +14,39 @@ from tests.methods.toy import write_pairs
 
 
 def tables() -> dict[str, torch.Tensor]:
-    return {"de": normal(40, 5, dtype=torch.float32) + 2, "en": normal(40, 5, seed=1, dtype=torch.float32) - 1}
+    return {
+        "de": normal(40, 5, dtype=torch.float32) + 2,
+        "en": normal(40, 5, seed=1, dtype=torch.float32) - 1,
+    }
 
 
 def test_the_steps_are_those_of_rounds_over_the_whole_matrix(tmp_path: Path) -> None:
-    found = IterativeNormalization(IterativeNormalization.Params(rounds=3)).align(TableEncoder(tables()), planted_inputs(tmp_path, 40), Runtime())
+    found = IterativeNormalization(IterativeNormalization.Params(rounds=3)).align(
+        TableEncoder(tables()), planted_inputs(tmp_path, 40), Runtime()
+    )
     for lang, table in tables().items():
         x = table.double()
         for _ in range(3):
             x = x / x.norm(dim=1, keepdim=True)
             x = x - x.mean(0)
-        assert (applied(found.transforms, lang, table) - x / x.norm(dim=1, keepdim=True)).abs().max() < 1e-6
+        assert (
+            applied(found.transforms, lang, table) - x / x.norm(dim=1, keepdim=True)
+        ).abs().max() < 1e-6
 
 
 def test_the_lengths_of_the_vectors_do_not_matter(tmp_path: Path) -> None:
-    stretched = {lang: table * (1 + normal(40, 1, seed=5, dtype=torch.float32).abs() * 9) for lang, table in tables().items()}
-    method, inputs = IterativeNormalization(IterativeNormalization.Params()), planted_inputs(tmp_path, 40)
-    one, other = (applied(method.align(TableEncoder(t), inputs, Runtime()).transforms, "de", t["de"]) for t in (tables(), stretched))
+    stretched = {
+        lang: table * (1 + normal(40, 1, seed=5, dtype=torch.float32).abs() * 9)
+        for lang, table in tables().items()
+    }
+    method, inputs = (
+        IterativeNormalization(IterativeNormalization.Params()),
+        planted_inputs(tmp_path, 40),
+    )
+    one, other = (
+        applied(method.align(TableEncoder(t), inputs, Runtime()).transforms, "de", t["de"])
+        for t in (tables(), stretched)
+    )
     assert torch.allclose(one, other, atol=1e-5)
 
 
@@ -38,7 +54,9 @@ def test_more_rounds_bring_the_mean_nearer_to_zero_at_length_one(tmp_path: Path)
     inputs, offsets = planted_inputs(tmp_path, 40), []
     for rounds in (1, 5, 20):
         method = IterativeNormalization(IterativeNormalization.Params(rounds=rounds))
-        found = applied(method.align(TableEncoder(tables()), inputs, Runtime()).transforms, "de", tables()["de"])
+        found = applied(
+            method.align(TableEncoder(tables()), inputs, Runtime()).transforms, "de", tables()["de"]
+        )
         assert torch.allclose(found.norm(dim=1), torch.ones(40), atol=1e-6)
         offsets.append(float(found.mean(0).norm()))
     assert offsets[0] > offsets[1] > offsets[2]
@@ -46,27 +64,46 @@ def test_more_rounds_bring_the_mean_nearer_to_zero_at_length_one(tmp_path: Path)
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
-def test_with_rotation_pairs_that_were_only_turned_shifted_nowhere_and_stretched_coincide(tmp_path: Path, direction: str) -> None:
+def test_with_rotation_pairs_that_were_only_turned_shifted_nowhere_and_stretched_coincide(
+    tmp_path: Path, direction: str
+) -> None:
     other = normal(40, 5) + 1
-    vectors = {"de": other.float(), "en": (other @ rotation(5) * (1 + normal(40, 1, seed=3).abs())).float()}
+    vectors = {
+        "de": other.float(),
+        "en": (other @ rotation(5) * (1 + normal(40, 1, seed=3).abs())).float(),
+    }
     method = IterativeNormalization(IterativeNormalization.Params(rotate=True, direction=direction))
     assert (method.needs().text, method.needs().links) == (True, True)
     found = method.align(TableEncoder(vectors), planted_inputs(tmp_path, 40), Runtime())
-    assert torch.allclose(applied(found.transforms, "de", vectors["de"]), applied(found.transforms, "en", vectors["en"]), atol=1e-5)
+    assert torch.allclose(
+        applied(found.transforms, "de", vectors["de"]),
+        applied(found.transforms, "en", vectors["en"]),
+        atol=1e-5,
+    )
     assert found.notes["de"] == {"words": 40, "pairs": 40}
 
 
 def test_the_direction_of_no_rotation_is_idle() -> None:
-    plain = [IterativeNormalization(IterativeNormalization.Params(direction=way)) for way in ("to-pivot", "to-other")]
+    plain = [
+        IterativeNormalization(IterativeNormalization.Params(direction=way))
+        for way in ("to-pivot", "to-other")
+    ]
     assert plain[0].canonical() == plain[1].canonical()
     assert not plain[0].needs().links
-    turned = [IterativeNormalization(IterativeNormalization.Params(rotate=True, direction=way)) for way in ("to-pivot", "to-other")]
+    turned = [
+        IterativeNormalization(IterativeNormalization.Params(rotate=True, direction=way))
+        for way in ("to-pivot", "to-other")
+    ]
     assert turned[0].canonical() != turned[1].canonical()
 
 
 def test_a_rotation_without_pairs_is_an_error_that_names_the_languages(tmp_path: Path) -> None:
     inputs = planted_inputs(tmp_path, 4)
     columns = {"id": [0], "src": [["w0"]], "tgt": [["w1"]], "src_links": [[]], "tgt_links": [[]]}
-    inputs = MethodInputs(("de",), "en", {"de": write_pairs(tmp_path / "none", columns)}, text=inputs.text)
+    inputs = MethodInputs(
+        ("de",), "en", {"de": write_pairs(tmp_path / "none", columns)}, text=inputs.text
+    )
     with pytest.raises(RaxalignError, match="no word pairs for de-en"):
-        IterativeNormalization(IterativeNormalization.Params(rotate=True)).align(TableEncoder(tables()), inputs, Runtime())
+        IterativeNormalization(IterativeNormalization.Params(rotate=True)).align(
+            TableEncoder(tables()), inputs, Runtime()
+        )

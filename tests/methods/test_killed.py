@@ -20,18 +20,33 @@ def weights(encoder: object) -> torch.Tensor:
 
 
 @pytest.mark.slow
-def test_a_killed_training_run_again_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path) -> None:
+def test_a_killed_training_run_again_equals_an_uninterrupted_one_bit_for_bit(
+    tmp_path: Path,
+) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    encoder, inputs, checkpoints = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path), tmp_path / "checkpoints"
+    encoder, inputs, checkpoints = (
+        toy_encoder(tmp_path / "encoder"),
+        toy_inputs(tmp_path),
+        tmp_path / "checkpoints",
+    )
     command = [sys.executable, "-m", "tests.methods.killed", str(tmp_path), str(checkpoints), "11"]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], env=os.environ)
     assert done.returncode == -signal.SIGKILL
-    assert [folder.name for folder in (checkpoints / "finetune").glob("step-*")] == ["step-00000008"]
+    assert [folder.name for folder in (checkpoints / "finetune").glob("step-*")] == [
+        "step-00000008"
+    ]
     steps: list[int] = []
-    runtime = Runtime(seed=5, checkpoints=checkpoints, checkpoint_every=4, report=lambda _, step: steps.append(step))
+    runtime = Runtime(
+        seed=5,
+        checkpoints=checkpoints,
+        checkpoint_every=4,
+        report=lambda _, step: steps.append(step),
+    )
     resumed = Finetune(killed.PARAMS).align(encoder, inputs, runtime)
-    whole = Finetune(killed.PARAMS).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime(seed=5))
+    whole = Finetune(killed.PARAMS).align(
+        toy_encoder(tmp_path / "encoder"), inputs, Runtime(seed=5)
+    )
     torch.set_num_threads(threads)
     assert steps == list(range(9, 19))
     assert resumed.notes == whole.notes

@@ -37,13 +37,18 @@ def test_a_planted_linear_map_is_recovered_and_with_centring_an_affine_one() -> 
 
 
 def test_ridge_is_the_value_that_is_computed_by_hand() -> None:
-    inner, cross = torch.tensor([[2.5]], dtype=torch.float64), torch.tensor([[5.0]], dtype=torch.float64)
+    inner, cross = (
+        torch.tensor([[2.5]], dtype=torch.float64),
+        torch.tensor([[5.0]], dtype=torch.float64),
+    )
     assert abs(float(least_squares(inner, cross, 0.5)) - 5 / 3) < 1e-12
 
 
 @given(st.integers(1, 12), st.one_of(st.just(0.0), st.floats(1e-3, 2)), st.integers(0, 9))
 def test_no_other_matrix_is_better(n: int, ridge: float, seed: int) -> None:
-    """The gradient X^T (X W - Y) + ridge W vanishes, with fewer pairs than dimensions too; then W is the shortest solution."""
+    """The gradient X^T (X W - Y) + ridge W vanishes, with fewer pairs than dimensions too; then W
+    is the shortest solution.
+    """
     source, target = normal(n, 6, seed=seed), normal(n, 6, seed=seed + 50)
     weight = least_squares(source.T @ source, source.T @ target, ridge)
     assert (source.T @ (source @ weight - target) + ridge * weight).abs().max() < 1e-7
@@ -52,23 +57,35 @@ def test_no_other_matrix_is_better(n: int, ridge: float, seed: int) -> None:
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
-def test_the_language_that_moves_arrives_where_the_other_one_is(tmp_path: Path, direction: str) -> None:
+def test_the_language_that_moves_arrives_where_the_other_one_is(
+    tmp_path: Path, direction: str
+) -> None:
     other = normal(30, 4)
     tables = {"de": other.float(), "en": (other @ normal(4, 4, seed=1) + 2).float()}
     params = Linear.Params(center=True, direction=direction)
     aligned = Linear(params).align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime())
     moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
-    assert [(t.lang, t.toward) for t in aligned.transforms] == [(moving, None if moving == "de" else "de")]
-    assert torch.allclose(applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-4)
+    assert [(t.lang, t.toward) for t in aligned.transforms] == [
+        (moving, None if moving == "de" else "de")
+    ]
+    assert torch.allclose(
+        applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-4
+    )
     assert aligned.notes == {"de": {"pairs": 30}}
 
 
 def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path: Path) -> None:
     whole = toy_inputs(tmp_path)
-    method = Linear(Linear.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt", ridge=0.1))
+    method = Linear(
+        Linear.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt", ridge=0.1)
+    )
     assert (method.needs().bitext, method.needs().links) == (True, False)
     inputs = MethodInputs(("de",), "en", bitext=whole.bitext, files=whole.files)
-    assert method.align(toy_encoder(tmp_path / "encoder"), inputs, Runtime()).notes["de"] == {"pairs": 9, "entries": 10, "entries_in_text": 9}
+    assert method.align(toy_encoder(tmp_path / "encoder"), inputs, Runtime()).notes["de"] == {
+        "pairs": 9,
+        "entries": 10,
+        "entries_in_text": 9,
+    }
 
 
 def test_no_pairs_at_all_is_an_error_that_names_the_languages(tmp_path: Path) -> None:

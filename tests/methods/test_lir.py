@@ -15,7 +15,11 @@ from tests.methods.planted import TableEncoder, applied, normal, planted_inputs,
 
 def test_the_first_direction_is_taken_out_as_by_hand() -> None:
     x = torch.tensor([[3.0, 0], [0, 1]], dtype=torch.float64)
-    assert torch.allclose(without_directions(x.T @ x, 1), torch.tensor([[0.0, 0], [0, 1]], dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(
+        without_directions(x.T @ x, 1),
+        torch.tensor([[0.0, 0], [0, 1]], dtype=torch.float64),
+        atol=1e-12,
+    )
 
 
 @given(st.integers(1, 4), st.integers(0, 9))
@@ -29,8 +33,14 @@ def test_it_is_the_projection_that_the_singular_vectors_give(rank: int, seed: in
 
 def test_a_planted_direction_is_removed_and_all_else_stays(tmp_path: Path) -> None:
     basis, signs = rotation(4), torch.tensor([1.0, -1, 1, -1], dtype=torch.float64)
-    content = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 2, 0]], dtype=torch.float64) @ basis[1:]
-    tables = {"de": (content + 50 * signs[:, None] * basis[:1]).float(), "en": (content - 20 * signs[:, None] * basis[:1]).float()}
+    content = (
+        torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 2, 0], [0, 2, 0]], dtype=torch.float64)
+        @ basis[1:]
+    )
+    tables = {
+        "de": (content + 50 * signs[:, None] * basis[:1]).float(),
+        "en": (content - 20 * signs[:, None] * basis[:1]).float(),
+    }
     aligned = Lir(Lir.Params()).align(TableEncoder(tables), planted_inputs(tmp_path, 4), Runtime())
     for lang, table in tables.items():
         assert (applied(aligned.transforms, lang, table) - content).abs().max() < 2e-5

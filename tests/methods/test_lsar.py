@@ -14,7 +14,9 @@ from tests.methods.planted import TableEncoder, applied, normal, planted_inputs,
 
 
 def as_printed(means_HL: torch.Tensor, rank: int) -> torch.Tensor:
-    """Both fits of Xie et al. (2022, Algorithm 1): the basis about the mean, then μ by the pseudo-inverse, then the basis about μ."""
+    """Both fits of Xie et al. (2022, Algorithm 1): the basis about the mean, then μ by the
+    pseudo-inverse, then the basis about μ.
+    """
     ones = torch.ones(means_HL.shape[1], 1, dtype=means_HL.dtype)
     first = means_HL.mean(1, keepdim=True)
     left, strength, right = torch.linalg.svd(means_HL - first @ ones.T, full_matrices=False)
@@ -36,7 +38,9 @@ def test_the_subspace_is_that_of_the_printed_algorithm(languages: int, data: st.
 
 def test_of_two_languages_the_line_between_their_means_is_taken_out() -> None:
     basis = language_subspace(torch.tensor([[1.0, 4], [2, 6]], dtype=torch.float64), 1)
-    assert torch.allclose(basis @ basis.T, torch.tensor([[9.0, 12], [12, 16]], dtype=torch.float64) / 25, atol=1e-12)
+    assert torch.allclose(
+        basis @ basis.T, torch.tensor([[9.0, 12], [12, 16]], dtype=torch.float64) / 25, atol=1e-12
+    )
 
 
 def test_what_does_not_differ_is_not_taken_out() -> None:
@@ -51,7 +55,9 @@ def test_exactly_the_planted_subspace_of_languages_is_removed(tmp_path: Path) ->
     content -= content @ basis[:2].T @ basis[:2]
     offsets = dict(zip(languages, normal(3, 2, seed=5) * 4 @ basis[:2], strict=True))
     tables = {lang: (content + offset).float() for lang, offset in offsets.items()}
-    aligned = Lsar(Lsar.Params()).align(TableEncoder(tables), planted_inputs(tmp_path, 20, ("de", "fr")), Runtime())
+    aligned = Lsar(Lsar.Params()).align(
+        TableEncoder(tables), planted_inputs(tmp_path, 20, ("de", "fr")), Runtime()
+    )
     for lang, table in tables.items():
         assert (applied(aligned.transforms, lang, table) - content).abs().max() < 1e-5
 
@@ -59,4 +65,6 @@ def test_exactly_the_planted_subspace_of_languages_is_removed(tmp_path: Path) ->
 def test_a_rank_beyond_the_languages_is_refused(tmp_path: Path) -> None:
     tables = dict.fromkeys(("de", "en"), torch.ones(2, 3))
     with pytest.raises(RaxalignError, match=r"rank 2 .* at most 1"):
-        Lsar(Lsar.Params(rank=2)).align(TableEncoder(tables), planted_inputs(tmp_path, 2), Runtime())
+        Lsar(Lsar.Params(rank=2)).align(
+            TableEncoder(tables), planted_inputs(tmp_path, 2), Runtime()
+        )

@@ -31,11 +31,18 @@ def bitexts(tmp_path_factory: pytest.TempPathFactory, encoder: TransformerEncode
 
 
 def objective(encoder: TransformerEncoder, bitexts: Bitexts) -> MaskedLM:
-    return MaskedLM(encoder, lambda step: joint_rows(bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]), 0.15)
+    return MaskedLM(
+        encoder,
+        lambda step: joint_rows(
+            bitexts.sentences, bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
+        ),
+        0.15,
+    )
 
 
 def test_the_loss_is_the_cross_entropy_over_the_places_of_the_global_batch() -> None:
-    # log-sum-exp of [0, log 3] is log 4; the three losses are log 4, log 4 - log 3 and, of even scores, log 2.
+    # log-sum-exp of [0, log 3] is log 4; the three losses are log 4, log 4 - log 3 and, of even
+    # scores, log 2.
     logits = torch.tensor([[0, np.log(3)], [0, np.log(3)], [1, 1]], dtype=torch.float64)
     loss = masked_lm_loss(logits, torch.tensor([0, 1, 1]), total=5)
     assert abs(float(loss) - (2 * np.log(4) - np.log(3) + np.log(2)) / 5) < 1e-12
@@ -50,27 +57,39 @@ def by_hand(encoder: TransformerEncoder, rows: Rows, step: Step) -> float:
     total = 0.0
     for r in range(len(rows)):
         part = slice(rows.offsets[r], rows.offsets[r + 1])
-        ids, types, wanted = (torch.from_numpy(values[part].astype(np.int64))[None] for values in (changed, rows.segments, labels))
+        ids, types, wanted = (
+            torch.from_numpy(values[part].astype(np.int64))[None]
+            for values in (changed, rows.segments, labels)
+        )
         logits = encoder.model(input_ids=ids, token_type_ids=types).logits[0]
-        total += float(torch.nn.functional.cross_entropy(logits, wanted[0], ignore_index=-100, reduction="sum"))
+        total += float(
+            torch.nn.functional.cross_entropy(logits, wanted[0], ignore_index=-100, reduction="sum")
+        )
     assert masks.total == round(0.15 * int((rows.ids > 4).sum()))
     return total / masks.total
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_it_equals_the_models_own_forward_on_pairs(encoder: TransformerEncoder, bitexts: Bitexts, dtype: torch.dtype) -> None:
+def test_it_equals_the_models_own_forward_on_pairs(
+    encoder: TransformerEncoder, bitexts: Bitexts, dtype: torch.dtype
+) -> None:
     training = objective(encoder, bitexts)
     encoder.model.to(dtype)
     try:
         training.begin(STEP)
         with torch.no_grad():
-            found, expected = float(training.loss(STEP, np.arange(7))), by_hand(encoder, training.rows, STEP)
+            found, expected = (
+                float(training.loss(STEP, np.arange(7))),
+                by_hand(encoder, training.rows, STEP),
+            )
     finally:
         encoder.model.float()
     assert abs(found - expected) < (1e-9 if dtype == torch.float64 else 1e-5) * expected
 
 
-def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(encoder: TransformerEncoder, bitexts: Bitexts) -> None:
+def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(
+    encoder: TransformerEncoder, bitexts: Bitexts
+) -> None:
     def loss_and_gradient(parts: list[tuple[Step, np.ndarray]]) -> tuple[float, torch.Tensor]:
         training, total = objective(encoder, bitexts), 0.0
         encoder.model.zero_grad()
@@ -80,17 +99,25 @@ def test_micro_batches_and_workers_sum_to_the_whole_in_loss_and_gradient(encoder
             total += float(loss.detach())
             if loss.requires_grad:
                 loss.backward()
-        return total, torch.cat([p.grad.flatten() for p in encoder.model.parameters() if p.grad is not None])
+        return total, torch.cat(
+            [p.grad.flatten() for p in encoder.model.parameters() if p.grad is not None]
+        )
 
     whole, gradient = loss_and_gradient([(STEP, STEP.share())])
     workers = [replace(STEP, rank=rank, world_size=2, micro=2) for rank in (0, 1)]
-    parts, part_gradient = loss_and_gradient([(w, w.share()[i : i + 2]) for w in workers for i in range(0, len(w.share()), 2)])
+    parts, part_gradient = loss_and_gradient(
+        [(w, w.share()[i : i + 2]) for w in workers for i in range(0, len(w.share()), 2)]
+    )
     assert abs(parts - whole) < 1e-5 * whole
     assert torch.allclose(part_gradient, gradient, atol=1e-6)
 
 
-def test_rows_without_a_masked_place_add_nothing(encoder: TransformerEncoder, bitexts: Bitexts) -> None:
-    nothing = MaskedLM(encoder, objective(encoder, bitexts).rows_of, 1e-6)  # one place in the whole batch
+def test_rows_without_a_masked_place_add_nothing(
+    encoder: TransformerEncoder, bitexts: Bitexts
+) -> None:
+    nothing = MaskedLM(
+        encoder, objective(encoder, bitexts).rows_of, 1e-6
+    )  # one place in the whole batch
     nothing.begin(STEP)
     (place,) = np.flatnonzero(np.diff(nothing.masks.offsets))
     empty = nothing.loss(STEP, np.delete(np.arange(7), place))
@@ -99,7 +126,9 @@ def test_rows_without_a_masked_place_add_nothing(encoder: TransformerEncoder, bi
         assert float(nothing.loss(STEP, np.array([place]))) > 0
 
 
-def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(encoder: TransformerEncoder, bitexts: Bitexts, monkeypatch: Any) -> None:
+def test_logits_are_in_the_order_of_the_masks_whatever_the_packing(
+    encoder: TransformerEncoder, bitexts: Bitexts, monkeypatch: Any
+) -> None:
     rows = single_rows(bitexts.sentences, np.concatenate([bitexts.src_P[:9], bitexts.tgt_P[:9]]))
     masks = choose_masks(rows, MaskRule.of(encoder, 0.3), np.random.default_rng(0))
     with torch.no_grad():

@@ -52,20 +52,32 @@ def test_alpha_zero_is_the_identity(encoder: TransformerEncoder, inputs: MethodI
     sentences = toy_rows(5)["src"]
     for layer in ("1", "last"):
         found = align(encoder, inputs, layers=layer, alpha=0).words(sentences, "de", layers="0-3")
-        assert torch.equal(found.vectors_NLH, AlignedEncoder(encoder).words(sentences, "de", layers="0-3").vectors_NLH)
+        assert torch.equal(
+            found.vectors_NLH,
+            AlignedEncoder(encoder).words(sentences, "de", layers="0-3").vectors_NLH,
+        )
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
-def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(encoder: TransformerEncoder, inputs: MethodInputs, direction: str) -> None:
-    """The mean over all blocks of the text as they are after the shift; alpha a half goes half the way."""
+def test_alpha_one_at_the_last_layer_moves_one_mean_exactly_onto_the_other(
+    encoder: TransformerEncoder, inputs: MethodInputs, direction: str
+) -> None:
+    """The mean over all blocks of the text as they are after the shift; alpha a half goes half the
+    way.
+    """
     for alpha in (1.0, 0.5):
         aligned = align(encoder, inputs, alpha=alpha, direction=direction, weighting="tokens")
         moving, held = ("de", "en") if direction == "to-pivot" else ("en", "de")
         after = {}
         for lang in (moving, held):
-            states = [aligned.toward("de").hidden(encoder.collate([row]))[-1][0] for row in text_rows(encoder, text(inputs, lang), lang, BLOCKS)]
+            states = [
+                aligned.toward("de").hidden(encoder.collate([row]))[-1][0]
+                for row in text_rows(encoder, text(inputs, lang), lang, BLOCKS)
+            ]
             after[lang] = torch.cat(states).double().mean(0)
-        before = token_means(encoder, text(inputs, moving), moving, (3,), replace(BLOCKS, weighting="tokens")).means_LH[0]
+        before = token_means(
+            encoder, text(inputs, moving), moving, (3,), replace(BLOCKS, weighting="tokens")
+        ).means_LH[0]
         expected = before + alpha * (after[held] - before)
         assert (after[moving] - expected).abs().max() < 1e-5
         assert (after[moving] - before).abs().max() > 0.01
@@ -84,7 +96,9 @@ def test_the_shift_of_means_moves_a_mean_onto_the_other_in_float64() -> None:
 @pytest.mark.parametrize("weighting", ["blocks", "tokens"])
 @pytest.mark.parametrize("specials", ["include", "exclude"])
 @pytest.mark.parametrize("rows", ["blocks", "sentences"])
-def test_means_are_those_of_a_loop_over_rows(encoder: TransformerEncoder, inputs: MethodInputs, weighting: str, specials: str, rows: str) -> None:
+def test_means_are_those_of_a_loop_over_rows(
+    encoder: TransformerEncoder, inputs: MethodInputs, weighting: str, specials: str, rows: str
+) -> None:
     reading = Reading(rows, 11, None, weighting, specials)  # type: ignore[arg-type]
     found = token_means(encoder, text(inputs, "de"), "de", (2,), reading)
     pieces = [row.ids[1:-1].tolist() for row in encoder.pieces(toy_rows(30)["src"], "de")]  # type: ignore[arg-type]
@@ -97,20 +111,30 @@ def test_means_are_those_of_a_loop_over_rows(encoder: TransformerEncoder, inputs
         with torch.no_grad():
             hidden = encoder.model(ids, output_hidden_states=True).hidden_states[2][0].double()
         states.append(hidden if specials == "include" else hidden[1:-1])
-    expected = torch.stack([part.mean(0) for part in states]).mean(0) if weighting == "blocks" else torch.cat(states).mean(0)
+    expected = (
+        torch.stack([part.mean(0) for part in states]).mean(0)
+        if weighting == "blocks"
+        else torch.cat(states).mean(0)
+    )
     assert (found.rows, found.tokens) == (len(states), sum(map(len, states)))
     assert (found.means_LH[0] - expected).abs().max() < 1e-6
 
 
-def test_blocks_are_clamped_to_the_positions_and_limited(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
+def test_blocks_are_clamped_to_the_positions_and_limited(
+    encoder: TransformerEncoder, inputs: MethodInputs
+) -> None:
     lengths = [len(row) for row in text_rows(encoder, text(inputs, "de"), "de", BLOCKS)]
     assert lengths[:-1] == [32] * (len(lengths) - 1)
     assert len(lengths) > 2
     assert align(encoder, inputs, max_blocks=2).notes["de"] == {"rows": 2, "tokens": 64}
 
 
-def test_in_a_mixed_row_only_the_tokens_of_the_language_move_and_what_is_above_reads_them(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
-    batch = encoder.collate(encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en"))
+def test_in_a_mixed_row_only_the_tokens_of_the_language_move_and_what_is_above_reads_them(
+    encoder: TransformerEncoder, inputs: MethodInputs
+) -> None:
+    batch = encoder.collate(
+        encoder.pieces([["haus", "rot"]], "de", [["house", "red", "old"]], "en")
+    )
     plain, aligned = encoder.hidden(batch), align(encoder, inputs, layers="2")
     found = aligned.hidden(batch)
     (shift,) = (t.steps[0].shift for t in aligned.transforms if t.lang == "de")  # type: ignore[union-attr]
@@ -121,16 +145,23 @@ def test_in_a_mixed_row_only_the_tokens_of_the_language_move_and_what_is_above_r
     assert (found[3] - plain[3])[0, 4:].abs().max() > 1e-3
 
 
-def test_each_language_has_its_own_shift_and_the_pivot_one_toward_each(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
+def test_each_language_has_its_own_shift_and_the_pivot_one_toward_each(
+    encoder: TransformerEncoder, inputs: MethodInputs
+) -> None:
     to_pivot = align(encoder, inputs)
-    assert [(t.lang, t.sort, t.layer, t.toward) for t in to_pivot.transforms] == [("de", "inside", 3, None), ("fr", "inside", 3, None)]
+    assert [(t.lang, t.sort, t.layer, t.toward) for t in to_pivot.transforms] == [
+        ("de", "inside", 3, None),
+        ("fr", "inside", 3, None),
+    ]
     to_other = align(encoder, inputs, direction="to-other")
     assert [(t.lang, t.toward) for t in to_other.transforms] == [("en", "de"), ("en", "fr")]
     for one, other in zip(to_pivot.transforms, to_other.transforms, strict=True):
         assert torch.equal(one.steps[0].shift, -other.steps[0].shift)  # type: ignore[union-attr]
 
 
-def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(encoder: TransformerEncoder, inputs: MethodInputs) -> None:
+def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(
+    encoder: TransformerEncoder, inputs: MethodInputs
+) -> None:
     aligned = align(encoder, inputs, layers="2")
     assert aligned.inside_depth() == 2
     classifier = SentenceClassifier(aligned, 2, dropout=0.0, max_length=32, seed=0)
@@ -141,7 +172,10 @@ def test_training_a_task_leaves_the_means_of_the_layer_as_they_were(encoder: Tra
         torch.nn.functional.cross_entropy(classifier(rows), torch.tensor([0, 1])).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     for layer, stays in ((1, True), (2, True), (3, False)):
-        before, after = (token_means(e, text(inputs, "de"), "de", (layer,), BLOCKS).means_LH[0] for e in (encoder, classifier.encoder))
+        before, after = (
+            token_means(e, text(inputs, "de"), "de", (layer,), BLOCKS).means_LH[0]
+            for e in (encoder, classifier.encoder)
+        )
         assert torch.equal(before, after) is stays
 
 
@@ -151,7 +185,9 @@ def test_all_but_one_layer_above_the_embeddings_is_refused(layers: str) -> None:
         MeanShift.Params(layers=layers)
 
 
-def test_text_without_words_is_an_error_that_names_the_language(encoder: TransformerEncoder, inputs: MethodInputs, tmp_path: Path) -> None:
+def test_text_without_words_is_an_error_that_names_the_language(
+    encoder: TransformerEncoder, inputs: MethodInputs, tmp_path: Path
+) -> None:
     empty = replace(inputs, text={**inputs.text, "fr": write_text(tmp_path / "empty", [[], []])})
     with pytest.raises(RaxalignError, match="text of fr has no word"):
         align(encoder, empty)
@@ -159,5 +195,8 @@ def test_text_without_words_is_an_error_that_names_the_language(encoder: Transfo
 
 def test_the_size_of_blocks_is_idle_where_sentences_are_the_rows() -> None:
     for rows, idle in (("sentences", True), ("blocks", False)):
-        one, other = (MeanShift(MeanShift.Params.model_validate({"rows": rows, "block_size": size})) for size in (10, 20))
+        one, other = (
+            MeanShift(MeanShift.Params.model_validate({"rows": rows, "block_size": size}))
+            for size in (10, 20)
+        )
         assert (one.canonical() == other.canonical()) is idle

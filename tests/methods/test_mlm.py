@@ -23,9 +23,15 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    method = Mlm(Mlm.Params.model_validate({"learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params}))
+    method = Mlm(
+        Mlm.Params.model_validate({"learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params})
+    )
     places = toy_places(root)
-    places = replace(places, pairs={}, bitext={}) if method.needs().text else replace(places, pairs={}, text={})
+    places = (
+        replace(places, pairs={}, bitext={})
+        if method.needs().text
+        else replace(places, pairs={}, text={})
+    )
     return method.align(toy_encoder(root / "encoder"), places, Runtime(seed=seed))
 
 
@@ -38,7 +44,12 @@ def test_training_lowers_the_loss_on_sentences_of_all_languages(root: Path, data
     aligned = trained(root, epochs=20, warmup=0.0, dropout=False, data=data)
     notes = aligned.notes
     assert aligned.weights_changed
-    assert (notes["rows"], notes["steps"], notes["de"], notes["en"]) == (48, 60, {"sentences": 24}, {"sentences": 24})
+    assert (notes["rows"], notes["steps"], notes["de"], notes["en"]) == (
+        48,
+        60,
+        {"sentences": 24},
+        {"sentences": 24},
+    )
     assert notes["last_loss"] < 0.8 * notes["first_loss"]  # type: ignore[operator]
 
 
@@ -54,8 +65,12 @@ def test_it_reads_every_sentence_alone(root: Path, data: str) -> None:
     sentences, numbers = Mlm(Mlm.Params(data=data)).sentences(encoder, toy_places(root))  # type: ignore[arg-type]
     rows = single_rows(sentences, numbers)
     columns = toy_rows(24)
-    expected = [row.ids.tolist() for row in encoder.pieces([*columns["src"], *columns["tgt"]], "de")]  # type: ignore[list-item]
-    assert [rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist() for r in range(len(rows))] == expected
+    expected = [
+        row.ids.tolist() for row in encoder.pieces([*columns["src"], *columns["tgt"]], "de")
+    ]  # type: ignore[list-item]
+    assert [
+        rows.ids[rows.offsets[r] : rows.offsets[r + 1]].tolist() for r in range(len(rows))
+    ] == expected
     assert np.array_equal(sentences.langs_S[numbers], np.repeat([0, 1], 24))
 
 

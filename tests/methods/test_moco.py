@@ -6,13 +6,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.methods.objectives.moco import EMPTY, Moco, MocoOptions, contrast_logits, info_nce, move_average
+from raxalign.methods.objectives.moco import (
+    EMPTY,
+    Moco,
+    MocoOptions,
+    contrast_logits,
+    info_nce,
+    move_average,
+)
 from tests.methods.toy import toy_encoder
 
 
 def moco(folder: Path, **options: object) -> Moco:
     encoder = toy_encoder(folder / "encoder")
-    defaults = {"queue_size": 7, "momentum": 0.9, "temperature": 0.05, "normalize_z": True, "queue_start": "random", "out": 3}
+    defaults = {
+        "queue_size": 7,
+        "momentum": 0.9,
+        "temperature": 0.05,
+        "normalize_z": True,
+        "queue_start": "random",
+        "out": 3,
+    }
     return Moco(encoder.model, encoder.hidden_size, MocoOptions(**{**defaults, **options}), seed=5)  # type: ignore[arg-type]
 
 
@@ -32,12 +46,18 @@ def test_the_loss_is_that_of_the_formula_by_hand() -> None:
     hand = [[1.6, 0.0, -2.0, 1.2], [1.6, float("-inf"), -1.2, -0.56]]
     assert torch.allclose(logits, torch.tensor(hand, dtype=torch.float64), rtol=0, atol=1e-12)
     losses = info_nce(query, positive, queue, same, 0.5)
-    by_hand = [math.log(1 + math.exp(-1.6) + math.exp(-3.6) + math.exp(-0.4)), math.log(1 + math.exp(-2.8) + math.exp(-2.16))]
+    by_hand = [
+        math.log(1 + math.exp(-1.6) + math.exp(-3.6) + math.exp(-0.4)),
+        math.log(1 + math.exp(-2.8) + math.exp(-2.16)),
+    ]
     assert losses.tolist() == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_the_slow_copy_goes_a_share_of_the_way() -> None:
-    slow, fast = [torch.tensor([1.0, 2.0], dtype=torch.float64)], [torch.tensor([3.0, -2.0], dtype=torch.float64)]
+    slow, fast = (
+        [torch.tensor([1.0, 2.0], dtype=torch.float64)],
+        [torch.tensor([3.0, -2.0], dtype=torch.float64)],
+    )
     move_average(slow, fast, 0.75)
     assert slow[0].tolist() == pytest.approx([1.5, 1.0], abs=1e-12)
     assert fast[0].tolist() == [3.0, -2.0]
@@ -53,12 +73,17 @@ def test_the_copies_follow_encoder_and_head_and_have_no_gradients(tmp_path: Path
     contrast.follow()
     slow = dict(contrast.key.named_parameters())
     assert slow.keys() == dict(contrast.query.base_model.named_parameters()).keys()
-    for name, parameter in [*((f"key.{n}", p) for n, p in slow.items()), *((f"key_head.{n}", p) for n, p in contrast.key_head.named_parameters())]:
+    for name, parameter in [
+        *((f"key.{n}", p) for n, p in slow.items()),
+        *((f"key_head.{n}", p) for n, p in contrast.key_head.named_parameters()),
+    ]:
         assert torch.allclose(parameter, before[name] + 0.1, atol=1e-6), name
         assert not parameter.requires_grad
 
 
-def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(tmp_path: Path) -> None:
+def test_keys_stand_in_their_order_and_push_out_the_oldest_also_across_the_end(
+    tmp_path: Path,
+) -> None:
     contrast = moco(tmp_path, queue_size=7)
     for first in (1, 4, 7):
         contrast.enqueue(*keys(first, 3))
@@ -102,7 +127,10 @@ def test_keys_of_the_rows_own_pivot_sentence_are_no_negatives(tmp_path: Path) ->
     z, pivots = torch.nn.functional.normalize(torch.randn(3, 3), dim=-1), torch.tensor([4, 5, 6])
     contrast.enqueue(z, pivots)
     query, positive = z[1:2], torch.nn.functional.normalize(z[1:2] + z[:1], dim=-1)
-    masked, free = contrast.losses(query, positive, torch.tensor([5])), contrast.losses(query, positive, torch.tensor([9]))
+    masked, free = (
+        contrast.losses(query, positive, torch.tensor([5])),
+        contrast.losses(query, positive, torch.tensor([9])),
+    )
     left = info_nce(query, positive, z[[0, 2]], torch.zeros(1, 2, dtype=torch.bool), 0.05)
     assert torch.allclose(masked, left, atol=1e-6)
     assert (free > masked).all()

@@ -13,7 +13,11 @@ from tests.methods.toy import toy_encoder
 def test_none_is_the_identity(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
     before = encoder.words([["haus", "hund"]], "de", layers=(1, 2), pooling="mean").vectors_NLH
-    aligned = NoAlignment(NoAlignment.Params()).align(encoder, MethodInputs(("de",), "en"), Runtime())
+    aligned = NoAlignment(NoAlignment.Params()).align(
+        encoder, MethodInputs(("de",), "en"), Runtime()
+    )
     assert aligned.transforms == ()
     assert not aligned.weights_changed
-    assert torch.equal(aligned.words([["haus", "hund"]], "de", layers="1-2", pooling="mean").vectors_NLH, before)
+    assert torch.equal(
+        aligned.words([["haus", "hund"]], "de", layers="1-2", pooling="mean").vectors_NLH, before
+    )

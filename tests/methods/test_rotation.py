@@ -33,7 +33,10 @@ def fitted(source: torch.Tensor, target: torch.Tensor, *, center: bool) -> torch
     moments = Moments.empty(1, source.shape[1])
     for part in range(0, len(source), 7):
         moments.add(source[part : part + 7, None], target[part : part + 7, None])
-    weight, (from_mean, to_mean) = nearest_rotation(moments.cross(0, center=center)), moments.means(0)
+    weight, (from_mean, to_mean) = (
+        nearest_rotation(moments.cross(0, center=center)),
+        moments.means(0),
+    )
     return (source - from_mean) @ weight + to_mean if center else source @ weight
 
 
@@ -58,7 +61,9 @@ def test_turning_either_side_turns_the_solution_with_it(extra: int, seed: int) -
     left, right = random_rotation(4, seed=seed + 100), random_rotation(4, seed=seed + 150)
     strength = torch.linalg.svdvals(source.T @ target)
     assume(float(strength[-1]) > 1e-3)
-    assert (procrustes(source @ left, target @ right) - left.T @ procrustes(source, target) @ right).abs().max() < 1e-9
+    assert (
+        procrustes(source @ left, target @ right) - left.T @ procrustes(source, target) @ right
+    ).abs().max() < 1e-9
 
 
 def test_procrustes_refuses_matrices_of_different_shapes() -> None:
@@ -76,8 +81,12 @@ def test_centring_recovers_a_rotation_with_a_translation_and_rotating_alone_does
 def test_the_accumulated_form_equals_the_whole_matrices() -> None:
     source, _, _ = planted()
     target = planted(d=8)[0].flip(0)
-    assert torch.allclose(fitted(source, target, center=False), source @ procrustes(source, target), atol=1e-10)
-    centered = (source - source.mean(0)) @ procrustes(source - source.mean(0), target - target.mean(0)) + target.mean(0)
+    assert torch.allclose(
+        fitted(source, target, center=False), source @ procrustes(source, target), atol=1e-10
+    )
+    centered = (source - source.mean(0)) @ procrustes(
+        source - source.mean(0), target - target.mean(0)
+    ) + target.mean(0)
     assert torch.allclose(fitted(source, target, center=True), centered, atol=1e-10)
 
 
@@ -85,18 +94,32 @@ def test_linked_vectors_are_those_of_the_linked_words(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path / "encoder")
     columns = toy_rows(3)
     columns["src_links"][1], columns["tgt_links"][1] = [], []
-    ((src, tgt),) = linked_vectors(encoder, write_pairs(tmp_path / "pairs", columns), "de", "en", (2,), "mean")
+    ((src, tgt),) = linked_vectors(
+        encoder, write_pairs(tmp_path / "pairs", columns), "de", "en", (2,), "mean"
+    )
     for side, found in (("src", src), ("tgt", tgt)):
-        vectors = [encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH for row in (0, 2)]
+        vectors = [
+            encoder.words([columns[side][row]], side, layers=(2,), pooling="mean").vectors_NLH
+            for row in (0, 2)
+        ]
         links = [columns[f"{side}_links"][row] for row in (0, 2)]
-        assert torch.allclose(found, torch.cat([v[k] for v, k in zip(vectors, links, strict=True)]), atol=1e-5)
+        assert torch.allclose(
+            found, torch.cat([v[k] for v, k in zip(vectors, links, strict=True)]), atol=1e-5
+        )
 
 
-def test_many_pairs_are_handed_over_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = {"de": normal(10, 3, dtype=torch.float32), "en": normal(10, 3, seed=1, dtype=torch.float32)}
+def test_many_pairs_are_handed_over_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {
+        "de": normal(10, 3, dtype=torch.float32),
+        "en": normal(10, 3, seed=1, dtype=torch.float32),
+    }
     inputs = planted_inputs(tmp_path, 10)
     monkeypatch.setattr(_pairs, "BLOCK", 4)
-    blocks = list(linked_vectors(TableEncoder(tables), inputs.pairs["de"], "de", "en", (0,), "last"))
+    blocks = list(
+        linked_vectors(TableEncoder(tables), inputs.pairs["de"], "de", "en", (0,), "last")
+    )
     assert [len(src) for src, _ in blocks] == [4, 4, 2]
     for k, lang in enumerate(("de", "en")):
         assert torch.equal(torch.cat([block[k] for block in blocks])[:, 0], tables[lang])
@@ -105,7 +128,9 @@ def test_many_pairs_are_handed_over_in_blocks(tmp_path: Path, monkeypatch: pytes
 def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
     sentences = [["haus", "rot"], ["alt"], ["rot", "Rot", "hund"]]
-    anchors = collect_anchors(encoder, [sentences[:2], sentences[2:]], ["Rot", "fehlt"], "de", (1, 2), "mean")
+    anchors = collect_anchors(
+        encoder, [sentences[:2], sentences[2:]], ["Rot", "fehlt"], "de", (1, 2), "mean"
+    )
     vectors = encoder.words(sentences, "de", layers=(1, 2), pooling="mean").vectors_NLH
     assert torch.allclose(anchors.means_VLH[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
     assert (anchors.count("ROT"), anchors.count("fehlt"), anchors.count("hund")) == (3, 0, 0)
@@ -117,14 +142,22 @@ def distance(aligned: object, inputs: MethodInputs) -> float:
     columns = toy_rows(24)
     src = aligned.words(columns["src"], "de", layers="1-2", pooling="mean")
     tgt = aligned.words(columns["tgt"], "en", layers="1-2", pooling="mean")
-    for row, (left, right) in enumerate(zip(columns["src_links"], columns["tgt_links"], strict=True)):
+    for row, (left, right) in enumerate(
+        zip(columns["src_links"], columns["tgt_links"], strict=True)
+    ):
         for i, j in zip(left, right, strict=True):
-            total += float((src.vectors_NLH[src.offsets[row] + i] - tgt.vectors_NLH[tgt.offsets[row] + j]).pow(2).sum())
+            total += float(
+                (src.vectors_NLH[src.offsets[row] + i] - tgt.vectors_NLH[tgt.offsets[row] + j])
+                .pow(2)
+                .sum()
+            )
     return total
 
 
 @pytest.mark.parametrize("direction", ["to-pivot", "to-other"])
-def test_rotation_brings_pairs_nearer_and_centring_nearer_still(tmp_path: Path, direction: str) -> None:
+def test_rotation_brings_pairs_nearer_and_centring_nearer_still(
+    tmp_path: Path, direction: str
+) -> None:
     encoder, inputs = toy_encoder(tmp_path / "encoder"), toy_inputs(tmp_path)
     from raxalign.encoders.models.aligned import AlignedEncoder
 
@@ -143,7 +176,9 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
     method = Rotation(Rotation.Params(supervision="dictionary", dictionary="{lang}-{pivot}.txt"))
     assert (method.needs().bitext, method.needs().links) == (True, False)
     assert method.sources("de", "en")["dictionary"].path == Path("de-en.txt")
-    without_pairs = MethodInputs(inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files)
+    without_pairs = MethodInputs(
+        inputs.languages, inputs.pivot, bitext=inputs.bitext, files=inputs.files
+    )
     aligned = method.align(encoder, without_pairs, Runtime())
     counted = {name: aligned.notes["de"][name] for name in ("pairs", "entries", "entries_in_text")}  # type: ignore[index]
     assert counted == {"pairs": 9, "entries": 10, "entries_in_text": 9}
@@ -152,12 +187,22 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
 
 def turn(degrees: float) -> torch.Tensor:
     angle = math.radians(degrees)
-    return torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]], dtype=torch.float64)
+    return torch.tensor(
+        [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]],
+        dtype=torch.float64,
+    )
 
 
-@pytest.mark.parametrize(("degrees", "toward", "expected"), [(90, 1, 45), (60, 1, 30), (90, math.sqrt(3), 30), (60, 0, 60), (120, 1e9, 0)])
-def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(degrees: float, toward: float, expected: float) -> None:
-    """In the plane: pairs that say a turn by a, all singular values being s, and λ = t s make the angle of (cos a + t, sin a)."""
+@pytest.mark.parametrize(
+    ("degrees", "toward", "expected"),
+    [(90, 1, 45), (60, 1, 30), (90, math.sqrt(3), 30), (60, 0, 60), (120, 1e9, 0)],
+)
+def test_a_rotation_held_near_the_identity_turns_by_the_angle_of_the_sum(
+    degrees: float, toward: float, expected: float
+) -> None:
+    """In the plane: pairs that say a turn by a, all singular values being s, and λ = t s make the
+    angle of (cos a + t, sin a).
+    """
     found = nearest_rotation(5 * turn(degrees), toward)
     assert torch.allclose(found, turn(expected), atol=1e-8)
 
@@ -167,24 +212,44 @@ def test_what_the_pairs_do_not_determine_stays_as_it_is_and_the_rest_is_turned()
     clean = torch.cat([normal(n, known, seed=1), torch.zeros(n, 5, dtype=torch.float64)], dim=1)
     turned = torch.eye(8, dtype=torch.float64)
     turned[:known, :known] = random_rotation(known, seed=2)
-    source, target = clean + 1e-3 * normal(n, 8, seed=3), clean @ turned + 1e-3 * normal(n, 8, seed=4)
+    source, target = (
+        clean + 1e-3 * normal(n, 8, seed=3),
+        clean @ turned + 1e-3 * normal(n, 8, seed=4),
+    )
     cross = source.T @ target
     plain, held = nearest_rotation(cross), nearest_rotation(cross, 0.01)
     assert (plain[:known, :known] - turned[:known, :known]).abs().max() < 0.01
-    assert (plain[known:, known:] - torch.eye(5)).abs().max() > 0.5, "chance turns what only noise is in"
+    assert (plain[known:, known:] - torch.eye(5)).abs().max() > 0.5, (
+        "chance turns what only noise is in"
+    )
     assert (held - turned).abs().max() < 0.03
 
 
 def test_the_effective_rank_counts_strong_directions() -> None:
-    for strengths, expected in (([1, 1, 0, 0], 2), ([1, 1, 1, 1], 4), ([7, 0, 0, 0], 1), ([0, 0, 0, 0], 0), ([3, 1, 0, 0], 4 / 3**0.75)):
+    for strengths, expected in (
+        ([1, 1, 0, 0], 2),
+        ([1, 1, 1, 1], 4),
+        ([7, 0, 0, 0], 1),
+        ([0, 0, 0, 0], 0),
+        ([3, 1, 0, 0], 4 / 3**0.75),
+    ):
         left, right = random_rotation(4, seed=1), random_rotation(4, seed=2)
-        assert effective_rank(left @ torch.tensor(strengths).double().diag() @ right) == pytest.approx(expected, abs=1e-9)
+        assert effective_rank(
+            left @ torch.tensor(strengths).double().diag() @ right
+        ) == pytest.approx(expected, abs=1e-9)
 
 
 def test_notes_say_what_a_rotation_rests_on(tmp_path: Path) -> None:
-    source, rotation = torch.cat([normal(40, 2, seed=1), torch.zeros(40, 4)], dim=1).float(), random_rotation(6, seed=3).float()
+    source, rotation = (
+        torch.cat([normal(40, 2, seed=1), torch.zeros(40, 4)], dim=1).float(),
+        random_rotation(6, seed=3).float(),
+    )
     encoder = TableEncoder({"de": source, "en": source @ rotation})
-    notes = Rotation(Rotation.Params()).align(encoder, planted_inputs(tmp_path, 40), Runtime()).notes["de"]
+    notes = (
+        Rotation(Rotation.Params())
+        .align(encoder, planted_inputs(tmp_path, 40), Runtime())
+        .notes["de"]
+    )
     assert (notes["pairs"], notes["dimensions"], "warning" in notes) == (40, 6, False)  # type: ignore[index, operator]
     assert notes["effective_rank"] == [pytest.approx(2, abs=0.1)]  # type: ignore[index]
 
@@ -202,7 +267,10 @@ def test_what_only_a_dictionary_uses_is_idle_without_one() -> None:
     parallel = [Rotation(Rotation.Params(min_count=n, swap=n > 1)) for n in (1, 5)]
     assert parallel[0].canonical() == parallel[1].canonical()
     assert parallel[0].sources("de", "en") == {}
-    counts = [Rotation(Rotation.Params(supervision="dictionary", dictionary="d.txt", min_count=n)) for n in (1, 5)]
+    counts = [
+        Rotation(Rotation.Params(supervision="dictionary", dictionary="d.txt", min_count=n))
+        for n in (1, 5)
+    ]
     assert counts[0].canonical() != counts[1].canonical()
 
 
@@ -217,10 +285,18 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_pat
     options = {"supervision": "dictionary", "dictionary": "{lang}-{pivot}.txt"}
     straight = Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
     turned = Rotation(Rotation.Params.model_validate({**options, "swap": True}))
-    with pytest.raises(DataError, match=r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"):
+    with pytest.raises(
+        DataError, match=r"0 of 10 entries.* the other way round 9 have.*leave out `swap`"
+    ):
         turned.align(encoder, inputs, Runtime())
     swapped_dictionary(inputs)
-    with pytest.raises(DataError, match=r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9 have.*set `swap: true`"):
+    with pytest.raises(
+        DataError,
+        match=(
+            r"dictionary\.txt: 0 of 10 entries have both words .*word of de and one of en; .* 9"
+            r" have.*set `swap: true`"
+        ),
+    ):
         Rotation(Rotation.Params.model_validate(options)).align(encoder, inputs, Runtime())
     again = turned.align(encoder, inputs, Runtime())
     assert again.notes == straight.notes
@@ -258,7 +334,10 @@ def test_normalised_vectors_have_length_one_and_a_planted_rotation_is_found_what
     tmp_path: Path, direction: str, centroids: str
 ) -> None:
     other = normal(30, 5) + 1
-    tables = {"de": other.float(), "en": (other @ random_rotation(5) * (1 + normal(30, 1, seed=3).abs())).float()}
+    tables = {
+        "de": other.float(),
+        "en": (other @ random_rotation(5) * (1 + normal(30, 1, seed=3).abs())).float(),
+    }
     params = Rotation.Params(normalize="unit-center-unit", centroids=centroids, direction=direction)
     method = Rotation(params)
     aligned = method.align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime())
@@ -270,20 +349,31 @@ def test_normalised_vectors_have_length_one_and_a_planted_rotation_is_found_what
     centred = unit(tables[held]) - unit(tables[held]).mean(0)
     assert torch.allclose(found[held], unit(centred), atol=1e-5)
     towards = {(t.lang, t.toward) for t in aligned.transforms}
-    pairs = {("de", None), ("en", "de" if centroids == "pairs" or direction == "to-other" else None)}
+    pairs = {
+        ("de", None),
+        ("en", "de" if centroids == "pairs" or direction == "to-other" else None),
+    }
     assert towards == pairs
 
 
 def test_corpus_centres_of_the_pivot_are_applied_once_for_all_languages(tmp_path: Path) -> None:
-    tables = {lang: normal(30, 5, seed=k, dtype=torch.float32) for k, lang in enumerate(("de", "fr", "en"))}
+    tables = {
+        lang: normal(30, 5, seed=k, dtype=torch.float32)
+        for k, lang in enumerate(("de", "fr", "en"))
+    }
     params = Rotation.Params(normalize="unit-center-unit", centroids="corpus")
-    aligned = Rotation(params).align(TableEncoder(tables), planted_inputs(tmp_path, 30, ("de", "fr")), Runtime())
+    aligned = Rotation(params).align(
+        TableEncoder(tables), planted_inputs(tmp_path, 30, ("de", "fr")), Runtime()
+    )
     assert [t.lang for t in aligned.transforms] == ["de", "en", "fr"]
 
 
 def test_corpus_centroids_map_the_mean_of_the_text_onto_that_of_the_pivot(tmp_path: Path) -> None:
     """The pairs are those of some words, the text has others, too."""
-    tables = {"de": normal(30, 5, dtype=torch.float32) + 1, "en": normal(30, 5, seed=1, dtype=torch.float32)}
+    tables = {
+        "de": normal(30, 5, dtype=torch.float32) + 1,
+        "en": normal(30, 5, seed=1, dtype=torch.float32),
+    }
     inputs, some = planted_inputs(tmp_path, 30), planted_inputs(tmp_path / "some", 8)
     inputs = MethodInputs(("de",), "en", some.pairs, some.bitext, inputs.text)
     for direction, moving, held in (("to-pivot", "de", "en"), ("to-other", "en", "de")):
@@ -295,10 +385,15 @@ def test_corpus_centroids_map_the_mean_of_the_text_onto_that_of_the_pivot(tmp_pa
 
 
 def test_centring_after_normalising_maps_the_normalised_centroids(tmp_path: Path) -> None:
-    tables = {"de": normal(30, 5, dtype=torch.float32) + 1, "en": normal(30, 5, seed=1, dtype=torch.float32)}
+    tables = {
+        "de": normal(30, 5, dtype=torch.float32) + 1,
+        "en": normal(30, 5, seed=1, dtype=torch.float32),
+    }
     for centroids in ("pairs", "corpus"):
         params = Rotation.Params(center=True, normalize="unit-center-unit", centroids=centroids)
-        aligned = Rotation(params).align(TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime())
+        aligned = Rotation(params).align(
+            TableEncoder(tables), planted_inputs(tmp_path, 30), Runtime()
+        )
         means = [applied(aligned.transforms, lang, table).mean(0) for lang, table in tables.items()]
         assert torch.allclose(*means, atol=1e-6)
 
@@ -307,5 +402,7 @@ def test_where_centroids_come_from_is_idle_without_any() -> None:
     plain = [Rotation(Rotation.Params(centroids=kind)) for kind in ("pairs", "corpus")]
     assert plain[0].canonical() == plain[1].canonical()
     assert plain[0].needs() == plain[1].needs()
-    centred = [Rotation(Rotation.Params(centroids=kind, center=True)) for kind in ("pairs", "corpus")]
+    centred = [
+        Rotation(Rotation.Params(centroids=kind, center=True)) for kind in ("pairs", "corpus")
+    ]
     assert centred[0].canonical() != centred[1].canonical()

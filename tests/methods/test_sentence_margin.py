@@ -34,8 +34,17 @@ def test_the_margin_is_taken_from_the_translation_alone_and_both_directions_are_
 
 
 def test_without_a_margin_it_is_the_plain_softmax_and_a_margin_makes_it_harder() -> None:
-    plain = -torch.log_softmax(7 * torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64), dim=1).diagonal().mean()
-    plain = plain - torch.log_softmax(7 * torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64), dim=1).diagonal().mean()
+    plain = (
+        -torch.log_softmax(7 * torch.tensor([[1.0, 0.6], [0.0, 0.8]], dtype=torch.float64), dim=1)
+        .diagonal()
+        .mean()
+    )
+    plain = (
+        plain
+        - torch.log_softmax(7 * torch.tensor([[1.0, 0.0], [0.6, 0.8]], dtype=torch.float64), dim=1)
+        .diagonal()
+        .mean()
+    )
     assert margin_loss(SRC, TGT, margin=0, scale=7).item() == pytest.approx(plain.item(), abs=1e-12)
     assert margin_loss(SRC, TGT, margin=0.2, scale=7) > plain
 
@@ -47,13 +56,17 @@ def test_pairs_that_share_a_sentence_are_no_negatives_of_one_another() -> None:
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("mask", [True, False])
-def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(pooling: str, mask: bool, tmp_path: Path) -> None:
+def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(
+    pooling: str, mask: bool, tmp_path: Path
+) -> None:
     encoder = toy_encoder(tmp_path / "encoder")
     encoder.model.double()
     columns, rows = toy_rows(5), [4, 0, 1, 3]
     columns["tgt"][3] = columns["tgt"][0]  # the rows at the places 1 and 3 of the batch
     corpus = read_sentence_rows(encoder, [write_pairs(tmp_path / "pairs", columns)], 64)
-    objective = Margin(encoder, corpus, MarginOptions(1, pooling, 0.3, 10.0, mask_same_sentence=mask))  # type: ignore[arg-type]
+    objective = Margin(
+        encoder, corpus, MarginOptions(1, pooling, 0.3, 10.0, mask_same_sentence=mask)
+    )  # type: ignore[arg-type]
 
     def vector(sentence: list[str]) -> torch.Tensor:
         states = encoder.hidden(encoder.collate(encoder.pieces([sentence], "x")))[1][0].detach()
@@ -65,17 +78,30 @@ def test_the_objective_is_the_loss_from_its_definition_in_micro_batches_too(pool
     for mine, theirs in ((src, tgt), (tgt, src)):
         for i in range(4):
             gold = exp(10 * (float(mine[i] @ theirs[i]) - 0.3))
-            others = [exp(10 * float(mine[i] @ theirs[j])) for j in range(4) if j != i and not (mask and {i, j} == {1, 3})]
+            others = [
+                exp(10 * float(mine[i] @ theirs[j]))
+                for j in range(4)
+                if j != i and not (mask and {i, j} == {1, 3})
+            ]
             expected -= log(gold / (gold + sum(others))) / 4
     for micro in (4, 3, 1):
         step = Step(0, 0, np.array(rows), micro=micro)
         objective.begin(step)
-        parts = [objective.loss(step, np.arange(4)[start : start + micro]).item() for start in range(0, 4, micro)]
+        parts = [
+            objective.loss(step, np.arange(4)[start : start + micro]).item()
+            for start in range(0, 4, micro)
+        ]
         assert sum(parts) == pytest.approx(expected, rel=1e-9)
 
 
 def test_training_brings_translations_together(tmp_path: Path) -> None:
-    options = {"learning_rate": 2e-3, "batch_size": 12, "epochs": 15, "dropout": False, "pooling": "cls"}
+    options = {
+        "learning_rate": 2e-3,
+        "batch_size": 12,
+        "epochs": 15,
+        "dropout": False,
+        "pooling": "cls",
+    }
     inputs = toy_inputs(tmp_path, languages=("de", "nl"))
     aligned = method(**options).align(toy_encoder(tmp_path / "encoder"), inputs, Runtime())
     assert isinstance(aligned, AlignedEncoder)
@@ -86,7 +112,9 @@ def test_training_brings_translations_together(tmp_path: Path) -> None:
 
 def test_the_released_configuration_is_a_profile_and_epochs_are_idle_under_steps() -> None:
     released = method(profile="released").canonical()
-    assert [released[name] for name in ("batch_size", "learning_rate", "steps", "margin", "scale")] == [4096, 1e-4, 500_000, 0.3, 100.0]
+    assert [
+        released[name] for name in ("batch_size", "learning_rate", "steps", "margin", "scale")
+    ] == [4096, 1e-4, 500_000, 0.3, 100.0]
     assert (released["pooling"], method().canonical()["pooling"]) == ("cls", "mean")
     assert "profile" not in released
     assert method(profile="released", epochs=3).canonical() == released

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.pieces import share
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.methods.rows.sentences import Rows, chosen, joint_rows, read_bitexts, read_texts, shares, single_rows
+from raxalign.methods.rows.sentences import (
+    Rows,
+    chosen,
+    joint_rows,
+    read_bitexts,
+    read_texts,
+    shares,
+    single_rows,
+)
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 
@@ -36,11 +44,16 @@ def row(rows: Rows, name: str, r: int) -> list[int]:
 
 
 @pytest.mark.parametrize("max_length", [64, 15, 8])
-def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languages(root: Path, encoder: TransformerEncoder, max_length: int) -> None:
+def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languages(
+    root: Path, encoder: TransformerEncoder, max_length: int
+) -> None:
     bitexts = read_bitexts(encoder, bitext_folders(root), "en", max_length)
     encoder.max_positions, before = max_length, encoder.max_positions
     try:
-        for first, second, turned in ((bitexts.src_P, bitexts.tgt_P, False), (bitexts.tgt_P, bitexts.src_P, True)):
+        for first, second, turned in (
+            (bitexts.src_P, bitexts.tgt_P, False),
+            (bitexts.tgt_P, bitexts.src_P, True),
+        ):
             rows = joint_rows(bitexts.sentences, first, second)
             for p in range(len(bitexts)):
                 lang = bitexts.sentences.languages[bitexts.langs_P[p]]
@@ -52,10 +65,17 @@ def test_pair_rows_are_those_of_the_encoder_in_pieces_words_segments_and_languag
                 (expected,) = encoder.pieces([sides[0]], languages[0], [sides[1]], languages[1])  # type: ignore[list-item]
                 assert row(rows, "ids", p) == expected.ids.tolist()
                 assert row(rows, "segments", p) == expected.segments.tolist()
-                assert [bitexts.sentences.languages[k] for k in row(rows, "langs", p)] == [languages[k] for k in expected.langs]
+                assert [bitexts.sentences.languages[k] for k in row(rows, "langs", p)] == [
+                    languages[k] for k in expected.langs
+                ]
                 # The cut may go through a word: here its first pieces are still told as its own.
-                words = np.array(row(rows, "words", p)) + np.array(row(rows, "segments", p)) * len(sides[0])  # type: ignore[arg-type]
-                assert words[expected.words >= 0].tolist() == expected.words[expected.words >= 0].tolist()
+                words = np.array(row(rows, "words", p)) + np.array(row(rows, "segments", p)) * len(
+                    sides[0]
+                )  # type: ignore[arg-type]
+                assert (
+                    words[expected.words >= 0].tolist()
+                    == expected.words[expected.words >= 0].tolist()
+                )
     finally:
         encoder.max_positions = before
 
@@ -74,9 +94,16 @@ def test_the_sentences_of_a_row_are_where_it_says(root: Path, encoder: Transform
 def test_single_rows_are_those_of_the_encoder(root: Path, encoder: TransformerEncoder) -> None:
     sentences = read_texts(encoder, {lang: root / f"text-{lang}" for lang in ("de", "en")}, 64)
     rows = single_rows(sentences, np.array([30, 2]))
-    assert row(rows, "ids", 0) == encoder.pieces([toy_rows(19, seed=1)["tgt"][6]], "en")[0].ids.tolist()  # type: ignore[list-item]
+    assert (
+        row(rows, "ids", 0)
+        == encoder.pieces([toy_rows(19, seed=1)["tgt"][6]], "en")[0].ids.tolist()
+    )  # type: ignore[list-item]
     assert row(rows, "ids", 1) == encoder.pieces([toy_rows(24)["src"][2]], "de")[0].ids.tolist()  # type: ignore[list-item]
-    assert (set(row(rows, "langs", 0)), set(row(rows, "langs", 1)), set(rows.segments)) == ({1}, {0}, {0})
+    assert (set(row(rows, "langs", 0)), set(row(rows, "langs", 1)), set(rows.segments)) == (
+        {1},
+        {0},
+        {0},
+    )
 
 
 def test_taken_and_joined_rows_are_the_rows(root: Path, encoder: TransformerEncoder) -> None:
@@ -91,29 +118,49 @@ def test_taken_and_joined_rows_are_the_rows(root: Path, encoder: TransformerEnco
         assert np.array_equal(getattr(joined, name), getattr(again, name))
 
 
-def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(root: Path, encoder: TransformerEncoder) -> None:
+def test_the_length_filter_counts_pieces_before_the_cut_without_special_ones(
+    root: Path, encoder: TransformerEncoder
+) -> None:
     columns = toy_rows(24)
-    sizes = np.array([[len(encoder.pieces([columns[side][i]], "de")[0]) - 2 for side in ("src", "tgt")] for i in range(24)])  # type: ignore[list-item]
+    sizes = np.array(
+        [
+            [len(encoder.pieces([columns[side][i]], "de")[0]) - 2 for side in ("src", "tgt")]
+            for i in range(24)
+        ]
+    )  # type: ignore[list-item]
     expected = np.flatnonzero((sizes.min(axis=1) >= 4) & (sizes.sum(axis=1) <= 20))
     assert 0 < len(expected) < 24
-    bitexts = read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 8, min_pieces=4, max_pieces=20)
+    bitexts = read_bitexts(
+        encoder, {"de": root / "bitext-de"}, "en", 8, min_pieces=4, max_pieces=20
+    )
     assert bitexts.numbers_P.tolist() == expected.tolist()
     assert bitexts.counts == {"de": {"sentences": len(expected), "read": 24}}
 
 
-def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(root: Path, encoder: TransformerEncoder) -> None:
+def test_a_filter_that_leaves_nothing_is_refused_with_the_options_to_relax(
+    root: Path, encoder: TransformerEncoder
+) -> None:
     with pytest.raises(DataError, match="min_pieces"):
         read_bitexts(encoder, {"de": root / "bitext-de"}, "en", 64, min_pieces=100)
     with pytest.raises(DataError, match="min_pieces"):
         read_texts(encoder, {"de": root / "text-de"}, 64, min_pieces=100)
 
 
-@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=5), st.integers(0, 50))
-def test_two_sentences_share_the_room_as_in_the_encoder(lengths: list[tuple[int, int]], room: int) -> None:
-    assert shares(np.array(lengths), room).tolist() == [list(share(first, second, room)) for first, second in lengths]
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=5),
+    st.integers(0, 50),
+)
+def test_two_sentences_share_the_room_as_in_the_encoder(
+    lengths: list[tuple[int, int]], room: int
+) -> None:
+    assert shares(np.array(lengths), room).tolist() == [
+        list(share(first, second, room)) for first, second in lengths
+    ]
 
 
 def test_chosen_sentences_keep_their_pieces(root: Path, encoder: TransformerEncoder) -> None:
     sentences = read_texts(encoder, {"de": root / "text-de"}, 64)
     some = chosen(sentences, np.array([3, 1]))
-    assert [some.pieces(i).tolist() for i in range(2)] == [sentences.pieces(i).tolist() for i in (3, 1)]
+    assert [some.pieces(i).tolist() for i in range(2)] == [
+        sentences.pieces(i).tolist() for i in (3, 1)
+    ]

@@ -17,9 +17,13 @@ def method(**params: object) -> StrongContrastive:
     return StrongContrastive(StrongContrastive.Params.model_validate(params))
 
 
-def trained(root: Path, *, languages: tuple[str, ...] = ("de",), seed: int = 0, **params: object) -> AlignedEncoder:
+def trained(
+    root: Path, *, languages: tuple[str, ...] = ("de",), seed: int = 0, **params: object
+) -> AlignedEncoder:
     options = {"learning_rate": 2e-3, "epochs": 4, "warmup": 0, "batch_size": 12, **params}
-    return method(**options).align(toy_encoder(root / "encoder"), toy_inputs(root, languages=languages), Runtime(seed=seed))
+    return method(**options).align(
+        toy_encoder(root / "encoder"), toy_inputs(root, languages=languages), Runtime(seed=seed)
+    )
 
 
 def weights(encoder: object) -> dict[str, torch.Tensor]:
@@ -30,14 +34,18 @@ def nearest(aligned: AlignedEncoder) -> float:
     """How often the linked word is the nearest one among all words of other types, by cosine."""
     columns = toy_rows(24)
     src, tgt = (
-        torch.nn.functional.normalize(aligned.words(columns[side], code, pooling="last").vectors_NLH[:, 0], dim=-1)  # type: ignore[arg-type]
+        torch.nn.functional.normalize(
+            aligned.words(columns[side], code, pooling="last").vectors_NLH[:, 0], dim=-1
+        )  # type: ignore[arg-type]
         for side, code in (("src", "de"), ("tgt", "en"))
     )
     words = {side: [word for row in columns[side] for word in row] for side in ("src", "tgt")}  # type: ignore[attr-defined]
     from tests.methods.toy import WORDS
 
     best = (src @ tgt.T).argmax(dim=1).tolist()
-    return sum(words["tgt"][j] == WORDS[word] for word, j in zip(words["src"], best, strict=True)) / len(best)
+    return sum(
+        words["tgt"][j] == WORDS[word] for word, j in zip(words["src"], best, strict=True)
+    ) / len(best)
 
 
 def test_training_brings_translations_together(tmp_path: Path) -> None:
@@ -48,9 +56,16 @@ def test_training_brings_translations_together(tmp_path: Path) -> None:
     assert aligned.notes["pairs"] == sum(len(links) for links in toy_rows(24)["src_links"])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("half", "still"), [("lower", ("embeddings.", "layer.0.")), ("upper", ("layer.1.",))])
-def test_the_frozen_half_stays_as_it_was_bit_for_bit_and_the_other_does_not(half: str, still: tuple[str, ...], tmp_path: Path) -> None:
-    before, after = weights(toy_encoder(tmp_path / "encoder")), weights(trained(tmp_path, freeze=half, epochs=1).encoder)
+@pytest.mark.parametrize(
+    ("half", "still"), [("lower", ("embeddings.", "layer.0.")), ("upper", ("layer.1.",))]
+)
+def test_the_frozen_half_stays_as_it_was_bit_for_bit_and_the_other_does_not(
+    half: str, still: tuple[str, ...], tmp_path: Path
+) -> None:
+    before, after = (
+        weights(toy_encoder(tmp_path / "encoder")),
+        weights(trained(tmp_path, freeze=half, epochs=1).encoder),
+    )
     blocks = [name for name in before if name.startswith("bert.")]
     held = {name for name in blocks if any(part in name for part in still)}
     assert held
@@ -60,7 +75,9 @@ def test_the_frozen_half_stays_as_it_was_bit_for_bit_and_the_other_does_not(half
 
 
 def test_a_frozen_layer_cannot_be_contrasted() -> None:
-    with pytest.raises(RaxalignError, match="freeze leaves layer 1 as it is; choose layers from 2 on"):
+    with pytest.raises(
+        RaxalignError, match="freeze leaves layer 1 as it is; choose layers from 2 on"
+    ):
         method(freeze="lower", layers="1-2")._options(method().resolved(), 2)
 
 
@@ -68,7 +85,11 @@ def test_a_heavy_regulariser_leaves_the_encoder_nearly_as_it_was(tmp_path: Path)
     start = weights(toy_encoder(tmp_path / "encoder"))
 
     def drift(reg_weight: float) -> float:
-        after = weights(trained(tmp_path, dropout=False, learning_rate=1e-3, epochs=15, **{"lambda": reg_weight}).encoder)
+        after = weights(
+            trained(
+                tmp_path, dropout=False, learning_rate=1e-3, epochs=15, **{"lambda": reg_weight}
+            ).encoder
+        )
         return float(torch.stack([(after[name] - start[name]).norm() for name in start]).norm())
 
     assert drift(1e6) < 0.1 * drift(0)
@@ -81,7 +102,10 @@ def test_the_projector_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_one_seed_gives_one_result_and_another_another_even_without_dropout(tmp_path: Path) -> None:
-    first, again, other = (weights(trained(tmp_path, seed=seed, dropout=False, batch_size=64, epochs=1).encoder) for seed in (3, 3, 4))
+    first, again, other = (
+        weights(trained(tmp_path, seed=seed, dropout=False, batch_size=64, epochs=1).encoder)
+        for seed in (3, 3, 4)
+    )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not all(torch.equal(first[name], other[name]) for name in first)  # the projector's start
 
@@ -94,7 +118,18 @@ def test_sentence_pairs_of_all_languages_make_one_epoch(tmp_path: Path) -> None:
 def test_the_paper_is_a_profile_and_what_others_make_idle_is_no_identity() -> None:
     paper = method(profile="paper").canonical()
     found = [
-        paper[name] for name in ("batch_size", "learning_rate", "steps", "warmup", "pooling", "max_length", "same_type", "temperature", "lambda")
+        paper[name]
+        for name in (
+            "batch_size",
+            "learning_rate",
+            "steps",
+            "warmup",
+            "pooling",
+            "max_length",
+            "same_type",
+            "temperature",
+            "lambda",
+        )
     ]
     assert found == [128, 1e-4, 100_000, 4000, "first", 96, "keep", 0.1, 1.0]
     assert "epochs" not in paper
@@ -103,8 +138,14 @@ def test_the_paper_is_a_profile_and_what_others_make_idle_is_no_identity() -> No
     assert method(profile="paper", epochs=7).canonical() == paper
     given = {name: value for name, value in paper.items() if value is not None}
     assert method(**given).canonical() == paper
-    assert method(projector=False, projector_size=7).canonical() == method(projector=False).canonical()
-    assert method(**{"lambda": 0}).canonical() == method(regularizer="none").canonical() == method(regularizer="none", **{"lambda": 3}).canonical()
+    assert (
+        method(projector=False, projector_size=7).canonical() == method(projector=False).canonical()
+    )
+    assert (
+        method(**{"lambda": 0}).canonical()
+        == method(regularizer="none").canonical()
+        == method(regularizer="none", **{"lambda": 3}).canonical()
+    )
     assert method(profile="paper", steps=0, epochs=2).canonical()["epochs"] == 2
     assert None not in method().canonical().values()
 
@@ -113,7 +154,10 @@ def test_the_released_code_has_projectors_without_bias_and_is_else_the_paper() -
     paper, released = (method(profile=profile).canonical() for profile in ("paper", "released"))
     assert released == {**paper, "projector_bias": False}
     assert method(profile="paper", projector_bias=False).canonical() == released
-    assert method(projector=False, projector_bias=False).canonical() == method(projector=False).canonical()
+    assert (
+        method(projector=False, projector_bias=False).canonical()
+        == method(projector=False).canonical()
+    )
 
 
 def test_an_option_that_makes_no_sense_is_refused() -> None:

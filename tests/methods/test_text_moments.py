@@ -13,7 +13,9 @@ from tests.methods.planted import TableEncoder, normal, planted_inputs
 
 def test_means_deviations_and_second_moments_are_those_of_the_whole_matrix(tmp_path: Path) -> None:
     tables = {"de": normal(11, 3) * 5 + 2, "en": normal(11, 3, seed=1)}
-    moments = text_moments(TableEncoder(tables), planted_inputs(tmp_path, 11), "de", (0,), "last", gram=True)
+    moments = text_moments(
+        TableEncoder(tables), planted_inputs(tmp_path, 11), "de", (0,), "last", gram=True
+    )
     x = tables["de"]
     assert moments.count == 11
     assert (moments.means()[0] - x.mean(0)).abs().max() < 1e-9
@@ -25,8 +27,12 @@ def test_steps_come_before_the_sums_each_layer_having_its_own(tmp_path: Path) ->
     tables = {"de": torch.tensor([[3.0, 4], [0, 2]], dtype=torch.float64), "en": torch.zeros(2, 2)}
     shift = Affine(torch.tensor([1.0, 0], dtype=torch.float64))
     steps = [(Unit(), shift), ()]
-    moments = text_moments(TableEncoder(tables), planted_inputs(tmp_path, 2), "de", (0, 0), "last", before=steps)
-    assert torch.allclose(moments.means(), torch.tensor([[-0.7, 0.9], [1.5, 3.0]], dtype=torch.float64), atol=1e-12)
+    moments = text_moments(
+        TableEncoder(tables), planted_inputs(tmp_path, 2), "de", (0, 0), "last", before=steps
+    )
+    assert torch.allclose(
+        moments.means(), torch.tensor([[-0.7, 0.9], [1.5, 3.0]], dtype=torch.float64), atol=1e-12
+    )
 
 
 @given(st.integers(1, 30), st.integers(0, 30), st.integers(0, 5))

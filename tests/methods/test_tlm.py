@@ -24,8 +24,12 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(root: Path, *, seed: int = 0, **params: object) -> AlignedEncoder:
-    method = Tlm(Tlm.Params.model_validate({"learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params}))
-    return method.align(toy_encoder(root / "encoder"), toy_places(root, ("de", "fr")), Runtime(seed=seed))
+    method = Tlm(
+        Tlm.Params.model_validate({"learning_rate": 2e-3, "epochs": 2, "batch_size": 16, **params})
+    )
+    return method.align(
+        toy_encoder(root / "encoder"), toy_places(root, ("de", "fr")), Runtime(seed=seed)
+    )
 
 
 def weights(aligned: AlignedEncoder) -> torch.Tensor:
@@ -36,7 +40,12 @@ def test_training_lowers_the_loss_and_counts_pairs_of_all_languages(root: Path) 
     aligned = trained(root, epochs=20, warmup=0.0, dropout=False)
     notes = aligned.notes
     assert aligned.weights_changed
-    assert (notes["rows"], notes["steps"], notes["de"], notes["fr"]) == (43, 60, {"sentences": 24, "read": 24}, {"sentences": 19, "read": 19})
+    assert (notes["rows"], notes["steps"], notes["de"], notes["fr"]) == (
+        43,
+        60,
+        {"sentences": 24, "read": 24},
+        {"sentences": 19, "read": 19},
+    )
     assert notes["last_loss"] < 0.8 * notes["first_loss"]  # type: ignore[operator]
 
 
@@ -53,7 +62,10 @@ def test_pairs_are_turned_around_by_chance_of_the_step_or_keep_the_pivot_last(ro
     def firsts(step: int, **params: bool) -> list[int]:
         """The language of the first sentence of each row."""
         rows = Tlm(Tlm.Params(**params)).rows(bitexts, Step(step, 0, np.arange(24), seed=1))  # type: ignore[arg-type]
-        assert rows.langs[rows.offsets[1:] - 1].tolist() == (1 - rows.langs[rows.offsets[:-1]]).tolist()
+        assert (
+            rows.langs[rows.offsets[1:] - 1].tolist()
+            == (1 - rows.langs[rows.offsets[:-1]]).tolist()
+        )
         return rows.langs[rows.offsets[:-1]].tolist()  # type: ignore[no-any-return]
 
     assert set(firsts(0, random_order=False)) == {0}
@@ -65,10 +77,19 @@ def test_pairs_are_turned_around_by_chance_of_the_step_or_keep_the_pivot_last(ro
 
 def test_the_profile_fills_in_the_length_filter_and_is_no_part_of_the_identity(root: Path) -> None:
     paper = Tlm(Tlm.Params(profile="paper")).canonical()
-    assert (paper["min_pieces"], paper["max_pieces"], paper["learning_rate"], paper["mask_share"], paper["epochs"]) == (10, 128, 3e-5, 0.15, 10)
+    assert (
+        paper["min_pieces"],
+        paper["max_pieces"],
+        paper["learning_rate"],
+        paper["mask_share"],
+        paper["epochs"],
+    ) == (10, 128, 3e-5, 0.15, 10)
     assert paper == Tlm(Tlm.Params(min_pieces=10, max_pieces=128)).canonical()
     assert Tlm(Tlm.Params(profile="paper", max_pieces=0)).canonical()["max_pieces"] == 0
-    assert (Tlm(Tlm.Params()).canonical()["min_pieces"], Tlm(Tlm.Params()).canonical()["max_pieces"]) == (1, 0)
+    assert (
+        Tlm(Tlm.Params()).canonical()["min_pieces"],
+        Tlm(Tlm.Params()).canonical()["max_pieces"],
+    ) == (1, 0)
     with pytest.raises(DataError, match="relax min_pieces"):
         trained(root, profile="paper", min_pieces=100)
 

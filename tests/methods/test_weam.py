@@ -30,16 +30,25 @@ def objective(root: Path, options: ExchangeOptions = OPTIONS) -> WordExchange:
 def summed(trained: WordExchange, step: Step) -> float:
     trained.begin(step)
     share = step.share()
-    return sum(float(trained.loss(step, share[i : i + step.micro]).detach()) for i in range(0, len(share), step.micro))
+    return sum(
+        float(trained.loss(step, share[i : i + step.micro]).detach())
+        for i in range(0, len(share), step.micro)
+    )
 
 
 def aligned(root: Path, **params: object) -> AlignedEncoder:
-    method = Weam(Weam.Params.model_validate({"batch_size": 8, "max_length": 32, "learning_rate": 1e-3, **params}))
+    method = Weam(
+        Weam.Params.model_validate(
+            {"batch_size": 8, "max_length": 32, "learning_rate": 1e-3, **params}
+        )
+    )
     return method.align(toy_encoder(root / "encoder"), toy_inputs(root), Runtime(seed=1))
 
 
 def plain_losses(trained: WordExchange) -> tuple[list[float], list[float]]:
-    """-log p of every masked piece, and of every masked piece that is linked by its translation, one row and one piece at a time."""
+    """-log p of every masked piece, and of every masked piece that is linked by its translation,
+    one row and one piece at a time.
+    """
     assert trained.batch is not None
     rows, masks, model = trained.batch.rows, trained.batch.masks, trained.encoder.model
     columns: Any = toy_rows(24)
@@ -48,10 +57,17 @@ def plain_losses(trained: WordExchange) -> tuple[list[float], list[float]]:
         part, mask = rows.take(np.array([r])), masks.take(np.array([r]))
         with torch.no_grad():
             inputs = torch.from_numpy(mask.applied(part).astype(np.int64))[None]
-            states = model.bert(input_ids=inputs, token_type_ids=torch.from_numpy(part.segments)[None]).last_hidden_state[0]
+            states = model.bert(
+                input_ids=inputs, token_type_ids=torch.from_numpy(part.segments)[None]
+            ).last_hidden_state[0]
         matrix = torch.zeros(len(states), len(states))
-        for src, tgt in zip(columns["src_links"][number], columns["tgt_links"][number], strict=True):
-            left, right = (np.flatnonzero((part.words == word) & (part.segments == side)) for side, word in enumerate((tgt, src)))
+        for src, tgt in zip(
+            columns["src_links"][number], columns["tgt_links"][number], strict=True
+        ):
+            left, right = (
+                np.flatnonzero((part.words == word) & (part.segments == side))
+                for side, word in enumerate((tgt, src))
+            )
             for i in range(max(len(left), len(right))):
                 a, b = left[min(i, len(left) - 1)], right[min(i, len(right) - 1)]
                 matrix[a, b] = matrix[b, a] = 1
@@ -74,15 +90,24 @@ def test_the_loss_is_that_of_the_formula_piece_by_piece(reduction: Any, tmp_path
     found = summed(trained, Step(0, 0, ROWS, seed=1, micro=7))
     own, crossed = plain_losses(trained)
     assert 0 < len(crossed) < len(own)
-    expected = sum(own) / len(own) + 0.7 * sum(crossed) / len(crossed) if reduction == "mean" else sum(own) + 0.7 * sum(crossed)
+    expected = (
+        sum(own) / len(own) + 0.7 * sum(crossed) / len(crossed)
+        if reduction == "mean"
+        else sum(own) + 0.7 * sum(crossed)
+    )
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_micro_batches_of_any_size_and_workers_sum_to_the_loss_of_the_whole_batch(tmp_path: Path) -> None:
+def test_micro_batches_of_any_size_and_workers_sum_to_the_loss_of_the_whole_batch(
+    tmp_path: Path,
+) -> None:
     trained = objective(tmp_path)
     found = [summed(trained, Step(4, 0, ROWS, seed=1, micro=micro)) for micro in (7, 3, 1)]
     assert found[1:] == pytest.approx([found[0]] * 2, rel=1e-5)
-    assert sum(summed(trained, Step(4, 0, ROWS, seed=1, rank=rank, world_size=2, micro=7)) for rank in (0, 1)) == pytest.approx(found[0], rel=1e-5)
+    assert sum(
+        summed(trained, Step(4, 0, ROWS, seed=1, rank=rank, world_size=2, micro=7))
+        for rank in (0, 1)
+    ) == pytest.approx(found[0], rel=1e-5)
 
 
 def test_a_piece_without_a_link_has_no_part_in_the_second_loss(tmp_path: Path) -> None:
@@ -110,12 +135,20 @@ def test_training_lowers_the_loss_and_keeps_the_encoder_alone(tmp_path: Path) ->
     found.save(tmp_path / "saved")
     loaded = AlignedEncoder.load(tmp_path / "saved", lambda: toy_encoder(tmp_path / "encoder"))
     assert isinstance(loaded.encoder, TransformerEncoder)
-    assert list(loaded.encoder.model.state_dict()) == list(toy_encoder(tmp_path / "encoder").model.state_dict())
+    assert list(loaded.encoder.model.state_dict()) == list(
+        toy_encoder(tmp_path / "encoder").model.state_dict()
+    )
 
 
 def test_the_profile_says_how_losses_are_reduced() -> None:
     paper = Weam(Weam.Params(profile="paper")).canonical()
-    assert (paper["reduction"], paper["mask_share"], paper["batch_size"], paper["epochs"], paper["learning_rate"]) == ("sum", 0.3, 32, 2, 5e-5)
+    assert (
+        paper["reduction"],
+        paper["mask_share"],
+        paper["batch_size"],
+        paper["epochs"],
+        paper["learning_rate"],
+    ) == ("sum", 0.3, 32, 2, 5e-5)
     assert paper == Weam(Weam.Params(reduction="sum")).canonical()
     assert "profile" not in paper
     assert Weam(Weam.Params()).canonical()["reduction"] == "mean"

@@ -20,13 +20,17 @@ COUNTS = np.array([2, 0, 1, 3, 1, 2, 1])
 
 
 class Toy(WholeBatch):
-    """Items are inputs through two layers with dropout between; the loss joins all of them, and weights are regularised."""
+    """Items are inputs through two layers with dropout between; the loss joins all of them, and
+    weights are regularised.
+    """
 
     shape = (2, 3)
 
     def __init__(self, *, regularised: bool = True) -> None:
         torch.manual_seed(0)
-        self.module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)).double()
+        self.module = nn.Sequential(
+            nn.Linear(4, 8), nn.Tanh(), nn.Dropout(0.3), nn.Linear(8, 6)
+        ).double()
         self.offsets = np.concatenate([[0], np.cumsum(COUNTS)])
         self.inputs = torch.randn(int(self.offsets[-1]), 4, dtype=torch.float64)
         self.regularised = regularised
@@ -44,7 +48,11 @@ class Toy(WholeBatch):
         return nn.functional.cross_entropy(left @ right.T, torch.arange(len(left)))
 
     def extra(self) -> torch.Tensor | None:
-        return sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(())) if self.regularised else None
+        return (
+            sum((p.pow(2).sum() for p in self.module.parameters()), torch.zeros(()))
+            if self.regularised
+            else None
+        )
 
 
 def run(objective: Toy, step: Step) -> tuple[float, list[torch.Tensor]]:
@@ -70,7 +78,9 @@ def objective() -> Toy:
 
 @pytest.mark.parametrize("micro", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("regularised", [True, False])
-def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(micro: int, regularised: bool) -> None:
+def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(
+    micro: int, regularised: bool
+) -> None:
     objective = Toy(regularised=regularised)
     objective.module.eval()
     whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
@@ -81,7 +91,9 @@ def test_micro_batches_give_the_loss_and_the_gradients_of_the_whole(micro: int, 
 
 
 def test_rows_that_are_no_micro_batchs_own_do_matter(objective: Toy) -> None:
-    """Contrast within micro-batches alone is something else: the equality above is not for nothing."""
+    """Contrast within micro-batches alone is something else: the equality above is not for
+    nothing.
+    """
     whole, _ = run(objective, Step(3, 0, ROWS, micro=6))
     alone = sum(run(objective, Step(3, 0, ROWS[start : start + 3], micro=3))[0] for start in (0, 3))
     assert abs(alone / 2 - whole) > 1e-2
@@ -107,7 +119,11 @@ def test_dropout_is_the_same_in_both_passes(objective: Toy) -> None:
 def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective: Toy) -> None:
     objective.module.train()
     gathered = []
-    for step in (Step(3, 0, ROWS, seed=1, micro=2), Step(4, 0, ROWS, seed=1, micro=2), Step(3, 0, ROWS, seed=2, micro=2)):
+    for step in (
+        Step(3, 0, ROWS, seed=1, micro=2),
+        Step(4, 0, ROWS, seed=1, micro=2),
+        Step(3, 0, ROWS, seed=2, micro=2),
+    ):
         objective.begin(step)
         assert objective._begun is not None
         gathered.append(objective._begun[1])
@@ -115,12 +131,17 @@ def test_dropout_differs_from_step_to_step_and_from_seed_to_seed(objective: Toy)
     assert not any(torch.equal(gathered[i], gathered[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
 
 
-def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(objective: Toy) -> None:
+def test_a_batch_in_which_memory_ran_out_is_begun_anew_with_smaller_micro_batches(
+    objective: Toy,
+) -> None:
     whole, gradients = run(objective, Step(3, 0, ROWS, micro=6))
     objective.begin(Step(3, 0, ROWS, micro=4))
     parts, same = run(objective, Step(3, 0, ROWS, micro=2))
     assert parts == pytest.approx(whole, rel=1e-12)
-    assert all(torch.allclose(left, right, rtol=1e-12, atol=1e-14) for left, right in zip(gradients, same, strict=True))
+    assert all(
+        torch.allclose(left, right, rtol=1e-12, atol=1e-14)
+        for left, right in zip(gradients, same, strict=True)
+    )
 
 
 def trained(rank: int, world_size: int) -> tuple[list[float], torch.Tensor]:

@@ -41,7 +41,9 @@ def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:
         src = chance.choices(list(WORDS), k=chance.randint(2, 7))
         tgt = [WORDS[word] for word in reversed(src)]
         linked = sorted(chance.sample(range(len(src)), k=len(src) - 1))
-        for name, value in zip(columns, (i, src, tgt, linked, [len(src) - 1 - k for k in linked]), strict=True):
+        for name, value in zip(
+            columns, (i, src, tgt, linked, [len(src) - 1 - k for k in linked]), strict=True
+        ):
             columns[name].append(value)
     return columns
 
@@ -61,7 +63,9 @@ def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) ->
         with DatasetWriter(root / f"bitext-{lang}", schema, {}) as writer:
             writer.write({name: columns[name] for name in schema.names})
         for side, code in (("src", lang), ("tgt", "en")):
-            with DatasetWriter(root / f"text-{code}", pa.schema({"words": pa.list_(pa.string())}), {}) as writer:
+            with DatasetWriter(
+                root / f"text-{code}", pa.schema({"words": pa.list_(pa.string())}), {}
+            ) as writer:
                 writer.write({"words": columns[side]})
     entries = "".join(f"{src} {tgt}\n" for src, tgt in WORDS.items())
     (root / "dictionary.txt").write_text(f"{entries}Zug train\n", encoding="utf-8")
@@ -70,6 +74,14 @@ def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) ->
 
 def toy_places(root: Path, languages: tuple[str, ...] = ("de",)) -> MethodInputs:
     """Where `toy_inputs` has written."""
-    folders = [{lang: root / f"{kind}-{lang}" for lang in languages} for kind in ("pairs", "bitext")]
+    folders = [
+        {lang: root / f"{kind}-{lang}" for lang in languages} for kind in ("pairs", "bitext")
+    ]
     text = {lang: root / f"text-{lang}" for lang in (*languages, "en")}
-    return MethodInputs(languages, "en", *folders, text, {"dictionary": dict.fromkeys(languages, root / "dictionary.txt")})
+    return MethodInputs(
+        languages,
+        "en",
+        *folders,
+        text,
+        {"dictionary": dict.fromkeys(languages, root / "dictionary.txt")},
+    )

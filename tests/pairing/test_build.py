@@ -14,17 +14,35 @@ from raxalign.pairing.schema import LINKS_TYPE, PAIRS_SCHEMA, check, links_of, r
 from raxalign.pairing.types import build_seen, read_types
 from raxalign.pairing.words import WORDS_TYPE
 
-PAIRS = [(["Das", "Haus"], ["the", "house"]), (["ein", "Buch"], ["a", "book"]), (["das", "Buch"], ["the", "book"]), (["ein", "Haus"], ["a", "house"])]
+PAIRS = [
+    (["Das", "Haus"], ["the", "house"]),
+    (["ein", "Buch"], ["a", "book"]),
+    (["das", "Buch"], ["the", "book"]),
+    (["ein", "Haus"], ["a", "house"]),
+]
 GOLD = [[(0, 0), (1, 1)], [(0, 0), (0, 1)], [(1, 1)], []]
 
 
 def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
     schema = pa.schema([("id", pa.int64()), ("src", WORDS_TYPE), ("tgt", WORDS_TYPE)])
-    columns = {"id": list(range(first_id, first_id + len(pairs))), "src": [s for s, _ in pairs], "tgt": [t for _, t in pairs]}
+    columns = {
+        "id": list(range(first_id, first_id + len(pairs))),
+        "src": [s for s, _ in pairs],
+        "tgt": [t for _, t in pairs],
+    }
     if gold is not None:
-        schema = schema.append(pa.field("src_links", LINKS_TYPE)).append(pa.field("tgt_links", LINKS_TYPE))
-        columns |= {"src_links": [[s for s, _ in row] for row in gold], "tgt_links": [[t for _, t in row] for row in gold]}
-    with DatasetWriter(folder, schema, {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}, **metadata}) as writer:
+        schema = schema.append(pa.field("src_links", LINKS_TYPE)).append(
+            pa.field("tgt_links", LINKS_TYPE)
+        )
+        columns |= {
+            "src_links": [[s for s, _ in row] for row in gold],
+            "tgt_links": [[t for _, t in row] for row in gold],
+        }
+    with DatasetWriter(
+        folder,
+        schema,
+        {"corpus": "toy", "split": {"test": 2, "dev": 1}, "counts": {"blank": 7}, **metadata},
+    ) as writer:
         for start in range(0, len(pairs), 3):
             writer.write({name: column[start : start + 3] for name, column in columns.items()})
     return folder
@@ -52,10 +70,23 @@ def rows(folder):
 
 def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path, options):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, first_id=10, gold=GOLD)
-    notes = build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options, metadata={"key": "abc"})
+    notes = build_training(
+        bitext,
+        GivenLinks(GivenLinks.Params()),
+        tmp_path / "pairs",
+        **options,
+        metadata={"key": "abc"},
+    )
     # The second sentence's word 0 has two links and loses both.
-    assert rows(tmp_path / "pairs" / "data") == [(10, {(0, 0), (1, 1)}), (11, set()), (12, {(1, 1)}), (13, set())]
-    assert {name: notes[name] for name in ("sentence_pairs", "word_pairs", "without_links", "aligner")} == {
+    assert rows(tmp_path / "pairs" / "data") == [
+        (10, {(0, 0), (1, 1)}),
+        (11, set()),
+        (12, {(1, 1)}),
+        (13, set()),
+    ]
+    assert {
+        name: notes[name] for name in ("sentence_pairs", "word_pairs", "without_links", "aligner")
+    } == {
         "sentence_pairs": 4,
         "word_pairs": 3,
         "without_links": 2,
@@ -63,7 +94,14 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
     }
     assert notes["links_digest"] == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
     metadata = read_metadata(tmp_path / "pairs" / "data")
-    expected = {"lang_pair": "de-en", "corpus": "toy", "symmetrization": "intersection", "aligner_version": 1, "key": "abc", "part": "training"}
+    expected = {
+        "lang_pair": "de-en",
+        "corpus": "toy",
+        "symmetrization": "intersection",
+        "aligner_version": 1,
+        "key": "abc",
+        "part": "training",
+    }
     assert {name: metadata[name] for name in expected} == expected
     assert metadata["counts"]["word_pairs"] == 3
     assert metadata["bitext_counts"] == {"blank": 7}
@@ -71,7 +109,12 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
 
 def test_without_the_filter_every_link_stays(tmp_path, options):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **{**options, "one_to_one": False})
+    build_training(
+        bitext,
+        GivenLinks(GivenLinks.Params()),
+        tmp_path / "pairs",
+        **{**options, "one_to_one": False},
+    )
     assert [links for _, links in rows(tmp_path / "pairs" / "data")] == [set(row) for row in GOLD]
 
 
@@ -81,23 +124,42 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, options):
     build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
     loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
     assert loaded.features.arrow_schema.remove_metadata() == PAIRS_SCHEMA
-    assert loaded[0] == {"id": 0, "src": ["Das", "Haus"], "tgt": ["the", "house"], "src_links": [0, 1], "tgt_links": [0, 1]}
+    assert loaded[0] == {
+        "id": 0,
+        "src": ["Das", "Haus"],
+        "tgt": ["the", "house"],
+        "src_links": [0, 1],
+        "tgt_links": [0, 1],
+    }
 
 
 def heldout(tmp_path):
     write_bitext(tmp_path / "heldout" / "data", PAIRS[:1], first_id=100, gold=GOLD[:1])
     write_bitext(tmp_path / "heldout" / "dev", PAIRS[1:2], first_id=90, gold=GOLD[1:2])
-    return tmp_path / "heldout", write_bitext(tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2)
+    return tmp_path / "heldout", write_bitext(
+        tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2
+    )
 
 
 def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, options):
-    notes = build_heldout(*heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options)
+    notes = build_heldout(
+        *heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options
+    )
     assert rows(tmp_path / "run" / "data") == [(100, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "run" / "dev") == [(90, set())]
     assert not (tmp_path / "run" / "train").exists()
     types = read_types(tmp_path / "run" / "linked_types.arrow").to_pylist()
-    assert sorted((t["src"], t["tgt"]) for t in types) == [("Buch", "book"), ("Das", "the"), ("Haus", "house")]
-    assert (notes["test"]["word_pairs"], notes["dev"]["word_pairs"], notes["training"]["word_pairs"], notes["linked_types"]) == (2, 0, 5, 3)
+    assert sorted((t["src"], t["tgt"]) for t in types) == [
+        ("Buch", "book"),
+        ("Das", "the"),
+        ("Haus", "house"),
+    ]
+    assert (
+        notes["test"]["word_pairs"],
+        notes["dev"]["word_pairs"],
+        notes["training"]["word_pairs"],
+        notes["linked_types"],
+    ) == (2, 0, 5, 3)
     assert read_metadata(tmp_path / "run" / "data")["part"] == "test"
 
 
@@ -117,9 +179,19 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, op
 
 
 def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, options):
-    build_heldout(*heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options, keep_training=True)
+    build_heldout(
+        *heldout(tmp_path),
+        GivenLinks(GivenLinks.Params()),
+        tmp_path / "run",
+        **options,
+        keep_training=True,
+    )
     notes = slice_training(tmp_path / "run", tmp_path / "slice", 3)
-    assert rows(tmp_path / "slice" / "data") == rows(tmp_path / "run" / "train")[:3] == [(10, {(1, 1)}), (11, set()), (12, {(0, 0), (1, 1)})]
+    assert (
+        rows(tmp_path / "slice" / "data")
+        == rows(tmp_path / "run" / "train")[:3]
+        == [(10, {(1, 1)}), (11, set()), (12, {(0, 0), (1, 1)})]
+    )
     assert notes["word_pairs"] == 3
     assert read_metadata(tmp_path / "slice" / "data")["sliced_from"] == 4
     assert slice_training(tmp_path / "run", tmp_path / "all", 99)["sentence_pairs"] == 4
@@ -133,15 +205,28 @@ def test_equal_bitexts_give_equal_bytes(tmp_path, options):
     assert (tmp_path / "a" / data).read_bytes() == (tmp_path / "b" / data).read_bytes()
 
 
-def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(tmp_path, options):
+def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(
+    tmp_path, options
+):
     build_heldout(*heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options)
-    own = write_bitext(tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]])
+    own = write_bitext(
+        tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]]
+    )
     build_training(own, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
     dictionary = [("Katze", "cat"), ("Buch", "book")]
-    notes = build_seen([tmp_path / "run" / "linked_types.arrow"], [tmp_path / "pairs" / "data"], [dictionary], tmp_path / "seen")
-    types = [(t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "types.arrow").to_pylist()]
+    notes = build_seen(
+        [tmp_path / "run" / "linked_types.arrow"],
+        [tmp_path / "pairs" / "data"],
+        [dictionary],
+        tmp_path / "seen",
+    )
+    types = [
+        (t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "types.arrow").to_pylist()
+    ]
     assert types == [("Buch", "book"), ("Das", "the"), ("Ein", "a"), ("Haus", "house")]
-    entries = [(t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "dictionary.arrow").to_pylist()]
+    entries = [
+        (t["src"], t["tgt"]) for t in read_types(tmp_path / "seen" / "dictionary.arrow").to_pylist()
+    ]
     assert entries == [("buch", "book"), ("katze", "cat")]
     assert notes == {"types": 4, "dictionary_entries": 2}
 
@@ -156,15 +241,26 @@ def test_exported_links_are_read_back_as_given_links(tmp_path, options):
     build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
     assert export_pharaoh(tmp_path / "pairs" / "data", tmp_path / "links") == 4
     assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
-    assert read_links(tmp_path / "links").digest() == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
+    assert (
+        read_links(tmp_path / "links").digest()
+        == links_of(read_pairs(tmp_path / "pairs" / "data")).digest()
+    )
 
 
 def test_given_links_require_the_words_of_the_corpus(tmp_path, options):
     (tmp_path / "links").write_text("0-0\n1-1\n\n0-1\n", encoding="ascii")
-    aligner, options = GivenLinks(GivenLinks.Params(path="links")), {**options, "locations": {"links": str(tmp_path / "links")}}
+    aligner, options = (
+        GivenLinks(GivenLinks.Params(path="links")),
+        {**options, "locations": {"links": str(tmp_path / "links")}},
+    )
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
     build_training(own, aligner, tmp_path / "pairs", **options)
-    assert rows(tmp_path / "pairs" / "data") == [(0, {(0, 0)}), (1, {(1, 1)}), (2, set()), (3, {(0, 1)})]
+    assert rows(tmp_path / "pairs" / "data") == [
+        (0, {(0, 0)}),
+        (1, {(1, 1)}),
+        (2, set()),
+        (3, {(0, 1)}),
+    ]
     made = write_bitext(tmp_path / "made", PAIRS)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
         build_training(made, aligner, tmp_path / "refused", **options)
@@ -176,7 +272,13 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path, options):
 
 
 def pairs_table(src_links, tgt_links):
-    columns = {"id": [7], "src": [["a", "b"]], "tgt": [["A"]], "src_links": [src_links], "tgt_links": [tgt_links]}
+    columns = {
+        "id": [7],
+        "src": [["a", "b"]],
+        "tgt": [["A"]],
+        "src_links": [src_links],
+        "tgt_links": [tgt_links],
+    }
     return pa.Table.from_pydict(columns, schema=PAIRS_SCHEMA)
 
 
@@ -212,4 +314,8 @@ def test_a_damaged_table_of_types_is_named(tmp_path):
 
 
 def test_links_digest_tells_links_apart():
-    assert Links.of([{(0, 0)}, set()]).digest() != Links.of([set(), {(0, 0)}]).digest() != Links.of([{(0, 1)}, set()]).digest()
+    assert (
+        Links.of([{(0, 0)}, set()]).digest()
+        != Links.of([set(), {(0, 0)}]).digest()
+        != Links.of([{(0, 1)}, set()]).digest()
+    )

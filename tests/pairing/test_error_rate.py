@@ -19,11 +19,15 @@ def test_scores_by_hand():
 
 def test_sure_links_repeated_among_the_possible_ones_change_nothing():
     found, sure = Links.of([{(0, 0), (1, 1)}]), Links.of([{(0, 0)}])
-    assert score_links(found, sure, Links.of([{(1, 1)}])) == score_links(found, sure, Links.of([{(0, 0), (1, 1)}]))
+    assert score_links(found, sure, Links.of([{(1, 1)}])) == score_links(
+        found, sure, Links.of([{(0, 0), (1, 1)}])
+    )
 
 
 def test_without_possible_links_the_sure_ones_are_all():
-    assert score_links(Links.of([{(0, 0), (1, 1)}]), Links.of([{(0, 0)}])).error_rate == pytest.approx(1 / 3)
+    assert score_links(
+        Links.of([{(0, 0), (1, 1)}]), Links.of([{(0, 0)}])
+    ).error_rate == pytest.approx(1 / 3)
 
 
 def test_nothing_found_and_nothing_to_find():
@@ -39,9 +43,15 @@ def test_different_numbers_of_sentence_pairs_are_refused():
 
 
 def test_counts_by_sentence_pair():
-    found, sure, possible = Links.of([{(0, 0), (1, 1)}, {(0, 0), (5, 5)}]), Links.of([{(0, 0), (2, 2)}, {(0, 0)}]), Links.of([{(1, 1)}, {(0, 1)}])
+    found, sure, possible = (
+        Links.of([{(0, 0), (1, 1)}, {(0, 0), (5, 5)}]),
+        Links.of([{(0, 0), (2, 2)}, {(0, 0)}]),
+        Links.of([{(1, 1)}, {(0, 1)}]),
+    )
     counts = count_links(found, sure, possible)
-    assert [part.tolist() for part in (counts.found, counts.right, counts.right_sure, counts.sure)] == [[2, 2], [2, 1], [1, 1], [2, 1]]
+    assert [
+        part.tolist() for part in (counts.found, counts.right, counts.right_sure, counts.sure)
+    ] == [[2, 2], [2, 1], [1, 1], [2, 1]]
     # The error rate is 1 - (|A & S| + |A & P|) / (|A| + |S|), and so what is wrong over |A| + |S|.
     assert counts.wrong.tolist() == [1, 1]
     assert counts.scores().error_rate == pytest.approx(2 / 7)

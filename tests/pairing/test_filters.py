@@ -22,7 +22,8 @@ def test_links_of_other_sentence_pairs_do_not_count():
 
 
 def test_filtering_is_not_repeated_on_what_is_left():
-    # (0,0) and (1,0) share a target, (1,0) and (1,1) a source: all three fall, though (0,0) would be alone after the first.
+    # (0,0) and (1,0) share a target, (1,0) and (1,1) a source: all three fall, though (0,0) would
+    # be alone after the first.
     assert one_to_one(Links.of([{(0, 0), (1, 0), (1, 1)}])).pair(0) == set()
 
 

@@ -28,7 +28,9 @@ def test_positions_from_one_and_swapped_sides(tmp_path):
     gold = read_gold(written(tmp_path, "1-1 2p3\n"), "pharaoh", first=1, swap=True)
     assert gold.possible.pair(0) == {(0, 0), (2, 1)}
     assert gold.sure.pair(0) == {(0, 0)}
-    with pytest.raises(DataError, match="gold:1: a link has position 0, and words are said to be counted from 1"):
+    with pytest.raises(
+        DataError, match="gold:1: a link has position 0, and words are said to be counted from 1"
+    ):
         read_gold(written(tmp_path, "0-1\n"), "pharaoh", first=1)
 
 
@@ -36,7 +38,10 @@ def test_naacl_annotates_the_sentences_that_it_names(tmp_path):
     text = "0001 1 1 S\n0001 2 3 P\n0001 2 2\n0003 1 2 P 0.7\n0003 4 4 1.0 S\n0003 0 5 S\n"
     gold = read_gold(written(tmp_path, text), "naacl")
     assert gold.rows.tolist() == [0, 2]
-    assert [gold.sure.pair(i) for i in range(2)] == [{(0, 0), (1, 1)}, {(3, 3)}]  # the null word's link is passed over
+    assert [gold.sure.pair(i) for i in range(2)] == [
+        {(0, 0), (1, 1)},
+        {(3, 3)},
+    ]  # the null word's link is passed over
     assert [gold.possible.pair(i) for i in range(2)] == [{(0, 0), (1, 2), (1, 1)}, {(0, 1), (3, 3)}]
 
 
@@ -48,8 +53,16 @@ def test_a_link_that_is_given_as_sure_and_as_possible_is_sure(tmp_path):
 @pytest.mark.parametrize(
     ("text", "format_", "message"),
     [
-        ("0001 1 1 S\n", "pharaoh", "gold:1: has one line per link, as in NAACL format. Read it as `naacl`"),
-        ("1 1 1\n1-1 2-2\n", "naacl", "gold:2: '1-1 2-2' is not a link in NAACL format.*i-j is `pharaoh`"),
+        (
+            "0001 1 1 S\n",
+            "pharaoh",
+            "gold:1: has one line per link, as in NAACL format. Read it as `naacl`",
+        ),
+        (
+            "1 1 1\n1-1 2-2\n",
+            "naacl",
+            "gold:2: '1-1 2-2' is not a link in NAACL format.*i-j is `pharaoh`",
+        ),
         ("0 1 1 S\n", "naacl", "gold:1: '0 1 1 S' is not a link in NAACL format"),
         ("0-0\n1:1\n", "pharaoh", "gold:2: '1:1' is no link"),
         ("\n\n", "pharaoh", "gold: has no links"),
@@ -63,5 +76,8 @@ def test_what_is_not_a_link_is_named_with_its_line(tmp_path, text, format_, mess
 def test_links_beyond_their_sentences_are_refused(tmp_path):
     gold = read_gold(written(tmp_path, "0-0\n0-0 1-4\n"), "pharaoh")
     gold.require_inside(np.array([1, 2]), np.array([1, 5]))
-    with pytest.raises(DataError, match="sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words"):
+    with pytest.raises(
+        DataError,
+        match="sentence pair 2 has a link of word 2 with word 5, and the text has 2 and 4 words",
+    ):
         gold.require_inside(np.array([1, 2]), np.array([1, 4]))

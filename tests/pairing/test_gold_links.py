@@ -41,13 +41,20 @@ def data() -> Path:
 
 @pytest.fixture(scope="module")
 def hansards(data):
-    """English and French sentences, the first of them with sure and possible links; the others only help to learn from."""
-    sides = [line.split("|||") for line in (data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()]
+    """English and French sentences, the first of them with sure and possible links; the others only
+    help to learn from.
+    """
+    sides = [
+        line.split("|||")
+        for line in (data / "gold-links" / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+    ]
     english, french = [s.split() for s, _ in sides], [t.split() for _, t in sides]
     for sentences, name in ((english, "en"), (french, "fr")):
         with (data / "tatoeba" / f"fr-en.{name}").open(encoding="utf-8") as file:
             sentences += [TOKEN.findall(line) for line in islice(file, MORE_TEXT)]
-    inputs = AlignerInputs(range(len(sides)), None, {"links": str(data / "gold-links" / "enfr.gold")}, Path(), 1)
+    inputs = AlignerInputs(
+        range(len(sides)), None, {"links": str(data / "gold-links" / "enfr.gold")}, Path(), 1
+    )
     gold = []
     for possible in ("drop", "keep"):
         aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, possible=possible))
@@ -57,7 +64,9 @@ def hansards(data):
 
 def links_of_first(kind, src, tgt, n, work, heuristic="intersection", **params) -> Links:
     aligner = catalog("aligners")[kind]
-    forward, reverse = aligner(aligner.Params(**params)).align(src, tgt, AlignerInputs(range(len(src)), None, {}, work, 1))
+    forward, reverse = aligner(aligner.Params(**params)).align(
+        src, tgt, AlignerInputs(range(len(src)), None, {}, work, 1)
+    )
     return symmetrize_links(forward.part(0, n), reverse.part(0, n), heuristic)
 
 
@@ -66,7 +75,12 @@ def test_the_gold_links_are_read_as_they_are_counted(data, hansards):
     assert len(sure) == len(possible) == 447
     assert possible.pair(0) == {(0, 0), (1, 1)}
     (block,) = read_blocks(data / "gold-links" / "enfr.gold")
-    assert len(block.links.src) == len(possible.src) > len(sure.src) == np.count_nonzero(~block.possible)
+    assert (
+        len(block.links.src)
+        == len(possible.src)
+        > len(sure.src)
+        == np.count_nonzero(~block.possible)
+    )
     assert score_links(sure, sure, possible).error_rate == 0
 
 
@@ -79,18 +93,54 @@ def test_gold_links_that_count_from_one_are_refused_as_counting_from_zero(data, 
 
 
 def linked_words(data, folder, **params):
-    """The words that the Hansards' gold links join in word pairs made of fast_align's own format, by sentence pair; and the gold's."""
+    """The words that the Hansards' gold links join in word pairs made of fast_align's own format,
+    by sentence pair; and the gold's.
+    """
     place, tsv = data / "gold-links", catalog("corpora")["tsv"]
-    corpus = tsv(tsv.Params(path=str(place / "enfr.src-tgt"), delimiter="|||", source_column=1, target_column=0, **params))
-    write_training(corpus, "fr", "en", CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder), (0, 0), 400, BitextOptions(), folder)
+    corpus = tsv(
+        tsv.Params(
+            path=str(place / "enfr.src-tgt"),
+            delimiter="|||",
+            source_column=1,
+            target_column=0,
+            **params,
+        )
+    )
+    write_training(
+        corpus,
+        "fr",
+        "en",
+        CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder),
+        (0, 0),
+        400,
+        BitextOptions(),
+        folder,
+    )
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
-    recipe = {"symmetrization": "intersection", "one_to_one": False, "locations": {"links": str(place / "enfr.gold")}, "threads": 1, "work": folder}
+    recipe = {
+        "symmetrization": "intersection",
+        "one_to_one": False,
+        "locations": {"links": str(place / "enfr.gold")},
+        "threads": 1,
+        "work": folder,
+    }
     build_training(folder / "data", aligner, folder / "pairs", lang="fr", pivot="en", **recipe)
     table = read_pairs(folder / "pairs" / "data")
-    found = {row["id"]: {(row["tgt"][t], row["src"][s]) for s, t in links_of_row(row)} for row in table.to_pylist()}
-    texts = [[side.split() for side in line.split("|||")] for line in (place / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()]
-    gold = [re.findall(r"(\d+)[-p](\d+)", line) for line in (place / "enfr.gold").read_text(encoding="ascii").splitlines()]
-    return found, {i: {(texts[i][0][int(a) - 1], texts[i][1][int(b) - 1]) for a, b in gold[i]} for i in found}
+    found = {
+        row["id"]: {(row["tgt"][t], row["src"][s]) for s, t in links_of_row(row)}
+        for row in table.to_pylist()
+    }
+    texts = [
+        [side.split() for side in line.split("|||")]
+        for line in (place / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+    ]
+    gold = [
+        re.findall(r"(\d+)[-p](\d+)", line)
+        for line in (place / "enfr.gold").read_text(encoding="ascii").splitlines()
+    ]
+    return found, {
+        i: {(texts[i][0][int(a) - 1], texts[i][1][int(b) - 1]) for a, b in gold[i]} for i in found
+    }
 
 
 def links_of_row(row):
@@ -104,7 +154,9 @@ def test_gold_links_join_the_words_of_the_gold(data, tmp_path):
 
 
 def test_gold_links_on_text_that_is_tokenised_again_are_refused(data, tmp_path):
-    with pytest.raises(RaxalignError, match=r"enfr\.gold: these links count words.*`pretokenized: true`"):
+    with pytest.raises(
+        RaxalignError, match=r"enfr\.gold: these links count words.*`pretokenized: true`"
+    ):
         linked_words(data, tmp_path)
 
 
@@ -119,19 +171,30 @@ def test_error_rate_on_the_hansards(kind, hansards, tmp_path, record_property):
 def test_growing_finds_more_of_the_sure_links_than_the_intersection(hansards, tmp_path):
     english, french, sure, possible = hansards
     found = [
-        score_links(links_of_first("fast_align", english, french, len(sure), tmp_path, heuristic), sure, possible)
+        score_links(
+            links_of_first("fast_align", english, french, len(sure), tmp_path, heuristic),
+            sure,
+            possible,
+        )
         for heuristic in ("intersection", "grow-diag", "grow-diag-final-and")
     ]
     assert found[0].recall < found[1].recall < found[2].recall
     assert found[0].precision > found[1].precision > found[2].precision
 
 
-@pytest.mark.parametrize(("kind", "lang", "params"), [("fast_align", "de", {}), ("fast_align", "el", {}), ("eflomal", "de", {"length": 0.1})])
+@pytest.mark.parametrize(
+    ("kind", "lang", "params"),
+    [("fast_align", "de", {}), ("fast_align", "el", {}), ("eflomal", "de", {"length": 0.1})],
+)
 def test_error_rate_on_the_phrasebook(kind, lang, params, tmp_path, record_property):
     phrasebook = catalog("corpora")["phrasebook"]
-    pairs = list(islice(phrasebook(phrasebook.Params()).read(lang, "en", CorpusInputs({}, tmp_path)), 2000))
+    pairs = list(
+        islice(phrasebook(phrasebook.Params()).read(lang, "en", CorpusInputs({}, tmp_path)), 2000)
+    )
     src, tgt = [p.source_words for p in pairs], [p.target_words for p in pairs]
     gold = Links.of(p.links for p in pairs)
-    error_rate = score_links(links_of_first(kind, src, tgt, len(pairs), tmp_path, **params), gold).error_rate
+    error_rate = score_links(
+        links_of_first(kind, src, tgt, len(pairs), tmp_path, **params), gold
+    ).error_rate
     record_property("alignment_error_rate", error_rate)
     assert error_rate < PHRASEBOOK_BOUNDS[kind]

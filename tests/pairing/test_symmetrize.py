@@ -9,7 +9,8 @@ from raxalign.errors import RaxalignError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.symmetrize import HEURISTICS, symmetrize, symmetrize_links
 
-# Koehn's pseudo-code worked by hand: five source and four target words; two certain links, a diagonal neighbour each way, and far-off links.
+# Koehn's pseudo-code worked by hand: five source and four target words; two certain links, a
+# diagonal neighbour each way, and far-off links.
 FORWARD = {(0, 0), (1, 0), (2, 2), (4, 3)}
 REVERSE = {(0, 0), (2, 2), (3, 2), (0, 3), (4, 1)}
 
@@ -23,8 +24,9 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
         ("reverse", REVERSE),
         ("intersection", {(0, 0), (2, 2)}),
         ("union", FORWARD | REVERSE),
-        # (0,0) takes (1,0); (2,2) takes (3,2); (3,2) takes its diagonal neighbours (4,1), both of whose words are free, and (4,3), whose
-        # target word still is. (0,3) is no neighbour of any link.
+        # (0,0) takes (1,0); (2,2) takes (3,2); (3,2) takes its diagonal neighbours (4,1), both of
+        # whose words are free, and (4,3), whose target word still is. (0,3) is no neighbour of any
+        # link.
         ("grow-diag", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),
         # final-and: both words of (0,3) are taken.
         ("grow-diag-final-and", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),
@@ -35,8 +37,12 @@ def test_a_sentence_pair_worked_by_hand(heuristic, expected):
 
 
 def test_final_and_adds_links_between_free_words_only():
-    # (0,0) is certain; (2,3) is far from it with both words free; (3,3) comes later and finds word 3 taken; (0,4) has a taken source word.
-    assert symmetrize({(0, 0), (2, 3)}, {(0, 0), (3, 3), (0, 4)}, "grow-diag-final-and") == {(0, 0), (2, 3)}
+    # (0,0) is certain; (2,3) is far from it with both words free; (3,3) comes later and finds word
+    # 3 taken; (0,4) has a taken source word.
+    assert symmetrize({(0, 0), (2, 3)}, {(0, 0), (3, 3), (0, 4)}, "grow-diag-final-and") == {
+        (0, 0),
+        (2, 3),
+    }
 
 
 def test_final_and_goes_through_forward_links_before_reverse_ones():
@@ -46,7 +52,10 @@ def test_final_and_goes_through_forward_links_before_reverse_ones():
 
 def test_growing_takes_a_neighbour_with_one_free_word_but_not_with_none():
     # (0,1) and (1,0) touch the certain links (0,0) and (1,1) and have no free word.
-    assert symmetrize({(0, 0), (1, 1), (0, 1)}, {(0, 0), (1, 1), (1, 0)}, "grow-diag") == {(0, 0), (1, 1)}
+    assert symmetrize({(0, 0), (1, 1), (0, 1)}, {(0, 0), (1, 1), (1, 0)}, "grow-diag") == {
+        (0, 0),
+        (1, 1),
+    }
     assert symmetrize({(0, 0), (0, 1)}, {(0, 0)}, "grow-diag") == {(0, 0), (0, 1)}
 
 
@@ -57,8 +66,9 @@ def test_growing_reaches_links_behind_the_scan_in_a_later_pass():
 
 
 def test_atools_asks_each_missing_link_in_turn_and_so_finds_fewer():
-    # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either still has a free word. Asked in turn,
-    # (0, 1) comes first and takes target word 1, so that (1, 1) has no free word left.
+    # (1, 2) is certain. From it, (1, 1) comes before (0, 1) in the order of neighbours, and either
+    # still has a free word. Asked in turn, (0, 1) comes first and takes target word 1, so that (1,
+    # 1) has no free word left.
     assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "grow-diag") == {(1, 2), (1, 1), (0, 1)}
     assert symmetrize({(1, 2), (1, 1)}, {(1, 2), (0, 1)}, "atools-grow-diag") == {(1, 2), (0, 1)}
 
@@ -85,7 +95,16 @@ def dense_reference(forward, reverse, heuristic, size=6):
         for s in range(size):
             for t in range(size):
                 if (s, t) in grown:
-                    for ds, dt in [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]:
+                    for ds, dt in [
+                        (-1, 0),
+                        (0, -1),
+                        (1, 0),
+                        (0, 1),
+                        (-1, -1),
+                        (-1, 1),
+                        (1, -1),
+                        (1, 1),
+                    ]:
                         near = (s + ds, t + dt)
                         if near in union and free(*near, both=False):
                             grown.add(near)
@@ -104,7 +123,9 @@ def finished(grown, forward, reverse, heuristic, free, size):
 
 
 def atools_reference(forward, reverse, heuristic, size=6):
-    """As the program atools grows: over the cells of the union that are not linked, until a pass links none."""
+    """As the program atools grows: over the cells of the union that are not linked, until a pass
+    links none.
+    """
     grown, waiting = forward & reverse, (forward | reverse) - (forward & reverse)
 
     def free(s, t, both):
@@ -127,15 +148,26 @@ def test_growing_equals_the_published_pseudo_code(forward, reverse, heuristic):
     assert symmetrize(forward, reverse, heuristic) == dense_reference(forward, reverse, heuristic)
 
 
-@given(links, links, st.sampled_from(["atools-grow-diag", "atools-grow-diag-final", "atools-grow-diag-final-and"]))
-def test_growing_as_atools_equals_a_scan_over_the_links_that_are_missing(forward, reverse, heuristic):
+@given(
+    links,
+    links,
+    st.sampled_from(["atools-grow-diag", "atools-grow-diag-final", "atools-grow-diag-final-and"]),
+)
+def test_growing_as_atools_equals_a_scan_over_the_links_that_are_missing(
+    forward, reverse, heuristic
+):
     assert symmetrize(forward, reverse, heuristic) == atools_reference(forward, reverse, heuristic)
 
 
 @given(links, links)
 def test_heuristics_lie_between_intersection_and_union(forward, reverse):
     found = {heuristic: symmetrize(forward, reverse, heuristic) for heuristic in HEURISTICS}
-    assert found["intersection"] <= found["grow-diag"] <= found["grow-diag-final-and"] <= found["union"]
+    assert (
+        found["intersection"]
+        <= found["grow-diag"]
+        <= found["grow-diag-final-and"]
+        <= found["union"]
+    )
     for heuristic in HEURISTICS:
         assert found["intersection"] <= found[heuristic] <= found["union"]
 

@@ -31,7 +31,11 @@ def kinds(plan):
 def test_points_are_the_product_and_trials_what_differs(tmp_path):
     plan = plan_of(tmp_path)
     assert plan.points == 2 * 2 * 5
-    assert Counter(trial.method for trial in plan.trials) == {"none": 2, "rotation": 8, "finetune": 8}
+    assert Counter(trial.method for trial in plan.trials) == {
+        "none": 2,
+        "rotation": 8,
+        "finetune": 8,
+    }
 
 
 def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
@@ -43,28 +47,58 @@ def test_none_has_no_sentences_and_without_chance_there_is_no_seed(tmp_path):
 
 
 def test_an_evaluation_without_chance_is_shared_by_the_seeds_of_a_task_with_chance(tmp_path):
-    plan = plan_of(tmp_path, seeds="[0, 1, 2]", methods=("none: {}",), tasks=("retrieval: {}", "xnli: {data: phrasebook}"), languages="{each: [de]}")
+    plan = plan_of(
+        tmp_path,
+        seeds="[0, 1, 2]",
+        methods=("none: {}",),
+        tasks=("retrieval: {}", "xnli: {data: phrasebook}"),
+        languages="{each: [de]}",
+    )
     assert [trial.seed for trial in plan.trials] == [0, 1, 2]
     assert len({trial.evaluations["retrieval"] for trial in plan.trials}) == 1
     assert len({trial.evaluations["xnli"] for trial in plan.trials}) == 3
 
 
 def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
-    plan = plan_of(tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",))
+    plan = plan_of(
+        tmp_path, methods=("none: {}", "rotation: {}"), tasks=("xnli: {data: phrasebook}",)
+    )
     assert kinds(plan)["tuned"] == 1
-    assert kinds(plan_of(tmp_path, tasks=("xnli: {data: phrasebook}",), methods=("none: {}", "finetune: {}"), sentences="100"))["tuned"] == 3
+    assert (
+        kinds(
+            plan_of(
+                tmp_path,
+                tasks=("xnli: {data: phrasebook}",),
+                methods=("none: {}", "finetune: {}"),
+                sentences="100",
+            )
+        )["tuned"]
+        == 3
+    )
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
-    """The phrasebook has no Italian, which is no fault of a task for German alone; what is wrong is told of all tasks at once."""
+    """The phrasebook has no Italian, which is no fault of a task for German alone; what is wrong is
+    told of all tasks at once.
+    """
     narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
     parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
-    assert [list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials] == [["xnli"], []]
+    assert [
+        list(trial.evaluations) for trial in plan_of(tmp_path, tasks=(narrow,), **parts).trials
+    ] == [["xnli"], []]
     with pytest.raises(RaxalignError) as told:
-        plan_of(tmp_path, tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"), **parts)
+        plan_of(
+            tmp_path,
+            tasks=(narrow, wide, "pos: {data: phrasebook}", "retrieval: {unseen_in: 50}"),
+            **parts,
+        )
     first, *lines = str(told.value).splitlines()
     assert first.endswith("grid.yaml: 3 faults")
-    assert [line.split(": ", 2)[1] for line in lines] == ["tasks.mlqa", "tasks.pos", "tasks.retrieval.unseen_in"]
+    assert [line.split(": ", 2)[1] for line in lines] == [
+        "tasks.mlqa",
+        "tasks.pos",
+        "tasks.retrieval.unseen_in",
+    ]
     assert all("phrasebook has no it" in line for line in lines[:2])
     assert "50 is smaller than the grid's largest training set (100)" in lines[2]
 
@@ -83,14 +117,31 @@ def test_faults_of_a_task_have_the_line_of_the_option_or_else_of_what_lacks_it(t
     lines = path.read_text(encoding="utf-8").splitlines()
     with pytest.raises(GridError) as told:
         expand(load(path))
-    at = {fault.problem.split(" ")[0]: lines[fault.line - 1].strip() for fault in told.value.faults if fault.line is not None}
-    assert at == {"data.train": "train: 'train.{lang}.tsv'", "selection:": "xnli:", "data.dev": "data: {train: a, dev: b}"}
+    at = {
+        fault.problem.split(" ")[0]: lines[fault.line - 1].strip()
+        for fault in told.value.faults
+        if fault.line is not None
+    }
+    assert at == {
+        "data.train": "train: 'train.{lang}.tsv'",
+        "selection:": "xnli:",
+        "data.dev": "data: {train: a, dev: b}",
+    }
 
 
 def training_inputs(plan):
     """The held-out sets that each training text is kept apart from, besides its own."""
-    stages = [stage for stage in plan.stages.values() if stage.kind == "bitext" and stage.params["part"] == "training"]
-    return {stage.params["lang"]: {name: plan.stages[key].params["lang"] for name, key in stage.inputs.items()} for stage in stages}
+    stages = [
+        stage
+        for stage in plan.stages.values()
+        if stage.kind == "bitext" and stage.params["part"] == "training"
+    ]
+    return {
+        stage.params["lang"]: {
+            name: plan.stages[key].params["lang"] for name, key in stage.inputs.items()
+        }
+        for stage in stages
+    }
 
 
 def test_training_text_is_kept_apart_from_all_held_out_text_of_the_model(tmp_path):
@@ -107,51 +158,104 @@ def test_models_of_one_language_and_overlap_that_is_kept_have_no_inputs(tmp_path
     each = plan_of(tmp_path, languages="{each: [de, fr]}", **parts)
     assert training_inputs(each) == {"de": {}, "fr": {}}
     together = write_grid(tmp_path, languages="{together: [de, fr]}", **parts)
-    together.write_text(together.read_text(encoding="utf-8").replace("  size:", "  overlap: keep\n  size:"), encoding="utf-8")
+    together.write_text(
+        together.read_text(encoding="utf-8").replace("  size:", "  overlap: keep\n  size:"),
+        encoding="utf-8",
+    )
     assert training_inputs(expand(load(together))) == {"de": {}, "fr": {}}
     assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
 
 
 def test_another_configuration_of_a_repository_is_other_data(tmp_path):
-    """One commit has many configurations: which of them is read is in the keys, whatever the commit is called."""
+    """One commit has many configurations: which of them is read is in the keys, whatever the commit
+    is called.
+    """
 
     def stages(configs, revision="main"):
-        task = f"pos: {{data: hub, dataset: some/treebanks, revision: {revision}, configs: {configs}}}"
+        task = (
+            f"pos: {{data: hub, dataset: some/treebanks, revision: {revision}, configs: {configs}}}"
+        )
         path = write_grid(tmp_path, methods=("none: {}",), tasks=(task,), languages="{each: [de]}")
-        plan = expand(load(path), Identity(locked={f"hub:some/treebanks/{config}@{name}": "c" * 40 for config in CONFIGS for name in NAMES}.get))
+        plan = expand(
+            load(path),
+            Identity(
+                locked={
+                    f"hub:some/treebanks/{config}@{name}": "c" * 40
+                    for config in CONFIGS
+                    for name in NAMES
+                }.get
+            ),
+        )
         (evaluation,) = plan.trials[0].evaluations.values()
         return evaluation, plan.stages[evaluation].inputs["trained"], plan.stages[evaluation]
 
-    gsd, hdt, ewt = (stages(configs) for configs in ("{de: de_gsd, en: en_gum}", "{de: de_hdt, en: en_gum}", "{de: de_gsd, en: en_ewt}"))
+    gsd, hdt, ewt = (
+        stages(configs)
+        for configs in (
+            "{de: de_gsd, en: en_gum}",
+            "{de: de_hdt, en: en_gum}",
+            "{de: de_gsd, en: en_ewt}",
+        )
+    )
     assert gsd[0] != hdt[0]
     assert gsd[1] == hdt[1], "the training reads the pivot alone"
     assert gsd[1] != ewt[1]
-    assert stages("{de: de_gsd, en: en_gum}", "v2")[:2] == gsd[:2], "a tag of the same commit is the same data"
+    assert stages("{de: de_gsd, en: en_gum}", "v2")[:2] == gsd[:2], (
+        "a tag of the same commit is the same data"
+    )
     assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
 def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp_path):
-    """All languages and weights of a shift after one block share a training, which that block alone tells from the one of `none`."""
+    """All languages and weights of a shift after one block share a training, which that block alone
+    tells from the one of `none`.
+    """
 
     def tuned(shift, task="xnli: {data: phrasebook}"):
-        plan = plan_of(tmp_path, methods=("none: {}", f"mean_shift: {{{shift}}}"), tasks=(task,), sentences="50", seeds="[0, 1]")
+        plan = plan_of(
+            tmp_path,
+            methods=("none: {}", f"mean_shift: {{{shift}}}"),
+            tasks=(task,),
+            sentences="50",
+            seeds="[0, 1]",
+        )
         stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
-        assert all(plan.stages[key].inputs["trained"] in plan.stages for trial in plan.trials for key in trial.evaluations.values())
-        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(stages)
+        assert all(
+            plan.stages[key].inputs["trained"] in plan.stages
+            for trial in plan.trials
+            for key in trial.evaluations.values()
+        )
+        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(
+            stages
+        )
 
     assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == ([None, None, "1", "1"], 4)
-    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == ([None, None, "1", "1", "last", "last"], 6)
-    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == ([None, None], 2 + 2 * 2 * 2)
-    assert tuned("layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}") == ([], 4 + 2 * 2 * 2)
+    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == (
+        [None, None, "1", "1", "last", "last"],
+        6,
+    )
+    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == (
+        [None, None],
+        2 + 2 * 2 * 2,
+    )
+    assert tuned(
+        "layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}"
+    ) == ([], 4 + 2 * 2 * 2)
 
 
 def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
-    tasks = ("kept: {kind: xnli, data: phrasebook}", "xnli: {data: phrasebook, readout: refit}", "retrieval: {}")
+    tasks = (
+        "kept: {kind: xnli, data: phrasebook}",
+        "xnli: {data: phrasebook, readout: refit}",
+        "retrieval: {}",
+    )
     methods = ("none: {}", "rotation: {}", "finetune: {}")
     plan = plan_of(tmp_path, methods=methods, tasks=tasks, sentences="50", languages="{each: [de]}")
     assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
     for trial in plan.trials:
-        kept, xnli, retrieval = (plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval"))
+        kept, xnli, retrieval = (
+            plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval")
+        )
         assert kept.inputs["aligned"] == retrieval.inputs["aligned"] == trial.aligned
         assert xnli.inputs["trained"] == kept.inputs["trained"]
         if trial.method != "rotation":
@@ -162,27 +266,50 @@ def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
         assert (again.maker, again.params) == (once.maker, once.params)
 
 
-READOUTS = ("rotation: {pooling: [first, last, mean]}", "linear: {pooling: [first, last]}", "sentence_rotation: {pooling: [first, last]}")
+READOUTS = (
+    "rotation: {pooling: [first, last, mean]}",
+    "linear: {pooling: [first, last]}",
+    "sentence_rotation: {pooling: [first, last]}",
+)
 
 
 def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
     tasks = ("kept: {kind: pos, data: phrasebook}", "pos: {data: phrasebook, readout: refit}")
-    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}")
+    plan = plan_of(
+        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
+    )
     again = {}
     for trial in plan.trials:
-        stage, once = plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]], plan.stages[trial.aligned]
+        stage, once = (
+            plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]],
+            plan.stages[trial.aligned],
+        )
         again.setdefault(trial.method, set()).add(stage.key)
-        assert stage.params == {**once.params, "method": {**once.params["method"], "pooling": "first"}}
-        assert json.loads(stage.locations["params"]) == {**json.loads(once.locations["params"]), "pooling": "first"}
-        assert once.params["method"]["pooling"] == trial.params["pooling"], "what is aligned before the training stays as asked"
+        assert stage.params == {
+            **once.params,
+            "method": {**once.params["method"], "pooling": "first"},
+        }
+        assert json.loads(stage.locations["params"]) == {
+            **json.loads(once.locations["params"]),
+            "pooling": "first",
+        }
+        assert once.params["method"]["pooling"] == trial.params["pooling"], (
+            "what is aligned before the training stays as asked"
+        )
     assert len(plan.trials) == 3 + 2 + 2
-    assert {method: len(keys) for method, keys in again.items()} == {"rotation": 1, "linear": 1, "sentence_rotation": 1}
+    assert {method: len(keys) for method, keys in again.items()} == {
+        "rotation": 1,
+        "linear": 1,
+        "sentence_rotation": 1,
+    }
 
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa"])
 def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_words(tmp_path, kind):
     tasks = ("retrieval: {}", f"{kind}: {{data: phrasebook, readout: refit}}")
-    plan = plan_of(tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}")
+    plan = plan_of(
+        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
+    )
     for trial in plan.trials:
         again = plan.stages[plan.stages[trial.evaluations[kind]].inputs["aligned"]]
         assert again.params == plan.stages[trial.aligned].params
@@ -190,9 +317,20 @@ def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_word
 
 @pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
 def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
-    """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and its record says what was done."""
-    tasks = (f"kept: {{kind: {kind}, data: phrasebook}}", f"again: {{kind: {kind}, data: phrasebook, readout: refit}}")
-    plan = plan_of(tmp_path, methods=("none: {}", "finetune: {}", "mean_shift: {}"), tasks=tasks, sentences="50", languages="{each: [de]}")
+    """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and
+    its record says what was done.
+    """
+    tasks = (
+        f"kept: {{kind: {kind}, data: phrasebook}}",
+        f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
+    )
+    plan = plan_of(
+        tmp_path,
+        methods=("none: {}", "finetune: {}", "mean_shift: {}"),
+        tasks=tasks,
+        sentences="50",
+        languages="{each: [de]}",
+    )
     for trial in plan.trials:
         assert trial.evaluations["kept"] == trial.evaluations["again"]
         stage = plan.stages[trial.evaluations["again"]]
@@ -201,8 +339,14 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
 
 
 def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
-    with pytest.raises(RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"):
-        plan_of(tmp_path, methods=("rotation: {direction: to-other}",), tasks=("xnli: {data: phrasebook, readout: refit}",))
+    with pytest.raises(
+        RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"
+    ):
+        plan_of(
+            tmp_path,
+            methods=("rotation: {direction: to-other}",),
+            tasks=("xnli: {data: phrasebook, readout: refit}",),
+        )
 
 
 def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
@@ -223,7 +367,10 @@ def test_idle_params_fall_together(tmp_path):
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("haus house\n")
     methods = ("rotation: {supervision: parallel, dictionary: [one.txt, two.txt]}",)
-    assert len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials) == 1
+    assert (
+        len(plan_of(tmp_path, methods=methods, languages="{each: [de]}", sentences="100").trials)
+        == 1
+    )
 
 
 def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
@@ -231,11 +378,18 @@ def test_a_dictionary_counts_as_its_content_and_not_as_its_path(tmp_path):
         (tmp_path / name).write_text("haus house\n")
     parts = {"languages": "{each: [de]}", "sentences": "100"}
     first, second = (
-        plan_of(tmp_path, methods=(f"rotation: {{supervision: dictionary, dictionary: {name}}}",), **parts) for name in ("one.txt", "two.txt")
+        plan_of(
+            tmp_path,
+            methods=(f"rotation: {{supervision: dictionary, dictionary: {name}}}",),
+            **parts,
+        )
+        for name in ("one.txt", "two.txt")
     )
     assert [trial.key for trial in first.trials] == [trial.key for trial in second.trials]
     (tmp_path / "two.txt").write_text("haus home\n")
-    third = plan_of(tmp_path, methods=("rotation: {supervision: dictionary, dictionary: two.txt}",), **parts)
+    third = plan_of(
+        tmp_path, methods=("rotation: {supervision: dictionary, dictionary: two.txt}",), **parts
+    )
     assert [trial.key for trial in first.trials] != [trial.key for trial in third.trials]
 
 
@@ -247,9 +401,16 @@ def test_run_settings_are_no_part_of_any_key(tmp_path):
 
 
 def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
-    few, more = plan_of(tmp_path, sentences="[100]"), plan_of(tmp_path, sentences="[100, 200]", name="more.yaml")
+    few, more = (
+        plan_of(tmp_path, sentences="[100]"),
+        plan_of(tmp_path, sentences="[100, 200]", name="more.yaml"),
+    )
     aligned = {t.aligned for t in more.trials}
-    trained = {stage.key for stage in few.stages.values() if stage.kind == "pairs" and stage.params["part"] == "training"}
+    trained = {
+        stage.key
+        for stage in few.stages.values()
+        if stage.kind == "pairs" and stage.params["part"] == "training"
+    }
     assert trained <= set(more.stages)
     assert any("unseen_in" in warning for warning in more.warnings)
     assert aligned
@@ -258,7 +419,13 @@ def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
 @pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
 def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     def results(**parts):
-        plan = plan_of(tmp_path, tasks=(task,), methods=("none: {}",), more="text: {source: phrasebook, size: 50, seed: 1}\n", **parts)
+        plan = plan_of(
+            tmp_path,
+            tasks=(task,),
+            methods=("none: {}",),
+            more="text: {source: phrasebook, size: 50, seed: 1}\n",
+            **parts,
+        )
         assert "pairs" not in kinds(plan)
         return [trial.evaluations for trial in plan.trials]
 
@@ -271,16 +438,30 @@ def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_diction
 
     def seen(swap):
         method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
-        plan = plan_of(tmp_path, methods=(method,), tasks=("retrieval: {}",), languages="{each: [de]}", sentences="100")
+        plan = plan_of(
+            tmp_path,
+            methods=(method,),
+            tasks=("retrieval: {}",),
+            languages="{each: [de]}",
+            sentences="100",
+        )
         return next(stage for stage in plan.stages.values() if stage.kind == "seen")
 
-    assert [name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests] == ["dictionary", "swapped"]
+    assert [
+        name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests
+    ] == ["dictionary", "swapped"]
     assert seen("false").key != seen("true").key
 
 
 def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
     def tests_of(sentences):
-        plan = plan_of(tmp_path, sentences=sentences, tasks=("retrieval: {unseen_in: 300}",), methods=("none: {}",), size=500)
+        plan = plan_of(
+            tmp_path,
+            sentences=sentences,
+            tasks=("retrieval: {unseen_in: 300}",),
+            methods=("none: {}",),
+            size=500,
+        )
         return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
 
     assert tests_of("[100]") == tests_of("[100, 200]")
@@ -292,11 +473,20 @@ def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
     plan = plan_of(tmp_path)
     part = select(plan, only="method=finetune, sentences=100", limit=1)
     assert len(part.trials) == 1
-    assert part.trials[0] == next(trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100)
+    assert part.trials[0] == next(
+        trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100
+    )
     assert set(part.stages) < set(plan.stages)
 
 
-@pytest.mark.parametrize(("only", "told"), [("metod=none", "unknown name 'metod'"), ("method", "name=value"), ("method=nothing", "no trial")])
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        ("metod=none", "unknown name 'metod'"),
+        ("method", "name=value"),
+        ("method=nothing", "no trial"),
+    ],
+)
 def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
     with pytest.raises(RaxalignError, match=told):
         select(plan_of(tmp_path), only=only)
@@ -326,12 +516,16 @@ def test_a_plan_survives_json(tmp_path):
 def test_another_process_makes_the_same_plan(tmp_path):
     path = write_grid(tmp_path, tasks=("retrieval: {}", "xnli: {data: phrasebook}"))
     code = (
-        "import sys; from raxalign.config.grid import load; from raxalign.plan.expand import expand\n"
-        "p = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
+        "import sys; from raxalign.config.grid import load; from raxalign.plan.expand import"
+        " expand\np = expand(load(sys.argv[1])); print(*[t.key for t in p.trials], *p.stages)"
     )
     told = {
         subprocess.run(
-            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+            [sys.executable, "-c", code, str(path)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     }
@@ -344,7 +538,11 @@ def test_an_encoder_with_transforms_of_its_own_is_no_start_for_a_grid(tmp_path):
     (tmp_path / "aligned" / "transforms.json").write_text("{}")
     grid = write_grid(tmp_path)
     text = grid.read_text()
-    grid.write_text(text.replace(text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"))
+    grid.write_text(
+        text.replace(
+            text[text.index("encoder:") : text.index("languages:")], "encoder: ./aligned\n"
+        )
+    )
     with pytest.raises(RaxalignError, match="raxalign evaluate"):
         expand(load(grid))
 

@@ -1,4 +1,6 @@
-"""Keys that stored results lie under: who changes one raises a VERSION or has a reason, and changes it here too."""
+"""Keys that stored results lie under: who changes one raises a VERSION or has a reason, and changes
+it here too.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ METHODS = (
     "strong_contrastive: {}",
     "mean_shift: {layers: 1}",
 )
-TASKS = ("retrieval: {}", "sentence_retrieval: {}", "xnli: {data: phrasebook}", "mlqa: {data: phrasebook}", "pos: {data: phrasebook}")
+TASKS = (
+    "retrieval: {}",
+    "sentence_retrieval: {}",
+    "xnli: {data: phrasebook}",
+    "mlqa: {data: phrasebook}",
+    "pos: {data: phrasebook}",
+)
 GOLDEN = {
     "aligned finetune": "16 d44999143ab89d46",
     "aligned mean_shift": "4 f9287f4b7ca94ca0",
@@ -45,7 +53,13 @@ GOLDEN = {
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return expand(load(write_grid(tmp_path_factory.mktemp("golden"), methods=METHODS, tasks=TASKS, seeds="[0, 1]")))
+    return expand(
+        load(
+            write_grid(
+                tmp_path_factory.mktemp("golden"), methods=METHODS, tasks=TASKS, seeds="[0, 1]"
+            )
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", GOLDEN)
@@ -58,7 +72,9 @@ def test_every_kind_of_key_is_held(plan: Plan) -> None:
 
 
 def found(plan: Plan) -> dict[str, str]:
-    """For each kind of stage, by its maker, and for trials: the number of keys and the beginning of a digest over all of them."""
+    """For each kind of stage, by its maker, and for trials: the number of keys and the beginning of
+    a digest over all of them.
+    """
     keys: dict[str, list[str]] = defaultdict(list)
     for key, stage in plan.stages.items():
         keys[f"{stage.kind} {stage.maker}"].append(key)

@@ -1,4 +1,6 @@
-"""What is said beside the numbers: unknown pieces by language, and trainings whose loss did not fall."""
+"""What is said beside the numbers: unknown pieces by language, and trainings whose loss did not
+fall.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from tests.grids import write_grid
 
 def plan_of(folder: Path) -> Plan:
     methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
-    return expand(load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=methods)))
+    return expand(
+        load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=methods))
+    )
 
 
 def noted(plan: Plan, notes: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -28,21 +32,39 @@ def test_more_than_two_percent_of_unknown_pieces_are_remarked_on_once(tmp_path: 
     plan = plan_of(tmp_path)
     encoder = plan.trials[0].encoder
     found = remarks(plan, noted(plan, {"unknown": {"zh": 0.0833, "de": 0.02, "en": 0.0}}))
-    assert found == [f"8.3% of the pieces of zh in retrieval are unknown to the tokenizer of {encoder} ([UNK])"]
+    assert found == [
+        f"8.3% of the pieces of zh in retrieval are unknown to the tokenizer of {encoder} ([UNK])"
+    ]
 
 
 def test_what_a_training_read_is_remarked_on_with_its_maker(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    (found,) = remarks(plan, noted(plan, {"unknown": {"zh": 0.5}, "unknown_in_training": {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}}}))
-    assert found.startswith("50.0% of the pieces of zh in retrieval, the training of finetune are unknown")
+    (found,) = remarks(
+        plan,
+        noted(
+            plan,
+            {
+                "unknown": {"zh": 0.5},
+                "unknown_in_training": {"finetune": {"zh": 0.5}, "xnli": {"en": 0.01}},
+            },
+        ),
+    )
+    assert found.startswith(
+        "50.0% of the pieces of zh in retrieval, the training of finetune are unknown"
+    )
 
 
 def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
-    key = next(trial.evaluations["retrieval"] for trial in plan.trials if trial.params.get("lambda") == 0.1 and trial.seed == 1)
+    key = next(
+        trial.evaluations["retrieval"]
+        for trial in plan.trials
+        if trial.params.get("lambda") == 0.1 and trial.seed == 1
+    )
     notes = {"loss_not_lowered": {"finetune": [0.9674, 1.6971]}}
     assert remarks(plan, {key: {"notes": notes}}) == [
-        "the loss of the training finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674 to 1.697)"
+        "the loss of the training finetune did not fall (finetune lambda=0.1 de seed 1: 0.9674 to"
+        " 1.697)"
     ]
     (many,) = remarks(plan, noted(plan, notes))
     assert many.endswith("; finetune lambda=0.1 de seed 1: 0.9674 to 1.697, and 2 more)")
@@ -51,13 +73,23 @@ def test_trainings_whose_loss_did_not_fall_are_named_and_counted(tmp_path: Path)
 def test_what_a_method_was_fitted_on_that_is_little_is_remarked_on_once(tmp_path: Path) -> None:
     plan = plan_of(tmp_path)
     said = "150 pairs do not determine a rotation of 256 dimensions"
-    assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [f"rotation de: {said}"]
+    assert remarks(plan, noted(plan, {"thin_support": {"rotation de": said}})) == [
+        f"rotation de: {said}"
+    ]
 
 
-def test_records_without_such_notes_and_trials_without_records_have_no_remarks(tmp_path: Path) -> None:
+def test_records_without_such_notes_and_trials_without_records_have_no_remarks(
+    tmp_path: Path,
+) -> None:
     plan = plan_of(tmp_path)
     assert remarks(plan, {}) == []
-    assert remarks(plan, noted(plan, {}) | {key: {"scores": []} for key in plan.trials[0].evaluations.values()}) == []
+    assert (
+        remarks(
+            plan,
+            noted(plan, {}) | {key: {"scores": []} for key in plan.trials[0].evaluations.values()},
+        )
+        == []
+    )
 
 
 def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:

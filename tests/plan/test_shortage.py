@@ -21,7 +21,9 @@ tasks: {{sentence_retrieval: {{}}}}
 @pytest.fixture
 def told(tmp_path):
     def shortages_of(sentences, more=""):
-        (tmp_path / "grid.yaml").write_text(GRID.format(sentences=sentences, more=more), encoding="utf-8")
+        (tmp_path / "grid.yaml").write_text(
+            GRID.format(sentences=sentences, more=more), encoding="utf-8"
+        )
         return shortages(expand(load(tmp_path / "grid.yaml"), allow_missing=True))
 
     for lang, n_lines in (("de", 10), ("fr", 3)):
@@ -32,10 +34,15 @@ def told(tmp_path):
 
 def test_what_the_largest_training_text_lacks_is_told_by_language(told, tmp_path):
     assert told("[5, 9, 8]") == (
-        f"{tmp_path}/de-en.de: de-en: 9 training sentences were asked for, and there are 10 lines, 3 of them for dev and test; "
-        "ask for at most 7, make `split` smaller, or set `shortage: use-all`",
-        f"{tmp_path}/fr-en.fr: fr-en: 9 training sentences were asked for, and there are 3 lines, 3 of them for dev and test; "
-        "name a corpus with more text",
+        (
+            f"{tmp_path}/de-en.de: de-en: 9 training sentences were asked for, and there are 10"
+            " lines, 3 of them for dev and test; ask for at most 7, make `split` smaller, or set"
+            " `shortage: use-all`"
+        ),
+        (
+            f"{tmp_path}/fr-en.fr: fr-en: 9 training sentences were asked for, and there are 3"
+            " lines, 3 of them for dev and test; name a corpus with more text"
+        ),
     )
 
 

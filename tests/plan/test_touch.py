@@ -1,4 +1,6 @@
-"""Which evaluations a method leaves untouched: told by name, never run, and the encoder's own by key."""
+"""Which evaluations a method leaves untouched: told by name, never run, and the encoder's own by
+key.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from raxalign.plan.touch import meet
 from raxalign.tasks.base import Reads
 from tests.grids import write_grid
 
-# grids/paper.yaml as it was when its readouts were all fitted at the last layer, and one task read another
+# grids/paper.yaml as it was when its readouts were all fitted at the last layer, and one task read
+# another
 PAPER = """
 name: paper
 pivot: en
@@ -59,8 +62,20 @@ published: [cao2020]
 run: {workers: 1, gpus_per_worker: 1, threads: 4, max_failures: 2}
 """
 COMMIT = "c" * 40
-BERT = {"hub:bert-base-multilingual-cased": COMMIT, f"depth:bert-base-multilingual-cased@{COMMIT}": "12"}
-READOUTS = ["rotation", "sentence_rotation", "linear", "centering", "znorm", "iterative_normalization", "lsar", "lir"]
+BERT = {
+    "hub:bert-base-multilingual-cased": COMMIT,
+    f"depth:bert-base-multilingual-cased@{COMMIT}": "12",
+}
+READOUTS = [
+    "rotation",
+    "sentence_rotation",
+    "linear",
+    "centering",
+    "znorm",
+    "iterative_normalization",
+    "lsar",
+    "lir",
+]
 
 
 def paper(folder: Path, locked: dict[str, str]) -> Plan:
@@ -69,7 +84,16 @@ def paper(folder: Path, locked: dict[str, str]) -> Plan:
 
 
 def plan_of(folder: Path, *methods: str, tasks: tuple[str, ...], **parts: Any) -> Plan:
-    return expand(load(write_grid(folder, methods=methods, tasks=tasks, **{"sentences": "50", "languages": "{each: [de]}", **parts})))
+    return expand(
+        load(
+            write_grid(
+                folder,
+                methods=methods,
+                tasks=tasks,
+                **{"sentences": "50", "languages": "{each: [de]}", **parts},
+            )
+        )
+    )
 
 
 def untouched(plan: Plan) -> list[tuple[str, str]]:
@@ -83,17 +107,24 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(tmp_path: 
     assert {trial.method for trial in missed} == set(READOUTS)
     assert {tuple(trial.evaluations) for trial in missed} == {("retrieval", "xnli")}
     assert [remark for remark in plan.remarks() if "untouched" in remark] == [
-        "150 evaluations are untouched and will not run, as they would repeat the encoder's own: sentence_retrieval reads layer 7, but "
-        f"{', '.join(READOUTS)} are fitted at layer 12; fit what is read, by `layers: 7` or a range that holds it"
+        "150 evaluations are untouched and will not run, as they would repeat the encoder's own:"
+        f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; fit"
+        " what is read, by `layers: 7` or a range that holds it"
     ]
 
 
 def test_an_untouched_evaluation_has_the_key_of_the_encoder_s_own(tmp_path: Path) -> None:
     plan = paper(tmp_path, BERT)
-    (own,) = {trial.evaluations["sentence_retrieval"] for trial in plan.trials if trial.method == "none"}
+    (own,) = {
+        trial.evaluations["sentence_retrieval"] for trial in plan.trials if trial.method == "none"
+    }
     assert {why.instead for trial in plan.trials for why in trial.untouched.values()} == {own}
     of_readouts = {trial.aligned for trial in plan.trials if trial.untouched}
-    readers = [stage for stage in plan.stages.values() if stage.maker == "sentence_retrieval" and stage.inputs["aligned"] in of_readouts]
+    readers = [
+        stage
+        for stage in plan.stages.values()
+        if stage.maker == "sentence_retrieval" and stage.inputs["aligned"] in of_readouts
+    ]
     assert readers == []
 
 
@@ -108,25 +139,39 @@ def test_a_plan_in_another_process_knows_what_is_untouched(tmp_path: Path) -> No
     assert Plan.from_json(plan.to_json()) == plan
 
 
-def test_before_the_depth_is_known_only_what_never_meets_is_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
     known, unknown = (paper(tmp_path, lock) for lock in (BERT, {}))
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
-    assert any("how many layers bert-base-multilingual-cased has is not known" in remark for remark in unknown.remarks())
-    text = PAPER.replace("  rotation: {center: [false, true], pooling: last}", "  rotation: {layers: 3}\n  low: {kind: rotation, layers: 6-7}")
-    text = text.replace("  retrieval: {unseen_in: 250_000}", "  translation: {kind: token_translation}")
+    assert any(
+        "how many layers bert-base-multilingual-cased has is not known" in remark
+        for remark in unknown.remarks()
+    )
+    text = PAPER.replace(
+        "  rotation: {center: [false, true], pooling: last}",
+        "  rotation: {layers: 3}\n  low: {kind: rotation, layers: 6-7}",
+    )
+    text = text.replace(
+        "  retrieval: {unseen_in: 250_000}", "  translation: {kind: token_translation}"
+    )
     (tmp_path / "other.yaml").write_text(text, encoding="utf-8")
     plan = expand(load(tmp_path / "other.yaml"))
     assert {pair for pair in untouched(plan) if pair[0] in ("rotation", "low")} == {
         *((name, "translation") for name in ("rotation", "low")),
         ("rotation", "sentence_retrieval"),
     }
-    (why,) = {trial.untouched["translation"].acts for trial in plan.trials if trial.method == "centering"}
+    (why,) = {
+        trial.untouched["translation"].acts for trial in plan.trials if trial.method == "centering"
+    }
     assert why == "fitted at layers: last"
 
 
-def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raxalign.encoders.transformer.cached_depth", lambda name, revision: None)
     revision = {name: value for name, value in BERT.items() if name.startswith("hub:")}
     known, unknown = (paper(tmp_path, lock) for lock in (BERT, revision))
@@ -135,11 +180,17 @@ def test_what_is_wanted_has_the_same_key_whether_or_not_the_depth_is_known(tmp_p
         assert one.evaluations.items() <= other.evaluations.items()
 
 
-def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(tmp_path: Path) -> None:
+def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(
+    tmp_path: Path,
+) -> None:
     tagger = "pos: {data: phrasebook, tagger: bilstm_crf}"
     tasks = ("retrieval: {}", "token_translation: {}", "xnli: {data: phrasebook}", tagger)
     plan = plan_of(tmp_path, "none: {}", "mean_shift: {layers: 1, alpha: [0, 0.5]}", tasks=tasks)
-    assert {(trial.params["alpha"], *trial.evaluations) for trial in plan.trials if trial.method == "mean_shift"} == {
+    assert {
+        (trial.params["alpha"], *trial.evaluations)
+        for trial in plan.trials
+        if trial.method == "mean_shift"
+    } == {
         (0.0, "xnli"),
         (0.5, "retrieval", "token_translation", "xnli", "pos"),
     }
@@ -147,17 +198,30 @@ def test_a_shift_of_nothing_is_the_encoder_but_for_what_a_training_leaves_alone(
 
 
 def test_a_readout_is_in_the_way_of_a_training_only_where_that_reads_it(tmp_path: Path) -> None:
-    """A method that moves the pivot has a training of its own for each language, but not where the task never reads what it moved."""
+    """A method that moves the pivot has a training of its own for each language, but not where the
+    task never reads what it moved.
+    """
     methods = ("none: {}", "centering: {layers: [1, last]}")
     plan = plan_of(tmp_path, *methods, tasks=("xnli: {data: phrasebook}",))
-    assert [(trial.params.get("layers"), list(trial.evaluations)) for trial in plan.trials] == [(None, ["xnli"]), ("1", []), ("last", ["xnli"])]
+    assert [(trial.params.get("layers"), list(trial.evaluations)) for trial in plan.trials] == [
+        (None, ["xnli"]),
+        ("1", []),
+        ("last", ["xnli"]),
+    ]
     assert sum(stage.kind == "tuned" for stage in plan.stages.values()) == 2
 
 
 def test_static_vectors_have_one_layer_that_all_meet_at(tmp_path: Path) -> None:
     encoder = "{kind: static, dimension: 8, min_count: 1}"
-    path = write_grid(tmp_path, tasks=("retrieval: {}", "representation: {}"), methods=("rotation: {layers: [0, last]}",), sentences="50")
-    path.write_text(path.read_text().replace("encoder: {", f"encoder: {encoder} #", 1), encoding="utf-8")
+    path = write_grid(
+        tmp_path,
+        tasks=("retrieval: {}", "representation: {}"),
+        methods=("rotation: {layers: [0, last]}",),
+        sentences="50",
+    )
+    path.write_text(
+        path.read_text().replace("encoder: {", f"encoder: {encoder} #", 1), encoding="utf-8"
+    )
     plan = expand(load(path))
     assert untouched(plan) == []
     assert {len(trial.evaluations) for trial in plan.trials} == {2}
@@ -190,10 +254,15 @@ def test_readouts_act_at_their_layers_alone(kind: str) -> None:
         ("finetune", {"layers": "9-12"}, 0),
         ("strong_contrastive", {"freeze": "lower"}, 7),
         ("weak_contrastive", {"freeze": "upper", "layers": "3"}, 0),
-        *((kind, {}, 0) for kind in ("tlm", "mlm", "ppa", "weam", "sentence_margin", "distillation")),
+        *(
+            (kind, {}, 0)
+            for kind in ("tlm", "mlm", "ppa", "weam", "sentence_margin", "distillation")
+        ),
     ],
 )
-def test_shifts_and_trainings_act_from_a_layer_on(kind: str, params: dict[str, Any], lowest: int | None) -> None:
+def test_shifts_and_trainings_act_from_a_layer_on(
+    kind: str, params: dict[str, Any], lowest: int | None
+) -> None:
     assert acts(kind, params) == Acts(stream_from=lowest)
 
 
@@ -214,7 +283,9 @@ def test_shifts_and_trainings_act_from_a_layer_on(kind: str, params: dict[str, A
         ("ner", {"tagger": "bilstm_crf", "layers": "3"}, Reads(frozenset({3}))),
     ],
 )
-def test_a_task_reads_its_layers_or_the_last_that_it_trains(kind: str, params: dict[str, Any], found: Reads) -> None:
+def test_a_task_reads_its_layers_or_the_last_that_it_trains(
+    kind: str, params: dict[str, Any], found: Reads
+) -> None:
     assert reads(kind, params) == found
 
 
@@ -233,31 +304,64 @@ def test_a_task_reads_its_layers_or_the_last_that_it_trains(kind: str, params: d
         (Acts(), Reads(frozenset({12}), 12, tunes=True), False),
     ],
 )
-def test_two_meet_where_a_readout_is_read_or_the_stream_lies_above(acting: Acts, reading: Reads, *, expected: bool) -> None:
+def test_two_meet_where_a_readout_is_read_or_the_stream_lies_above(
+    acting: Acts, reading: Reads, *, expected: bool
+) -> None:
     assert meet(acting, reading) is expected
 
 
 def test_layers_beyond_the_encoder_are_faults_of_the_file_with_their_lines(tmp_path: Path) -> None:
     methods = ("none: {}", "rotation: {layers: [last, '3']}", "finetune: {layers: 1-4}")
-    path = write_grid(tmp_path, methods=methods, tasks=("retrieval: {}", "low: {kind: sentence_retrieval, layers: 40}"))
+    path = write_grid(
+        tmp_path,
+        methods=methods,
+        tasks=("retrieval: {}", "low: {kind: sentence_retrieval, layers: 40}"),
+    )
     lines = path.read_text(encoding="utf-8").splitlines()
     with pytest.raises(GridError) as told:
         expand(load(path))
-    assert [(fault.key, lines[(fault.line or 0) - 1].split(":")[0].strip(), fault.problem) for fault in told.value.faults] == [
-        ("methods.rotation.layers", "rotation", "layers '3': this encoder has the layers 0 (embeddings) to 2 (scratch)"),
-        ("methods.finetune.layers", "finetune", "layers '1-4': this encoder has the layers 0 (embeddings) to 2 (scratch)"),
-        ("tasks.low.layers", "low", "layers '40': this encoder has the layers 0 (embeddings) to 2 (scratch)"),
+    assert [
+        (fault.key, lines[(fault.line or 0) - 1].split(":")[0].strip(), fault.problem)
+        for fault in told.value.faults
+    ] == [
+        (
+            "methods.rotation.layers",
+            "rotation",
+            "layers '3': this encoder has the layers 0 (embeddings) to 2 (scratch)",
+        ),
+        (
+            "methods.finetune.layers",
+            "finetune",
+            "layers '1-4': this encoder has the layers 0 (embeddings) to 2 (scratch)",
+        ),
+        (
+            "tasks.low.layers",
+            "low",
+            "layers '40': this encoder has the layers 0 (embeddings) to 2 (scratch)",
+        ),
     ]
 
 
 def test_excluded_points_may_name_any_layer(tmp_path: Path) -> None:
-    path = write_grid(tmp_path, methods=("none: {}", "rotation: {layers: [last, '3']}"), more="exclude: [{method: rotation, layers: '3'}]\n")
+    path = write_grid(
+        tmp_path,
+        methods=("none: {}", "rotation: {layers: [last, '3']}"),
+        more="exclude: [{method: rotation, layers: '3'}]\n",
+    )
     assert {trial.params.get("layers") for trial in expand(load(path)).trials} == {None, "last"}
 
 
 def test_a_frozen_half_that_holds_the_contrasted_layer_is_found_by_the_plan(tmp_path: Path) -> None:
-    with pytest.raises(GridError, match=r"strong_contrastive\.layers: layers '1': freeze leaves layer 1 as it is; choose layers from 2 on"):
-        plan_of(tmp_path, "strong_contrastive: {layers: 1, freeze: lower}", tasks=("retrieval: {}",))
+    with pytest.raises(
+        GridError,
+        match=(
+            r"strong_contrastive\.layers: layers '1': freeze leaves layer 1 as it is; choose layers"
+            r" from 2 on"
+        ),
+    ):
+        plan_of(
+            tmp_path, "strong_contrastive: {layers: 1, freeze: lower}", tasks=("retrieval: {}",)
+        )
 
 
 def test_a_part_of_a_plan_tells_of_its_own_trials_alone(tmp_path: Path) -> None:

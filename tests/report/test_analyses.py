@@ -1,4 +1,6 @@
-"""Analyses of stored predictions in the report: a phrasebook grid with made-up answers, of which every figure is known."""
+"""Analyses of stored predictions in the report: a phrasebook grid with made-up answers, of which
+every figure is known.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Opened, Ledger]:
     for trial in opened.plan.trials:
         for task, key in trial.evaluations.items():
             if not ledger.has(key):
-                scores, table = retrieval(trial.kind) if task == "retrieval" else representation(trial.kind)
-                ledger.write(key, {"scores": scores, "params": opened.plan.stages[key].params["task"], "task": task}, table)
+                scores, table = (
+                    retrieval(trial.kind) if task == "retrieval" else representation(trial.kind)
+                )
+                ledger.write(
+                    key,
+                    {
+                        "scores": scores,
+                        "params": opened.plan.stages[key].params["task"],
+                        "task": task,
+                    },
+                    table,
+                )
     return opened, ledger
 
 
@@ -70,13 +82,39 @@ def retrieval(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
             for direction in ("to_pivot", "from_pivot"):
                 for a, b in said.links(lang, "en"):
                     right = kind == "finetune" or tgt.tags[b] != "NOUN"
-                    flags = {"correct": right, "identical": False, "unseen": True, "first": True, "first_unseen": True}
+                    flags = {
+                        "correct": right,
+                        "identical": False,
+                        "unseen": True,
+                        "first": True,
+                        "first_unseen": True,
+                    }
                     flags |= {"correct_first": right, "first_any": True}
                     own = src.words[a] if direction == "from_pivot" else tgt.words[b]
-                    places = {"src_position": a, "tgt_position": b, "src": src.words[a], "tgt": tgt.words[b], "found": own if right else "–"}
-                    found.append({"lang": f"{lang}-en", "split": "test", "direction": direction, "id": id_, **places, **flags})
+                    places = {
+                        "src_position": a,
+                        "tgt_position": b,
+                        "src": src.words[a],
+                        "tgt": tgt.words[b],
+                        "found": own if right else "–",
+                    }
+                    found.append(
+                        {
+                            "lang": f"{lang}-en",
+                            "split": "test",
+                            "direction": direction,
+                            "id": id_,
+                            **places,
+                            **flags,
+                        }
+                    )
     scores = [
-        {"lang": f"{lang}-en", "metric": metric, "split": "test", "value": 1.0 if kind == "finetune" else 0.5}
+        {
+            "lang": f"{lang}-en",
+            "metric": metric,
+            "split": "test",
+            "value": 1.0 if kind == "finetune" else 0.5,
+        }
         for lang in ("de", "fr")
         for metric in ("contextual_accuracy", "noncontextual_accuracy_all")
     ]
@@ -92,7 +130,15 @@ def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
         for prefix in ("", "layer0_", "layer1_", "layer2_")
     ]
     points = [
-        {"lang": "de-en", "split": "test", "kind": which, "side": side, "word": f"{side}{i}", "x": float(i), "y": float(i % 3)}
+        {
+            "lang": "de-en",
+            "split": "test",
+            "kind": which,
+            "side": side,
+            "word": f"{side}{i}",
+            "x": float(i),
+            "y": float(i % 3),
+        }
         for which in ("occurrence", "type")
         for side in ("src", "tgt")
         for i in range(5)
@@ -107,10 +153,15 @@ def results(made: tuple[Opened, Ledger]) -> Results:
 
 def cells(analysis: Analysis) -> Mapping[str, Mapping[str, Entry]]:
     assert analysis.table is not None
-    return {line.label: dict(zip(analysis.table.columns, line.entries, strict=True)) for line in analysis.table.lines}
+    return {
+        line.label: dict(zip(analysis.table.columns, line.entries, strict=True))
+        for line in analysis.table.lines
+    }
 
 
-def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(made: tuple[Opened, Ledger]) -> None:
+def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
+    made: tuple[Opened, Ledger],
+) -> None:
     found = {analysis.title: analysis for analysis in retrieval_analyses(results(made), made[1])}
     analysis = found["Retrieval by part of speech"]
     table = cells(analysis)
@@ -133,17 +184,25 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
     assert training_counts(opened.plan, ledger.root, "de") is None
     title = "Retrieval by difference of frequency ranks"
     assert title not in {analysis.title for analysis in retrieval_analyses(results(made), ledger)}
-    (key,) = (k for k, s in opened.plan.stages.items() if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de")
+    (key,) = (
+        k
+        for k, s in opened.plan.stages.items()
+        if s.kind == "bitext" and s.params["part"] == "training" and s.params["lang"] == "de"
+    )
     src, tgt = ([list(sentence(id_).realize(lang).words) for id_ in IDS] for lang in ("de", "en"))
 
     def build(folder: Path) -> Mapping[str, Any]:
-        texts = pa.schema([("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))])
+        texts = pa.schema(
+            [("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))]
+        )
         with DatasetWriter(folder / "data", texts, {}) as writer:
             writer.write({"id": list(IDS), "src": src, "tgt": tgt})
         return {}
 
     ArtifactStore(ledger.root).make("bitext", key, build)
-    assert training_counts(opened.plan, ledger.root, "de") == tuple(Counter(word for words in side for word in words) for side in (src, tgt))
+    assert training_counts(opened.plan, ledger.root, "de") == tuple(
+        Counter(word for words in side for word in words) for side in (src, tgt)
+    )
     (analysis,) = (one for one in retrieval_analyses(results(made), ledger) if one.title == title)
     entries = cells(analysis)["finetune"]
     assert entries["no rank"].state == "empty"
@@ -154,7 +213,11 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
 
 
 def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opened, Ledger]) -> None:
-    tables = [cells(analysis) for analysis in retrieval_analyses(results(made), made[1]) if "senses" in analysis.title]
+    tables = [
+        cells(analysis)
+        for analysis in retrieval_analyses(results(made), made[1])
+        if "senses" in analysis.title
+    ]
     assert tables
     for table in tables:
         for entries in table.values():
@@ -162,10 +225,16 @@ def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opene
             assert float(entries["one vector a word"].text) < 100
 
 
-def test_an_average_over_some_parts_of_speech_is_not_the_papers(made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_average_over_some_parts_of_speech_is_not_the_papers(
+    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (analysis,) = (one for one in retrieval_analyses(results(made), made[1]) if one.name)
     assert analysis.measure is not None
-    queries = {name: int(entry.below.replace(",", "")) for name, entry in cells(analysis)["none"].items() if entry.below}
+    queries = {
+        name: int(entry.below.replace(",", ""))
+        for name, entry in cells(analysis)["none"].items()
+        if entry.below
+    }
     rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
     monkeypatch.setattr("raxalign.report._analyses.FEW", queries[rarest] + 1)
     fill = analysis.measure(results(made).cells[0])
@@ -176,24 +245,46 @@ def test_an_average_over_some_parts_of_speech_is_not_the_papers(made: tuple[Open
 
 def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger]) -> None:
     found = {analysis.title: analysis for analysis in space_analyses(results(made), made[1])}
-    assert list(found) == ["Language identity by layer", "Anisotropy by layer", "Linked words in their sentences", "The word pairs linked most often"]
+    assert list(found) == [
+        "Language identity by layer",
+        "Anisotropy by layer",
+        "Linked words in their sentences",
+        "The word pairs linked most often",
+    ]
     assert len({analysis.stem for analysis in found.values()}) == 4
     assert all(analysis.panels for analysis in found.values())
-    assert any("src4" in cloud.names for panel in found["The word pairs linked most often"].panels for cloud in panel.points)
+    assert any(
+        "src4" in cloud.names
+        for panel in found["The word pairs linked most often"].panels
+        for cloud in panel.points
+    )
 
 
-def test_the_report_holds_them_and_the_papers_table_is_filled(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+def test_the_report_holds_them_and_the_papers_table_is_filled(
+    made: tuple[Opened, Ledger], tmp_path: Path
+) -> None:
     opened, ledger = made
-    write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=opened.grid.published)
+    write_report(
+        rows(opened.plan, ledger),
+        opened.plan,
+        tmp_path,
+        ledger=ledger,
+        published=opened.grid.published,
+    )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Retrieval by part of speech" in page
     assert "Language identity by layer" in page
     assert "layer1" not in page
     text = (tmp_path / "published.csv").read_text(encoding="utf-8")
-    assert any("retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line for line in text.splitlines())
+    assert any(
+        "retrieval_by_pos" in line and "NOUN" in line and "0.61" in line and ",0.0," in line
+        for line in text.splitlines()
+    )
 
 
-def test_damaged_predictions_are_named_not_passed_over(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+def test_damaged_predictions_are_named_not_passed_over(
+    made: tuple[Opened, Ledger], tmp_path: Path
+) -> None:
     opened, ledger = made
     shutil.copytree(ledger.root, tmp_path / "storage")
     copy = Ledger(str(tmp_path / "storage"))
@@ -205,7 +296,9 @@ def test_damaged_predictions_are_named_not_passed_over(made: tuple[Opened, Ledge
         write_report(rows(opened.plan, copy), opened.plan, tmp_path, ledger=copy)
 
 
-def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
+    made: tuple[Opened, Ledger], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stand-in that calls every capitalised word a PROPN: the real library is an extra."""
 
     class Pipeline:
@@ -213,22 +306,41 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Open
 
         def pipe(self, docs: Iterable[list[str]]) -> Iterator[list[SimpleNamespace]]:
             for words in docs:
-                yield [SimpleNamespace(pos_="PROPN" if word.istitle() else "NOUN") for word in words]
+                yield [
+                    SimpleNamespace(pos_="PROPN" if word.istitle() else "NOUN") for word in words
+                ]
 
-    for name, parts in (("spacy", {"load": lambda model: {"en_core_web_sm": Pipeline()}[model]}), ("spacy.tokens", {"Doc": lambda _, words: words})):
+    for name, parts in (
+        ("spacy", {"load": lambda model: {"en_core_web_sm": Pipeline()}[model]}),
+        ("spacy.tokens", {"Doc": lambda _, words: words}),
+    ):
         module = ModuleType(name)
         module.__spec__ = ModuleSpec(name, None)
         module.__dict__.update(parts)
         monkeypatch.setitem(sys.modules, name, module)
     plan = made[0].plan
-    stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
+    stages = {
+        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
+        for key, stage in plan.stages.items()
+    }
     changed = replace(plan, stages=stages)
     assert pivot_tags(changed, str(tmp_path / "nothing")) is None
-    (key,) = (k for k, s in stages.items() if s.kind == "pairs" and s.params["part"] == "heldout" and s.params["lang"] == "de")
+    (key,) = (
+        k
+        for k, s in stages.items()
+        if s.kind == "pairs" and s.params["part"] == "heldout" and s.params["lang"] == "de"
+    )
 
     def build(folder: Path) -> Mapping[str, Any]:
         write_pairs(
-            folder / "data", {"id": [5, 9], "src": [["a"], ["b"]], "tgt": [["the", "Rhine"], ["Bonn"]], "src_links": [[], []], "tgt_links": [[], []]}
+            folder / "data",
+            {
+                "id": [5, 9],
+                "src": [["a"], ["b"]],
+                "tgt": [["the", "Rhine"], ["Bonn"]],
+                "src_links": [[], []],
+                "tgt_links": [[], []],
+            },
         )
         return {}
 
@@ -243,20 +355,46 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(made: tuple[Open
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
     found = results(made)
     section = own_section(found, Judge(comparisons(found.cells, found.plan, made[1])))
-    compared = {table.title: {entry.mark or entry.delta for line in table.lines for entry in line.entries} for table in section.tables}
+    compared = {
+        table.title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
+        for table in section.tables
+    }
     assert compared["representation: language probe"] == {""}
     assert compared["retrieval: contextual accuracy"] > {""}
-    assert next(table for table in section.tables if table.title == "representation: language probe").notes == ()
+    assert (
+        next(
+            table for table in section.tables if table.title == "representation: language probe"
+        ).notes
+        == ()
+    )
 
 
-def test_without_phrasebook_or_treebank_there_are_no_tags(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+def test_without_phrasebook_or_treebank_there_are_no_tags(
+    made: tuple[Opened, Ledger], tmp_path: Path
+) -> None:
     plan = made[0].plan
-    stages = {key: replace(stage, maker="moses") if stage.kind == "bitext" else stage for key, stage in plan.stages.items()}
-    assert find_spec("spacy") is not None or pivot_tags(replace(plan, stages=stages), made[1].root) is None
+    stages = {
+        key: replace(stage, maker="moses") if stage.kind == "bitext" else stage
+        for key, stage in plan.stages.items()
+    }
+    assert (
+        find_spec("spacy") is not None
+        or pivot_tags(replace(plan, stages=stages), made[1].root) is None
+    )
     treebank = tmp_path / "train.en.conllu"
-    treebank.write_text("".join(f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n" for i, word, tag in ((1, "dogs", "NOUN"), (2, "bark", "VERB"))) + "\n")
+    treebank.write_text(
+        "".join(
+            f"{i}\t{word}\t_\t{tag}\t_\t_\t0\t_\t_\t_\n"
+            for i, word, tag in ((1, "dogs", "NOUN"), (2, "bark", "VERB"))
+        )
+        + "\n"
+    )
     key = next(key for key, stage in stages.items() if stage.kind == "evaluation")
-    stages[key] = replace(stages[key], maker="pos", locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"})
+    stages[key] = replace(
+        stages[key],
+        maker="pos",
+        locations={"train/en": str(treebank), "train/de": "elsewhere.conllu"},
+    )
     tagger = pivot_tags(replace(plan, stages=stages), made[1].root)
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]

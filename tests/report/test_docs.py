@@ -21,7 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_pages_are_those_of_the_code(folder: str) -> None:
     page = (ROOT / "docs" / f"{folder}.md").read_text(encoding="utf-8")
-    assert page == as_markdown(folder), f"make it again: raxalign list {folder} --format markdown > docs/{folder}.md"
+    assert page == as_markdown(folder), (
+        f"make it again: raxalign list {folder} --format markdown > docs/{folder}.md"
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -39,7 +41,10 @@ def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
     page = as_markdown("methods", "finetune")
     assert "| option | values | default | paper | released | sane | what it is |" in page
     batch = next(line for line in page.splitlines() if line.startswith("| `batch_size`"))
-    assert batch == "| `batch_size` | whole number | by profile | 2 | 8 | 8 | Sentence pairs of each language per training step. |"
+    assert (
+        batch == "| `batch_size` | whole number | by profile | 2 | 8 | 8 | Sentence pairs of each"
+        " language per training step. |"
+    )
     assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data. |" in page
 
 
@@ -50,15 +55,22 @@ def test_a_method_without_profiles_has_no_columns_of_them() -> None:
 def test_one_plugin_is_printed_with_a_sentence_per_option_in_80_columns() -> None:
     text = describe("methods", "finetune")
     assert text.startswith("finetune: Train the encoder so that linked words")
-    assert "\n  lambda: default 1 (number)\n      Weight of the regulariser, λ in the formula.\n" in text
+    assert (
+        "\n  lambda: default 1 (number)\n      Weight of the regulariser, λ in the formula.\n"
+        in text
+    )
     assert "\n  batch_size: paper 2, released 8, sane 8 (whole number)\n" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_the_options_of_a_mapping_follow_it() -> None:
     text = describe("methods", "strong_contrastive")
-    assert text.index("  freeze: default none (none | lower | upper | mapping)") < text.index("  freeze.blocks: required (text)")
-    assert "| `path.train` | a path | required | Path of the training text. |" in as_markdown("corpora", "tsv")
+    assert text.index("  freeze: default none (none | lower | upper | mapping)") < text.index(
+        "  freeze.blocks: required (text)"
+    )
+    assert "| `path.train` | a path | required | Path of the training text. |" in as_markdown(
+        "corpora", "tsv"
+    )
 
 
 def test_a_plugin_without_options_says_so() -> None:
@@ -74,7 +86,9 @@ def test_an_unknown_kind_is_told() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/grid-file.md"])
 def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
-    found = re.findall(r"```yaml\n(name:.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    found = re.findall(
+        r"```yaml\n(name:.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
+    )
     assert found
     for text in found:
         (tmp_path / "grid.yaml").write_text(text, encoding="utf-8")
@@ -83,5 +97,10 @@ def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
 
 def test_every_key_of_a_grid_file_has_its_line() -> None:
     page = (ROOT / "docs" / "grid-file.md").read_text(encoding="utf-8")
-    for name in [*KEYS, *key_names(CorpusSettings), *key_names(PairsSettings), *key_names(RunConfig)]:
+    for name in [
+        *KEYS,
+        *key_names(CorpusSettings),
+        *key_names(PairsSettings),
+        *key_names(RunConfig),
+    ]:
         assert f"`{name}`" in page, name

@@ -14,15 +14,50 @@ from raxalign.report._shown import best_on_dev, of_methods
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
-    facts = {"trial": f"{method}{params}", "method": method, "params": params, "encoder": "e", "languages": ["de"], "sentences": 10, "seed": 0}
-    return {**facts, "task": "xnli", "task_params": {}, "lang": "de", "metric": "accuracy", "split": split, "evaluation": f"{params}", "value": score}
+    facts = {
+        "trial": f"{method}{params}",
+        "method": method,
+        "params": params,
+        "encoder": "e",
+        "languages": ["de"],
+        "sentences": 10,
+        "seed": 0,
+    }
+    return {
+        **facts,
+        "task": "xnli",
+        "task_params": {},
+        "lang": "de",
+        "metric": "accuracy",
+        "split": split,
+        "evaluation": f"{params}",
+        "value": score,
+    }
 
 
 def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
-    """The best direction on dev is that of λ 1; its test values alone are drawn, though the other direction has a better one at λ 0.1."""
-    values = {("to-pivot", 0.1): 0.9, ("to-pivot", 1.0): 0.2, ("to-other", 0.1): 0.3, ("to-other", 1.0): 0.5}
-    found = [of_axis("finetune", value, "test", **{"lambda": weight, "direction": way}) for (way, weight), value in values.items()]
-    found += [of_axis("finetune", 0.9 if way == "to-other" else 0.1, "dev", **{"lambda": weight, "direction": way}) for way, weight in values]
+    """The best direction on dev is that of λ 1; its test values alone are drawn, though the other
+    direction has a better one at λ 0.1.
+    """
+    values = {
+        ("to-pivot", 0.1): 0.9,
+        ("to-pivot", 1.0): 0.2,
+        ("to-other", 0.1): 0.3,
+        ("to-other", 1.0): 0.5,
+    }
+    found = [
+        of_axis("finetune", value, "test", **{"lambda": weight, "direction": way})
+        for (way, weight), value in values.items()
+    ]
+    found += [
+        of_axis(
+            "finetune",
+            0.9 if way == "to-other" else 0.1,
+            "dev",
+            **{"lambda": weight, "direction": way},
+        )
+        for way, weight in values
+    ]
     plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda", "direction")})
     (panel,) = axis_panels(Results.of(found, plan), "finetune", "lambda")
     assert panel.title == "xnli (direction=to-other)"
@@ -32,7 +67,11 @@ def test_a_curve_over_one_option_keeps_all_others_as_they_are() -> None:
 def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_on_dev() -> None:
     found = [of_axis(f"m{i}", 0.1 * i, split) for i in range(5) for split in ("dev", "test")]
     results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
-    assert [cell.method for cell in best_on_dev(results.cells, 3, "xnli", "accuracy")] == ["m0", "m3", "m4"]
+    assert [cell.method for cell in best_on_dev(results.cells, 3, "xnli", "accuracy")] == [
+        "m0",
+        "m3",
+        "m4",
+    ]
     assert "5 methods at most 3" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
 
@@ -40,9 +79,22 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
 def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
     panels = [
         Panel(
-            "curves", "x", "y", (Curve("a", [1, 10], [1, 2], [0.1, None], dashed=True), Curve("b", (), [1.5], level=True)), log=True, ticks=[1, 10]
+            "curves",
+            "x",
+            "y",
+            (
+                Curve("a", [1, 10], [1, 2], [0.1, None], dashed=True),
+                Curve("b", (), [1.5], level=True),
+            ),
+            log=True,
+            ticks=[1, 10],
         ),
-        Panel("heat", "α", "layer", heat=Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"])),
+        Panel(
+            "heat",
+            "α",
+            "layer",
+            heat=Heat([[1.0, float("nan")], [2.0, 3.0]], ["1", "2"], ["1", "2"]),
+        ),
         Panel("points", "x", "y", points=(Points("a", [1], [2], ["de"]),), zero=True),
     ]
     svg = draw(panels, tmp_path, "all")

@@ -22,4 +22,7 @@ def test_an_axis_of_mappings_is_not_numeric_and_numbers_are() -> None:
 
 def test_a_mapping_is_named_as_a_grid_file_has_it() -> None:
     found = results("freeze", HELD)
-    assert named(found.cells[0], found.plan) == "strong_contrastive freeze={blocks: 1-2, embeddings: false}"
+    assert (
+        named(found.cells[0], found.plan)
+        == "strong_contrastive freeze={blocks: 1-2, embeddings: false}"
+    )

@@ -15,7 +15,17 @@ from tests.grids import write_grid
 
 
 def plan_of(folder: Path) -> Plan:
-    return expand(load(write_grid(folder, languages="{each: [de]}", seeds="[0, 1]", methods=("none: {}", "finetune: {}"), sentences="[50, 100]")))
+    return expand(
+        load(
+            write_grid(
+                folder,
+                languages="{each: [de]}",
+                seeds="[0, 1]",
+                methods=("none: {}", "finetune: {}"),
+                sentences="[50, 100]",
+            )
+        )
+    )
 
 
 def record(plan: Plan, ledger: Ledger, number: int) -> None:
@@ -27,9 +37,17 @@ def test_a_plan_says_what_falls_together_and_what_is_there(tmp_path: Path) -> No
     plan, root = plan_of(tmp_path), str(tmp_path / "storage")
     record(plan, Ledger(root), 0)
     stage = next(stage for stage in plan.stages.values() if stage.kind == "bitext")
-    ArtifactStore(root).make("bitext", stage.key, lambda folder: {"size": (folder / "x").write_bytes(b"x")})
+    ArtifactStore(root).make(
+        "bitext", stage.key, lambda folder: {"size": (folder / "x").write_bytes(b"x")}
+    )
     text = as_text(plan, root)
-    for told in ("small: 8 points, 5 trials (1 cached)", "none: 1 trials", "finetune: 4 trials", "bitext (1 done)", "none: 4 points are 1 trials"):
+    for told in (
+        "small: 8 points, 5 trials (1 cached)",
+        "none: 1 trials",
+        "finetune: 4 trials",
+        "bitext (1 done)",
+        "none: 4 points are 1 trials",
+    ):
         assert told in text
     assert "evaluations: 5 (1 done)" in text
     assert f"storage: {root}" in text

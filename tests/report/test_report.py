@@ -1,4 +1,6 @@
-"""The report as files: one page that needs nothing else, tables that survive their languages' special characters, marks that tests bear out."""
+"""The report as files: one page that needs nothing else, tables that survive their languages'
+special characters, marks that tests bear out.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,18 @@ from raxalign.report._plots import Panel, Points
 from raxalign.report._results import Results
 from raxalign.report._transfer import transfer_panels, transfer_table
 from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
-from raxalign.report.render import as_html, as_latex, as_markdown, breakable, letter, markdown, markdown_cell, tex, tex_below, tex_cell
+from raxalign.report.render import (
+    as_html,
+    as_latex,
+    as_markdown,
+    breakable,
+    letter,
+    markdown,
+    markdown_cell,
+    tex,
+    tex_below,
+    tex_cell,
+)
 from raxalign.report.write import write_report
 from raxalign.tasks.translation.samples import shift_point
 from tests.ledgers import made_up
@@ -44,7 +57,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def written(made: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     opened, ledger = made
     folder = tmp_path_factory.mktemp("report") / "new"
-    paths = write_report(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger, published=opened.grid.published)
+    paths = write_report(
+        rows(opened.plan, ledger),
+        opened.plan,
+        folder,
+        ledger=ledger,
+        published=opened.grid.published,
+    )
     assert all(path.is_file() for path in paths)
     assert {path.name for path in paths} >= {
         "report.html",
@@ -78,7 +97,9 @@ class _Page(HTMLParser):
         for name, value in attrs:
             if name == "id":
                 self.ids.append(value or "")
-            if name in ("src", "href", "xlink:href", "action") and not (value or "").startswith("#"):
+            if name in ("src", "href", "xlink:href", "action") and not (value or "").startswith(
+                "#"
+            ):
                 self.outside.append(value or "")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -108,8 +129,20 @@ def test_the_page_stands_alone(written: Path) -> None:
 @pytest.mark.slow
 def test_the_same_results_give_the_same_report(made: Any, written: Path, tmp_path: Path) -> None:
     opened, ledger = made
-    write_report(rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=opened.grid.published)
-    for name in ("report.html", "report.md", "report.tex", "published.csv", "figures/data-size.svg"):
+    write_report(
+        rows(opened.plan, ledger),
+        opened.plan,
+        tmp_path,
+        ledger=ledger,
+        published=opened.grid.published,
+    )
+    for name in (
+        "report.html",
+        "report.md",
+        "report.tex",
+        "published.csv",
+        "figures/data-size.svg",
+    ):
         assert (tmp_path / name).read_bytes() == (written / name).read_bytes(), name
 
 
@@ -132,7 +165,11 @@ def test_latex_rows_have_the_columns_of_their_table(written: Path) -> None:
     tables = re.findall(r"\\begin\{tabular\}\{l(r*)\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
     assert len(tables) > 5
     for columns, body in tables:
-        for line in (line for line in body.splitlines() if line.endswith("\\\\") and "multicolumn" not in line):
+        for line in (
+            line
+            for line in body.splitlines()
+            if line.endswith("\\\\") and "multicolumn" not in line
+        ):
             assert len(re.findall(r"(?<!\\)&", line)) == len(columns)
 
 
@@ -143,13 +180,20 @@ def test_the_figures_files_are_drawings(written: Path) -> None:
 
 
 def test_published_figures_and_measured_ones_are_a_table_for_programs(written: Path) -> None:
-    found = list(csv.DictReader(io.StringIO((written / "published.csv").read_text(encoding="utf-8"))))
+    found = list(
+        csv.DictReader(io.StringIO((written / "published.csv").read_text(encoding="utf-8")))
+    )
     measured = [entry for entry in found if entry["measured"]]
     assert measured
     for entry in measured:
         if not entry["column"].startswith("average"):
-            assert float(entry["difference"]) == pytest.approx(float(entry["measured"]) - float(entry["published"]))
-    assert {entry["notes"] for entry in found if not entry["measured"]} == {"not run", "published alone"}
+            assert float(entry["difference"]) == pytest.approx(
+                float(entry["measured"]) - float(entry["published"])
+            )
+    assert {entry["notes"] for entry in found if not entry["measured"]} == {
+        "not run",
+        "published alone",
+    }
     assert json.loads((written / "results.json").read_text(encoding="utf-8"))
 
 
@@ -160,9 +204,24 @@ def test_labels_break_where_they_are_joined_and_numbers_do_not() -> None:
 
 def test_names_with_special_characters_break_no_language() -> None:
     table = Table(
-        "t", NASTY, (NASTY,), (Line(NASTY, (Entry(NASTY, NASTY, NASTY, "−1", "better", notes=(1,)),), NASTY, (1,), NASTY),), NASTY, (NASTY,)
+        "t",
+        NASTY,
+        (NASTY,),
+        (
+            Line(
+                NASTY, (Entry(NASTY, NASTY, NASTY, "−1", "better", notes=(1,)),), NASTY, (1,), NASTY
+            ),
+        ),
+        NASTY,
+        (NASTY,),
     )
-    document = Document(NASTY, NASTY, ((NASTY, NASTY),), (Section("s", NASTY, NASTY, (table,), remarks=(NASTY,)),), (NASTY,))
+    document = Document(
+        NASTY,
+        NASTY,
+        ((NASTY, NASTY),),
+        (Section("s", NASTY, NASTY, (table,), remarks=(NASTY,)),),
+        (NASTY,),
+    )
     page = as_html(document)
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
@@ -193,7 +252,12 @@ def test_a_cell_in_one_line_by_hand() -> None:
 
 
 def test_numbers_are_shown_by_their_unit() -> None:
-    assert (number(-1234.56, 1), number(-0.04, 1), signed(0.26, 1), signed(-0.04, 1)) == ("−1,234.6", "0.0", "+0.3", "±0.0")
+    assert (number(-1234.56, 1), number(-0.04, 1), signed(0.26, 1), signed(-0.04, 1)) == (
+        "−1,234.6",
+        "0.0",
+        "+0.3",
+        "±0.0",
+    )
     assert published_unit("f1_percent", [66.15]).show(0.6615) == "66.15"
     assert published_unit("accuracy_percent", [80.4]).show(0.72345) == "72.3"
     assert published_unit("sentences", [14987]).show(14987) == "14,987"
@@ -211,10 +275,16 @@ def judge_of(results: Results, ledger: Any) -> Judge:
 def own_table(made: Any, ledger: Any, anchor: str) -> Table:
     opened, known = made
     results = Results.of(rows(opened.plan, known), opened.plan)
-    return next(table for table in own_section(results, judge_of(results, ledger)).tables if table.anchor == anchor)
+    return next(
+        table
+        for table in own_section(results, judge_of(results, ledger)).tables
+        if table.anchor == anchor
+    )
 
 
-def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(made: Any) -> None:
+def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where_a_test_tells(
+    made: Any,
+) -> None:
     ledger = made[1]
     table = own_table(made, ledger, "grid-retrieval-contextual_accuracy-test")
     base, *others = table.lines
@@ -225,7 +295,9 @@ def test_a_cell_has_its_interval_its_difference_to_the_baseline_and_a_mark_where
         for entry, against in zip(line.entries, base.entries, strict=True):
             low, high = map(float, entry.spread.strip("[]").split(", "))
             assert 0 <= low < float(entry.text) < high <= 100
-            difference, below, above = (float(part.replace("−", "-")) for part in re.findall(r"[+−]?[0-9.]+", entry.delta))
+            difference, below, above = (
+                float(part.replace("−", "-")) for part in re.findall(r"[+−]?[0-9.]+", entry.delta)
+            )
             assert below < difference < above
             assert difference == pytest.approx(float(entry.text) - float(against.text), abs=0.11)
             if entry.mark:
@@ -241,15 +313,23 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(made: Any) -
     entries = [entry for line in table.lines[1:] for entry in line.entries]
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     assert all(entry.delta.endswith(", cannot tell") for entry in entries)
-    assert table.notes == ("No interval and no test: no predictions are stored that the value can be formed of.",)
+    assert table.notes == (
+        "No interval and no test: no predictions are stored that the value can be formed of.",
+    )
 
 
 def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
     made = made_up(tmp_path, seeds="[0]", sentences="100")
     table = own_table(made, made[1], "grid-xnli-accuracy-test")
-    assert {(entry.mark, entry.spread) for line in table.lines for entry in line.entries} == {("", "")}
-    assert {entry.delta.partition(", ")[2] for line in table.lines[1:] for entry in line.entries} == {"cannot tell"}
-    assert "No interval and no test: one run of something that depends on its seed." in table.caption
+    assert {(entry.mark, entry.spread) for line in table.lines for entry in line.entries} == {
+        ("", "")
+    }
+    assert {
+        entry.delta.partition(", ")[2] for line in table.lines[1:] for entry in line.entries
+    } == {"cannot tell"}
+    assert (
+        "No interval and no test: one run of something that depends on its seed." in table.caption
+    )
 
 
 def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
@@ -257,12 +337,18 @@ def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path)
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     section = own_section(results, judge_of(results, ledger))
     assert "no baseline" in section.lead
-    assert not any(entry.delta or entry.mark for table in section.tables for line in table.lines for entry in line.entries)
+    assert not any(
+        entry.delta or entry.mark
+        for table in section.tables
+        for line in table.lines
+        for entry in line.entries
+    )
 
 
 def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
     cells_ = [
-        Cell(name, {}, "e", None, (), {("xnli", "sw", "accuracy", "test"): Value(value, 0.0, 3)}) for name, value in (("none", 0.7), ("x", 0.34))
+        Cell(name, {}, "e", None, (), {("xnli", "sw", "accuracy", "test"): Value(value, 0.0, 3)})
+        for name, value in (("none", 0.7), ("x", 0.34))
     ]
     name = ("xnli", "sw", "accuracy", "test")
     comparison = Comparison(-0.36, -0.4, -0.3, 0.001, 3, 3, 5010)
@@ -284,8 +370,17 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         "Falls far below the baseline none: to less than half of its value.",
     ]
     assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
-    alone = replace(found, comparison=None, p_adjusted=None, verdict="cannot tell", untested=ONE_RUN, at_chance=False)
-    assert list(remarks(alone, metric_unit([0.34]))) == ["No test: of the baseline one run of something that depends on its seed."]
+    alone = replace(
+        found,
+        comparison=None,
+        p_adjusted=None,
+        verdict="cannot tell",
+        untested=ONE_RUN,
+        at_chance=False,
+    )
+    assert list(remarks(alone, metric_unit([0.34]))) == [
+        "No test: of the baseline one run of something that depends on its seed."
+    ]
     assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
 
 
@@ -293,16 +388,30 @@ def test_every_comparison_is_in_a_file_for_programs(made: Any, written: Path) ->
     opened, ledger = made
     found = json.loads((written / "comparisons.json").read_text(encoding="utf-8"))
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    shown = [entry for task, metric, split in results.tables for entry in own_table(made, ledger, f"grid-{task}-{metric}-{split}").lines]
+    shown = [
+        entry
+        for task, metric, split in results.tables
+        for entry in own_table(made, ledger, f"grid-{task}-{metric}-{split}").lines
+    ]
     assert len(found) == sum(bool(entry.delta) for line in shown for entry in line.entries)
-    read = list(csv.DictReader(io.StringIO((written / "comparisons.csv").read_text(encoding="utf-8"))))
+    read = list(
+        csv.DictReader(io.StringIO((written / "comparisons.csv").read_text(encoding="utf-8")))
+    )
     assert [float(row["p_adjusted"]) for row in read] == [row["p_adjusted"] for row in found]
     mean = next(
-        row for row in found if (row["task"], row["lang"], row["cell"], row["sentences"]) == ("xnli", "avg_zero_shot", "finetune lambda=1", 200)
+        row
+        for row in found
+        if (row["task"], row["lang"], row["cell"], row["sentences"])
+        == ("xnli", "avg_zero_shot", "finetune lambda=1", 200)
     )
     assert mean["baseline"] == "none"
     assert mean["difference_low"] < mean["difference"] < mean["difference_high"]
-    assert (mean["runs"], mean["baseline_runs"], mean["examples"], mean["paired"]) == (2, 2, 60, False)
+    assert (mean["runs"], mean["baseline_runs"], mean["examples"], mean["paired"]) == (
+        2,
+        2,
+        60,
+        False,
+    )
 
 
 def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
@@ -334,11 +443,15 @@ def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
     assert table.columns == ("xnli",)
     for line, cloud in zip(table.lines, panel.points, strict=True):
         assert line.label.startswith(cloud.label)
-        assert float(line.entries[0].text.replace("−", "-")) == pytest.approx(np.corrcoef(cloud.x, cloud.y)[0, 1], abs=0.0051)
+        assert float(line.entries[0].text.replace("−", "-")) == pytest.approx(
+            np.corrcoef(cloud.x, cloud.y)[0, 1], abs=0.0051
+        )
         assert line.entries[0].below.endswith("n = 3")
 
 
-def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_folded(made: Any) -> None:
+def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_folded(
+    made: Any,
+) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
     folded = {table.anchor: table.folded for table in own_section(results, Judge()).tables}
@@ -354,9 +467,16 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     results = Results.of(dev, opened.plan)
     (gain,) = gain_panels(results)
     assert gain.title == "xnli (dev set)"
-    base = {row["lang"]: row["value"] for row in dev if row["method"] == "none" and row["seed"] == 0 and row["task"] == "xnli"}
+    base = {
+        row["lang"]: row["value"]
+        for row in dev
+        if row["method"] == "none" and row["seed"] == 0 and row["task"] == "xnli"
+    }
     assert set(gain.points[0].names) == set(base) - {"en"}
-    assert [panel.title for panel in size_panels(results)] == ["retrieval (dev set)", "xnli (dev set)"]
+    assert [panel.title for panel in size_panels(results)] == [
+        "retrieval (dev set)",
+        "xnli (dev set)",
+    ]
 
 
 def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
@@ -371,7 +491,12 @@ def test_analyses_have_a_place(made: Any, tmp_path: Path) -> None:
     opened, _ = made
     panel = Panel("t", "x", "y", points=(Points("p", [1, 2], [1, 2], ["a", "b"]),))
     table = Table("x", "By part of speech", ("NOUN",), (Line("none", (Entry("0.61"),)),))
-    write_report([], opened.plan, tmp_path, analyses=[Analysis("t-SNE", panels=[panel], stem="mine"), Analysis("POS", table)])
+    write_report(
+        [],
+        opened.plan,
+        tmp_path,
+        analyses=[Analysis("t-SNE", panels=[panel], stem="mine"), Analysis("POS", table)],
+    )
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "By part of speech" in text
     assert "t-SNE" in text
@@ -385,7 +510,9 @@ def test_notes_that_hold_everywhere_are_said_once(made: Any) -> None:
     changed = replace(opened.plan)
     from raxalign.report._published import published_sections
 
-    sections, _ = published_sections(Results.of(rows(changed, ledger), changed), Judge(), ["cao2020"])
+    sections, _ = published_sections(
+        Results.of(rows(changed, ledger), changed), Judge(), ["cao2020"]
+    )
     table = sections[0].tables[0]
     assert "phrasebook" in table.caption
     assert not any("phrasebook" in note for note in table.notes)

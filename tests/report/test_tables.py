@@ -1,4 +1,6 @@
-"""Tables: which columns, in which order, with which numbers, on a screen, in Markdown and in CSV."""
+"""Tables: which columns, in which order, with which numbers, on a screen, in Markdown and in
+CSV.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,22 @@ PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
 def row(value: float, **changes: Any) -> dict[str, Any]:
     base: dict[str, Any] = dict.fromkeys(FIELDS)
-    base |= {"trial": "t", "method": "finetune", "params": {"lambda": 0.1, "epochs": 1}, "encoder": "bert", "languages": ["de", "bg"]}
-    base |= {"sentences": 1000, "seed": 0, "task": "xnli", "task_params": {"data": "hub"}, "lang": "de", "metric": "accuracy", "split": "test"}
+    base |= {
+        "trial": "t",
+        "method": "finetune",
+        "params": {"lambda": 0.1, "epochs": 1},
+        "encoder": "bert",
+        "languages": ["de", "bg"],
+    }
+    base |= {
+        "sentences": 1000,
+        "seed": 0,
+        "task": "xnli",
+        "task_params": {"data": "hub"},
+        "lang": "de",
+        "metric": "accuracy",
+        "split": "test",
+    }
     return {**base, "evaluation": "e", "value": value, **changes}
 
 
@@ -40,7 +56,9 @@ def test_a_block_has_the_pivot_first_and_means_last() -> None:
 
 
 def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
-    [[method, sentences, english, _, german, average, zero_shot]] = [line for block in blocks(ROWS, PLAN) for line in block.lines]
+    [[method, sentences, english, _, german, average, zero_shot]] = [
+        line for block in blocks(ROWS, PLAN) for line in block.lines
+    ]
     assert (method, sentences) == ("finetune lambda=0.1", "1,000")
     assert english.startswith("0.8000")
     assert german == "0.6000 (0.1414)"  # a tenth to each side, n - 1 = 1
@@ -56,16 +74,24 @@ def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
 
 
 def test_counts_and_standard_errors_show_only_when_asked_for() -> None:
-    assert {block.title for block in blocks(ROWS, PLAN, every=True)} >= {"xnli: accuracy_pairs (test)", "xnli: accuracy_stderr (test)"}
+    assert {block.title for block in blocks(ROWS, PLAN, every=True)} >= {
+        "xnli: accuracy_pairs (test)",
+        "xnli: accuracy_stderr (test)",
+    }
 
 
 def test_dev_values_show_where_there_is_no_test() -> None:
-    assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == ["xnli: accuracy (dev)"]
+    assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == [
+        "xnli: accuracy (dev)"
+    ]
 
 
 def test_several_encoders_are_told_apart() -> None:
     [block] = blocks([row(0.5), row(0.4, encoder="xlm")], PLAN)
-    assert [line[0] for line in block.lines] == ["finetune lambda=0.1 [bert]", "finetune lambda=0.1 [xlm]"]
+    assert [line[0] for line in block.lines] == [
+        "finetune lambda=0.1 [bert]",
+        "finetune lambda=0.1 [xlm]",
+    ]
 
 
 def test_brackets_in_names_are_not_styles() -> None:
@@ -81,9 +107,13 @@ def test_csv_holds_what_json_holds() -> None:
 
 
 def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
-    few = [{**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS]
+    few = [
+        {**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS
+    ]
     (hidden,) = [block for block in blocks(few, PLAN) if block.title == "xnli: accuracy (test)"]
     assert hidden.lines == ()
     assert "12" in hidden.note
     assert "too few" in hidden.note
-    assert next(block for block in blocks(few, PLAN, every=True) if block.title == "xnli: accuracy (test)").lines
+    assert next(
+        block for block in blocks(few, PLAN, every=True) if block.title == "xnli: accuracy (test)"
+    ).lines

@@ -10,7 +10,9 @@ from raxalign.single.card import Card
 @pytest.mark.parametrize("has_transforms", [False, True])
 def test_a_card_tells_how_its_family_of_encoders_is_opened(*, has_transforms: bool) -> None:
     transformer = Card("none", {}, "mini", ("de",), "en", None).text(has_transforms=has_transforms)
-    static = Card("rotation", {}, "fasttext", ("de",), "en", None, family="static").text(has_transforms=has_transforms)
+    static = Card("rotation", {}, "fasttext", ("de",), "en", None, family="static").text(
+        has_transforms=has_transforms
+    )
     assert "library_name: transformers" in transformer
     assert "gensim" not in transformer
     assert ("AutoModelForMaskedLM" in transformer) is not has_transforms

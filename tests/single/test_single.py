@@ -1,4 +1,6 @@
-"""Word pairs, one alignment, one evaluation and one export, one after the other, as a user would."""
+"""Word pairs, one alignment, one evaluation and one export, one after the other, as a user
+would.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an encoder, word pairs, and a storage."""
     folder = tmp_path_factory.mktemp("single")
     tiny_bert(folder / "encoder", ["the", "der", "die", "das", "a", "and", "."], layers=2)
-    make_pairs(REQUEST, folder / "pairs", root=str(folder / "storage"), export_links=folder / "links.txt")
+    make_pairs(
+        REQUEST, folder / "pairs", root=str(folder / "storage"), export_links=folder / "links.txt"
+    )
     return folder
 
 
@@ -65,7 +69,10 @@ def finished(site: Path) -> Opened:
         sentences="80",
         methods=("rotation: {center: true}", "finetune: {batch_size: 40, learning_rate: 1e-3}"),
     )
-    lines = [f"encoder: {site / 'encoder'}" if line.startswith("encoder:") else line for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        f"encoder: {site / 'encoder'}" if line.startswith("encoder:") else line
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     path.write_text("\n".join(lines), encoding="utf-8")
     opened = open_grid(path, storage=str(site / "storage"))
     text = opened.plan.to_json()
@@ -79,7 +86,9 @@ def finished(site: Path) -> Opened:
 
 
 def align(site: Path, out: Path, method: str, *options: str, **changes: object) -> None:
-    request = AlignRequest(method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu")
+    request = AlignRequest(
+        method, options, str(site / "encoder"), {"de": site / "pairs"}, "en", 0, "cpu"
+    )
     make_aligned(replace(request, **changes), out, root=str(site / "storage"))  # type: ignore[arg-type]
 
 
@@ -103,7 +112,9 @@ def test_exported_links_are_those_of_the_dataset(site: Path) -> None:
 
 
 def test_without_a_number_all_sentences_are_taken(site: Path, tmp_path: Path) -> None:
-    notes = make_pairs(replace(REQUEST, sentences=None, heldout=0), tmp_path / "all", root=str(site / "storage"))
+    notes = make_pairs(
+        replace(REQUEST, sentences=None, heldout=0), tmp_path / "all", root=str(site / "storage")
+    )
     assert 150 < notes["sentence_pairs"] <= 200  # repeated sentences are dropped
 
 
@@ -126,7 +137,9 @@ def test_nothing_is_overwritten(site: Path) -> None:
         ({"heldout": 500}, "the corpus has 200 lines"),
     ],
 )
-def test_wrong_requests_are_told(site: Path, tmp_path: Path, changes: dict[str, object], told: str) -> None:
+def test_wrong_requests_are_told(
+    site: Path, tmp_path: Path, changes: dict[str, object], told: str
+) -> None:
     with pytest.raises(RaxalignError, match=told):
         make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
@@ -135,17 +148,30 @@ def test_wrong_requests_are_told(site: Path, tmp_path: Path, changes: dict[str, 
 @pytest.mark.parametrize(
     ("changes", "remedy"),
     [
-        ({"heldout": 500}, r"Lower --heldout \(now 500\); lower --sentences \(now 80\), or leave it out to take all$"),
+        (
+            {"heldout": 500},
+            (
+                r"Lower --heldout \(now 500\); lower --sentences \(now 80\), or leave it out to"
+                r" take all$"
+            ),
+        ),
         ({"heldout": 500, "sentences": None}, r"Lower --heldout \(now 500\)$"),
-        ({"heldout": 0, "sentences": 300}, r"Lower --sentences \(now 300\), or leave it out to take all$"),
+        (
+            {"heldout": 0, "sentences": 300},
+            r"Lower --sentences \(now 300\), or leave it out to take all$",
+        ),
     ],
 )
-def test_too_little_text_is_met_by_options_of_the_command(site: Path, tmp_path: Path, changes: dict[str, object], remedy: str) -> None:
+def test_too_little_text_is_met_by_options_of_the_command(
+    site: Path, tmp_path: Path, changes: dict[str, object], remedy: str
+) -> None:
     with pytest.raises(DataError, match=remedy):
         make_pairs(replace(REQUEST, **changes), tmp_path / "out", root=str(site / "storage"))  # type: ignore[arg-type]
 
 
-def test_exported_links_are_read_back_with_the_words_of_the_dataset(site: Path, tmp_path: Path) -> None:
+def test_exported_links_are_read_back_with_the_words_of_the_dataset(
+    site: Path, tmp_path: Path
+) -> None:
     first = read_pairs(site / "pairs")
     for code, side in (("de", "src"), ("en", "tgt")):
         lines = "".join(" ".join(words) + "\n" for words in first.column(side).to_pylist())
@@ -165,7 +191,10 @@ def test_exported_links_are_read_back_with_the_words_of_the_dataset(site: Path, 
     make_pairs(given, tmp_path / "again", root=str(site / "storage"))
 
     def linked(table: pa.Table) -> list[dict[str, object]]:
-        return sorted(({name: row[name] for name in row if name != "id"} for row in table.to_pylist()), key=str)
+        return sorted(
+            ({name: row[name] for name in row if name != "id"} for row in table.to_pylist()),
+            key=str,
+        )
 
     assert linked(read_pairs(tmp_path / "again")) == linked(first)
 
@@ -189,7 +218,11 @@ def test_a_rotation_leaves_weights_alone_and_a_card_beside_them(site: Path, tmp_
 def test_training_changes_weights_and_is_the_same_again(site: Path, tmp_path: Path) -> None:
     for name in ("one", "two"):
         align(site, tmp_path / name, "finetune", "batch_size=40", "lambda=0.1")
-    one, two, before = weights(tmp_path / "one"), weights(tmp_path / "two"), weights(site / "encoder")
+    one, two, before = (
+        weights(tmp_path / "one"),
+        weights(tmp_path / "two"),
+        weights(site / "encoder"),
+    )
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert not all(torch.equal(one[name], before[name]) for name in before)
     assert list((site / "storage" / "checkpoints").glob("*")) == []
@@ -209,10 +242,22 @@ def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> No
 def test_an_exported_encoder_scores_what_its_trial_scored(finished: Opened, tmp_path: Path) -> None:
     for number, trial in enumerate(finished.plan.trials):
         export_trial(trial.key[:12], tmp_path / str(number), root=finished.root)
-        found, _ = evaluate_encoder(finished, EvaluateRequest(str(tmp_path / str(number)), device="cpu"))
-        own = [row for row in rows(finished.plan, open_workshop(finished.plan, finished.root, Runtime()).ledger) if row["trial"] == trial.key]
-        assert [(row["metric"], row["split"], row["value"]) for row in found] == [(row["metric"], row["split"], row["value"]) for row in own]
-        assert "contextual_accuracy" in (tmp_path / str(number) / "README.md").read_text(encoding="utf-8")
+        found, _ = evaluate_encoder(
+            finished, EvaluateRequest(str(tmp_path / str(number)), device="cpu")
+        )
+        own = [
+            row
+            for row in rows(
+                finished.plan, open_workshop(finished.plan, finished.root, Runtime()).ledger
+            )
+            if row["trial"] == trial.key
+        ]
+        assert [(row["metric"], row["split"], row["value"]) for row in found] == [
+            (row["metric"], row["split"], row["value"]) for row in own
+        ]
+        assert "contextual_accuracy" in (tmp_path / str(number) / "README.md").read_text(
+            encoding="utf-8"
+        )
 
 
 def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> None:
@@ -220,7 +265,10 @@ def test_an_export_opens_in_transformers(finished: Opened, tmp_path: Path) -> No
 
     key = next(trial.aligned for trial in finished.plan.trials if trial.method == "finetune")
     export_trial(key, tmp_path / "out", root=finished.root)
-    model, tokenizer = AutoModel.from_pretrained(tmp_path / "out"), AutoTokenizer.from_pretrained(tmp_path / "out")
+    model, tokenizer = (
+        AutoModel.from_pretrained(tmp_path / "out"),
+        AutoTokenizer.from_pretrained(tmp_path / "out"),
+    )
     assert model(**tokenizer("das a", return_tensors="pt")).last_hidden_state.shape[-1] == 32
 
 
@@ -242,29 +290,54 @@ def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
         evaluate_encoder(finished, replace(request, tasks=("retrieva",)))
 
 
-def test_a_task_that_was_not_asked_for_stops_no_other(finished: Opened, site: Path, tmp_path: Path) -> None:
-    """Transforms of a folder cannot be fitted again, which is told only where a task that is wanted asks for it."""
+def test_a_task_that_was_not_asked_for_stops_no_other(
+    finished: Opened, site: Path, tmp_path: Path
+) -> None:
+    """Transforms of a folder cannot be fitted again, which is told only where a task that is wanted
+    asks for it.
+    """
     align(site, tmp_path / "out", "rotation")
     tasks = ("retrieval: {}", "xnli: {data: phrasebook, readout: refit}")
-    path = write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", methods=("rotation: {}",), tasks=tasks)
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="80",
+        methods=("rotation: {}",),
+        tasks=tasks,
+    )
     opened = open_grid(path, storage=finished.root)
-    found, _ = evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), ("retrieval",), device="cpu"))
+    found, _ = evaluate_encoder(
+        opened, EvaluateRequest(str(tmp_path / "out"), ("retrieval",), device="cpu")
+    )
     assert {row["task"] for row in found} == {"retrieval"}
-    with pytest.raises(RaxalignError, match=r"tasks\.xnli\.readout: refit: the transforms of a folder"):
+    with pytest.raises(
+        RaxalignError, match=r"tasks\.xnli\.readout: refit: the transforms of a folder"
+    ):
         evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
 
 
-def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_frozen(finished: Opened, site: Path, tmp_path: Path) -> None:
+def test_a_folder_with_a_shift_inside_trains_tasks_with_the_blocks_below_it_frozen(
+    finished: Opened, site: Path, tmp_path: Path
+) -> None:
     align(site, tmp_path / "out", "mean_shift", "layers=1")
-    task = "xnli: {data: phrasebook, readout: refit, phrasebook: {train: 20, dev: 6, test: 12}, epochs: 1}"
-    opened = open_grid(write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", tasks=(task,)), storage=finished.root)
+    task = (
+        "xnli: {data: phrasebook, readout: refit, phrasebook: {train: 20, dev: 6, test: 12},"
+        " epochs: 1}"
+    )
+    opened = open_grid(
+        write_grid(tmp_path, languages="{each: [de]}", size=200, sentences="80", tasks=(task,)),
+        storage=finished.root,
+    )
     found, plan = evaluate_encoder(opened, EvaluateRequest(str(tmp_path / "out"), device="cpu"))
     assert {row["lang"] for row in found} >= {"de", "en"}
     (trained,) = (stage for stage in plan.stages.values() if stage.kind == "tuned")
     assert (set(trained.inputs), trained.params["frozen"]) == ({"encoder"}, "1")
 
 
-def test_an_object_store_serves_as_well(finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_store_serves_as_well(
+    finished: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
     root = f"memory://{tmp_path}/root"
     make_pairs(REQUEST, tmp_path / "pairs", root=root)
@@ -272,12 +345,17 @@ def test_an_object_store_serves_as_well(finished: Opened, tmp_path: Path, monkey
     trial = finished.plan.trials[0]
     workshop = open_workshop(finished.plan, root, Runtime())
     run_trial(workshop, trial.key)
-    fsspec.filesystem("memory").pipe_file(f"{tmp_path}/root/plans/one.json", finished.plan.to_json().encode())
+    fsspec.filesystem("memory").pipe_file(
+        f"{tmp_path}/root/plans/one.json", finished.plan.to_json().encode()
+    )
     assert export_trial(trial.key, tmp_path / "out", root=root).trial == trial
 
 
 def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Path) -> None:
-    few = replace(finished.plan, trials=tuple(replace(trial, evaluations={}) for trial in finished.plan.trials))
+    few = replace(
+        finished.plan,
+        trials=tuple(replace(trial, evaluations={}) for trial in finished.plan.trials),
+    )
     for name, plan in (("a", few), ("b", finished.plan), ("c", few)):
         (tmp_path / "plans").mkdir(exist_ok=True)
         (tmp_path / "plans" / f"{name}.json").write_text(plan.to_json(), encoding="utf-8")

@@ -1,4 +1,6 @@
-"""A bucket: a local folder behind fsspec that can do no more than an object store can. Importing this registers ``bucket://``."""
+"""A bucket: a local folder behind fsspec that can do no more than an object store can. Importing
+this registers ``bucket://``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 
 class Bucket(LocalFileSystem):
-    """Objects, kept as files so that tests and other processes can get at them: no rename, creation that fails where there is something."""
+    """Objects, kept as files so that tests and other processes can get at them: no rename, creation
+    that fails where there is something.
+    """
 
     protocol = "bucket"
 
@@ -27,7 +31,9 @@ class Bucket(LocalFileSystem):
 
     mv_file = rename = move = mv
 
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: object) -> None:
+    def pipe_file(
+        self, path: str, value: bytes, mode: str = "overwrite", **options: object
+    ) -> None:
         """Whole or not at all, as object stores write."""
         target = Path(self._strip_protocol(path))
         with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
@@ -40,7 +46,14 @@ class Bucket(LocalFileSystem):
         else:
             Path(file.name).replace(target)
 
-    def put_file(self, lpath: str, rpath: str, callback: object = None, mode: str = "overwrite", **options: object) -> None:
+    def put_file(
+        self,
+        lpath: str,
+        rpath: str,
+        callback: object = None,
+        mode: str = "overwrite",
+        **options: object,
+    ) -> None:
         self.pipe_file(rpath, Path(lpath).read_bytes(), mode)
 
 

@@ -53,7 +53,10 @@ def test_what_was_built_is_there_with_its_notes(root: str) -> None:
     assert (folder / "words.txt").read_text() == "Haus\n" * 100
     assert (folder / "data" / "deep" / "links.bin").read_bytes() == bytes(range(256))
     manifest = store.manifest("pairs", KEY)
-    assert {name: entry.size for name, entry in manifest.files.items()} == {"words.txt": 500, "data/deep/links.bin": 256}
+    assert {name: entry.size for name, entry in manifest.files.items()} == {
+        "words.txt": 500,
+        "data/deep/links.bin": 256,
+    }
     assert manifest.notes == {"links": 3, "digest": "π"}
     assert (manifest.kind, manifest.key) == ("pairs", KEY)
     assert manifest.seconds >= 0
@@ -67,7 +70,9 @@ def test_what_is_there_is_not_built_again(root: str) -> None:
     assert again.make("pairs", KEY, never) == again.open("pairs", KEY)
 
 
-def test_another_machine_reads_what_one_has_made(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_reads_what_one_has_made(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ArtifactStore(root).make("pairs", KEY, build)
     new_process(monkeypatch)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
@@ -108,7 +113,11 @@ def test_a_removed_artifact_is_gone_and_can_be_made_again(root: str) -> None:
         ("words.txt", lambda data: data[:-1], "words.txt has 499 bytes instead of 500"),
         ("links.bin", lambda data: b"", "data/deep/links.bin has 0 bytes instead of 256"),
         ("links.bin", None, "data/deep/links.bin is missing"),
-        ("manifest.json", lambda data: data.replace(b'"links": 3', b'"links": 4'), "manifest.json was changed"),
+        (
+            "manifest.json",
+            lambda data: data.replace(b'"links": 3', b'"links": 4'),
+            "manifest.json was changed",
+        ),
         ("manifest.json", lambda data: data[: len(data) // 2], "manifest.json is not JSON"),
         ("manifest.json", lambda data: b"", "manifest.json is not JSON"),
         ("manifest.json", lambda data: b"\xff\x00", "manifest.json is not JSON"),
@@ -116,7 +125,12 @@ def test_a_removed_artifact_is_gone_and_can_be_made_again(root: str) -> None:
     ],
 )
 def test_damage_is_named_set_aside_and_made_again(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, damage: Callable[[bytes], bytes] | None, said: str
+    root: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    damage: Callable[[bytes], bytes] | None,
+    said: str,
 ) -> None:
     store = ArtifactStore(root)
     store.make("pairs", KEY, build)
@@ -139,7 +153,9 @@ def test_damage_is_named_set_aside_and_made_again(
     assert store.verify("pairs", KEY)
 
 
-def test_make_builds_a_damaged_one_again_and_says_so(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_builds_a_damaged_one_again_and_says_so(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = ArtifactStore(root)
     for number in (1, 2):
         store.make("pairs", KEY, build)
@@ -148,7 +164,9 @@ def test_make_builds_a_damaged_one_again_and_says_so(root: str, tmp_path: Path, 
         new_process(monkeypatch)
         monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / f"another-{number}"))
         store = ArtifactStore(root)
-        with pytest.warns(UserWarning, match=rf"words.txt has 7 bytes instead of 500.*pairs-{KEY}-{number}"):
+        with pytest.warns(
+            UserWarning, match=rf"words.txt has 7 bytes instead of 500.*pairs-{KEY}-{number}"
+        ):
             folder = store.make("pairs", KEY, build)
         assert (folder / "words.txt").read_text() == "Haus\n" * 100
 
@@ -173,7 +191,9 @@ def test_a_build_that_raises_leaves_nothing(root: str, tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="a bug of the maker"):
         store.make("pairs", KEY, half)
     assert not store.has("pairs", KEY)
-    assert [path for path in tmp_path.rglob("*") if path.is_file() or path.name.startswith(".tmp-")] == []
+    assert [
+        path for path in tmp_path.rglob("*") if path.is_file() or path.name.startswith(".tmp-")
+    ] == []
 
 
 def test_an_error_about_an_input_of_the_maker_stays_what_it_is(root: str) -> None:
@@ -234,20 +254,33 @@ def test_names_that_would_leave_the_folder_are_refused(tmp_path: Path, name: str
         ArtifactStore(str(tmp_path)).folder("pairs", name)
 
 
-def test_a_folder_is_an_absolute_path_in_the_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_an_absolute_path_in_the_layout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert ArtifactStore("here").folder("pairs", KEY) == f"{tmp_path}/here/artifacts/pairs/ab/{KEY}"
-    assert ArtifactStore(f"file://{tmp_path}").folder("pairs", KEY) == f"{tmp_path}/artifacts/pairs/ab/{KEY}"
-    assert ArtifactStore("memory://here/").folder("pairs", KEY) == f"memory://here/artifacts/pairs/ab/{KEY}"
+    assert (
+        ArtifactStore(f"file://{tmp_path}").folder("pairs", KEY)
+        == f"{tmp_path}/artifacts/pairs/ab/{KEY}"
+    )
+    assert (
+        ArtifactStore("memory://here/").folder("pairs", KEY)
+        == f"memory://here/artifacts/pairs/ab/{KEY}"
+    )
 
 
 def test_the_manifest_is_json_that_lists_every_file(tmp_path: Path) -> None:
     folder = ArtifactStore(str(tmp_path)).make("pairs", KEY, build)
     record = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    assert record["files"]["data/deep/links.bin"] == {"size": 256, "sha256": "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880"}
+    assert record["files"]["data/deep/links.bin"] == {
+        "size": 256,
+        "sha256": "40aff2e9d2d8922e47afd4648e6967497158785fbd1da870e7110266bf944880",
+    }
 
 
-def test_a_damaged_local_copy_is_no_fault_of_the_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_local_copy_is_no_fault_of_the_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = f"bucket://{tmp_path}/root"
     folder = ArtifactStore(root).make("pairs", KEY, build)
     (folder / "words.txt").write_bytes(flip((folder / "words.txt").read_bytes()))

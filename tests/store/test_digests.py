@@ -57,17 +57,30 @@ def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[]", "7", '{"PATH": [4, 1000000000000000000]}', '{"PATH": [4, 1000000000000000000, "rubbish"]}', "\udcff"]
+    "damage",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"PATH": [4, 1000000000000000000]}',
+        '{"PATH": [4, 1000000000000000000, "rubbish"]}',
+        "\udcff",
+    ],
 )
 def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: str) -> None:
     root = tmp_path / "root"
     root.mkdir()
-    (root / "digests.json").write_text(damage.replace("PATH", str(corpus)), errors="surrogateescape")
+    (root / "digests.json").write_text(
+        damage.replace("PATH", str(corpus)), errors="surrogateescape"
+    )
     assert FileDigests(str(root)).of(corpus) == sha256("Haus")
     assert json.loads((root / "digests.json").read_text())[str(corpus)][2] == sha256("Haus")
 
 
-def test_relative_paths_and_links_are_the_file_they_lead_to(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_and_links_are_the_file_they_lead_to(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("link.txt").symlink_to(corpus)
     digests = FileDigests("root")
@@ -80,12 +93,24 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
     for file in files:
         file.write_text(file.name)
         os.utime(file, LONG_AGO)
-    program = "import sys; from pathlib import Path; from raxalign.store.digests import FileDigests\nd = FileDigests(sys.argv[1])\n"
+    program = (
+        "import sys; from pathlib import Path; from raxalign.store.digests import FileDigests\nd ="
+        " FileDigests(sys.argv[1])\n"
+    )
     program += "print(*[d.of(Path(p)) for p in sys.argv[2:]])"
-    processes = [subprocess.Popen([sys.executable, "-c", program, tmp_path / "root", *files], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, tmp_path / "root", *files],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     wanted = [sha256(file.name) for file in files]
     assert [process.communicate()[0].split() for process in processes] == [wanted] * 3
-    assert {entry[2] for entry in json.loads((tmp_path / "root" / "digests.json").read_text()).values()} == set(wanted)
+    assert {
+        entry[2] for entry in json.loads((tmp_path / "root" / "digests.json").read_text()).values()
+    } == set(wanted)
 
 
 def test_a_missing_file_is_an_operating_system_error(tmp_path: Path) -> None:

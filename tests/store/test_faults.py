@@ -24,13 +24,23 @@ KEY = "ab" * 32
 
 def start(program: str, *arguments: object) -> subprocess.Popen[str]:
     """Another process, with the tests' file systems."""
-    imports = "import os, sys, time\nfrom pathlib import Path\nfrom raxalign.store.artifacts import ArtifactStore\n"
+    imports = (
+        "import os, sys, time\nfrom pathlib import Path\nfrom raxalign.store.artifacts import"
+        " ArtifactStore\n"
+    )
     if str(arguments[0]).startswith("bucket:"):
         imports += "import bucket\n"
     text = imports + textwrap.dedent(program)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
     return subprocess.Popen(
-        [sys.executable, "-c", text, *map(str, arguments)], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", text, *map(str, arguments)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -49,7 +59,9 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}{tmp_path}/root"
 
 
-def test_a_process_killed_while_it_builds_leaves_nothing_usable(shared: str, tmp_path: Path) -> None:
+def test_a_process_killed_while_it_builds_leaves_nothing_usable(
+    shared: str, tmp_path: Path
+) -> None:
     program = """
     def build(folder):
         (folder / "words.txt").write_text("half")
@@ -81,7 +93,11 @@ def test_a_process_killed_while_it_publishes_leaves_nothing_or_all(tmp_path: Pat
         sys.stdin.readline()
         return real(self, target)
     Path.rename = rename
-    ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], lambda folder: (folder / "words.txt").write_text("half") and {})
+    def write(folder):
+        (folder / "words.txt").write_text("half")
+        return {}
+
+    ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], write)
     """
     store = ArtifactStore(str(tmp_path))
     with start(program, tmp_path, KEY) as process:
@@ -115,8 +131,14 @@ def test_two_processes_that_make_one_key_use_the_winners(shared: str) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_who_is_overtaken_while_uploading_uses_the_winners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
-    root, put, others = f"bucket://{tmp_path}/root", Bucket.put_file, [ArtifactStore(f"bucket://{tmp_path}/root")]
+def test_who_is_overtaken_while_uploading_uses_the_winners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    root, put, others = (
+        f"bucket://{tmp_path}/root",
+        Bucket.put_file,
+        [ArtifactStore(f"bucket://{tmp_path}/root")],
+    )
 
     def put_file(self: Bucket, *arguments: Any, **options: Any) -> None:
         if moment == "after":
@@ -143,7 +165,8 @@ def test_many_processes_at_once_all_get_one_artifact(shared: str) -> None:
         (folder / "words.txt").write_text(sys.argv[3] * 1000)
         return {}
     sys.stdin.readline()
-    print((ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build) / "words.txt").read_text()[0])
+    folder = ArtifactStore(sys.argv[1]).make("pairs", sys.argv[2], build)
+    print((folder / "words.txt").read_text()[0])
     """
     processes = [start(program, shared, KEY, name) for name in "abc"]
     for process in processes:
@@ -191,7 +214,9 @@ def test_a_full_disk_while_building_is_told_and_leaves_nothing(small_disk: Path)
     assert str(small_disk) in str(caught.value)
     assert not store.has("pairs", KEY)
     assert temporaries(small_disk) == []
-    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole", "what was written was given back"
+    assert (store.make("pairs", KEY, build) / "words.txt").read_text() == "whole", (
+        "what was written was given back"
+    )
 
 
 def test_a_full_disk_is_told_when_a_library_wraps_it(small_disk: Path) -> None:
@@ -199,7 +224,9 @@ def test_a_full_disk_is_told_when_a_library_wraps_it(small_disk: Path) -> None:
     import numpy as np
 
     def large(folder: Path) -> Mapping[str, Any]:
-        numpy.save_file({"weight": np.ones(1_000_000, dtype=np.float32)}, str(folder / "model.safetensors"))
+        numpy.save_file(
+            {"weight": np.ones(1_000_000, dtype=np.float32)}, str(folder / "model.safetensors")
+        )
         return {}
 
     with pytest.raises(StorageError, match="disk is full"):
@@ -230,7 +257,9 @@ def test_a_full_bucket_is_told_and_leaves_no_artifact(small_disk: Path) -> None:
     assert list(store.keys()) == []
 
 
-def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(small_disk: Path, tmp_path: Path) -> None:
+def test_a_read_only_storage_can_be_read_and_says_that_it_cannot_be_written(
+    small_disk: Path, tmp_path: Path
+) -> None:
     store, ledger = ArtifactStore(str(small_disk)), Ledger(str(small_disk))
     store.make("pairs", KEY, build)
     ledger.write("first", {"scores": []}, None)
@@ -267,7 +296,11 @@ def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
     store, ledger = ArtifactStore(str(tmp_path / "root")), Ledger(str(tmp_path / "root"))
     assert not store.has("pairs", KEY)
     assert ledger.keys() == set()
-    for write in (store.check_writable, lambda: store.make("pairs", KEY, build), lambda: ledger.write("first", {}, None)):
+    for write in (
+        store.check_writable,
+        lambda: store.make("pairs", KEY, build),
+        lambda: ledger.write("first", {}, None),
+    ):
         with pytest.raises(StorageError, match="is a file, not a folder"):
             write()
 
@@ -292,5 +325,10 @@ def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> N
     store = ArtifactStore(str(tmp_path))
     store.make("pairs", KEY, build)
     path = f"artifacts/pairs/ab/{KEY}"
-    assert open_storage(str(tmp_path)).set_aside(path, "manifest.json", "pairs", b"the damaged manifest of before") is None
+    assert (
+        open_storage(str(tmp_path)).set_aside(
+            path, "manifest.json", "pairs", b"the damaged manifest of before"
+        )
+        is None
+    )
     assert store.verify("pairs", KEY)

@@ -16,14 +16,23 @@ from hypothesis import strategies as st
 from raxalign.store.key import canonical_json, digest, file_digest
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=12)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 def same(left: Any, right: Any) -> bool:
     """Equality as keys see it: 1 is 1.0, but not True; NaN is NaN; a tuple is a list."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
-    if isinstance(left, float) and isinstance(right, float) and math.isnan(left) and math.isnan(right):
+    if (
+        isinstance(left, float)
+        and isinstance(right, float)
+        and math.isnan(left)
+        and math.isnan(right)
+    ):
         return True
     if isinstance(left, dict) and isinstance(right, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
@@ -39,7 +48,9 @@ def reordered(value: Any) -> Any:
 
 
 def retyped(value: Any) -> Any:
-    """Every whole number as the other of the two number types, where that is exact; every list as a tuple."""
+    """Every whole number as the other of the two number types, where that is exact; every list as a
+    tuple.
+    """
     if isinstance(value, dict):
         return {name: retyped(entry) for name, entry in value.items()}
     if isinstance(value, list):
@@ -89,7 +100,10 @@ def test_values_that_look_alike_differ(left: Any, right: Any) -> None:
 @settings(max_examples=1)
 @given(st.lists(VALUES, min_size=50, max_size=50))
 def test_another_process_with_another_hash_seed_makes_the_same_key(values: list[Any]) -> None:
-    program = "import json, sys; from raxalign.store.key import digest; print(digest(json.load(sys.stdin)))"
+    program = (
+        "import json, sys; from raxalign.store.key import digest;"
+        " print(digest(json.load(sys.stdin)))"
+    )
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -103,11 +117,16 @@ def test_another_process_with_another_hash_seed_makes_the_same_key(values: list[
 
 
 def test_a_key_never_changes_between_versions() -> None:
-    assert canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")}) == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
+    assert (
+        canonical_json({"λ": 1.0, "b": [1.5, None, True], "a": (2, "x")})
+        == '{"a":[2,"x"],"b":[1.5,null,true],"λ":1}'
+    )
     assert digest({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1: 2}, {1, 2}, object(), [bytearray(b"x")], {"path": os}])
+@pytest.mark.parametrize(
+    "value", [b"bytes", {1: 2}, {1, 2}, object(), [bytearray(b"x")], {"path": os}]
+)
 def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
     with pytest.raises(TypeError):
         digest(value)
@@ -115,4 +134,7 @@ def test_what_json_has_no_form_for_is_refused(value: Any) -> None:
 
 def test_file_digest_is_the_sha256_of_the_bytes(tmp_path: Any) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    assert file_digest(tmp_path / "empty") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert (
+        file_digest(tmp_path / "empty")
+        == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )

@@ -45,7 +45,9 @@ def test_records_and_predictions_come_back_as_they_were(root: str) -> None:
     assert again.predictions(KEY).equals(TABLE)
 
 
-def test_another_machine_reads_predictions(root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_machine_reads_predictions(
+    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Ledger(root).write(KEY, RECORD, TABLE)
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another"))
     assert Ledger(root).predictions(KEY).equals(TABLE)
@@ -82,7 +84,10 @@ def test_values_that_are_not_finite_are_kept(root: str) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_finite_number_is_refused_by_name(tmp_path: Path, value: float) -> None:
-    ledger, score = Ledger(str(tmp_path)), {"lang": "de-en", "metric": "accuracy", "split": "test", "value": value}
+    ledger, score = (
+        Ledger(str(tmp_path)),
+        {"lang": "de-en", "metric": "accuracy", "split": "test", "value": value},
+    )
     with pytest.raises(RaxalignError, match=rf"xnli/de-en/accuracy \(test\) is {value}"):
         ledger.write(KEY, RECORD | {"scores": [*RECORD["scores"], score]}, TABLE)
     assert not ledger.has(KEY)
@@ -101,7 +106,10 @@ def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) 
     for number in range(5):
         ledger.write(f"e{number}", {"value": number}, None)
     assert ledger.keys() == {f"e{number}" for number in range(5)}
-    assert ledger.read_many(["e1", "e4", "e7"]) == {"e1": {"key": "e1", "value": 1}, "e4": {"key": "e4", "value": 4}}
+    assert ledger.read_many(["e1", "e4", "e7"]) == {
+        "e1": {"key": "e1", "value": 1},
+        "e4": {"key": "e4", "value": 4},
+    }
     assert ledger.read_many(["e7"]) == {}
 
 
@@ -115,7 +123,9 @@ def test_many_records_are_read_at_once_without_those_that_are_absent(root: str) 
         (lambda data: b"{}", "has no checksum"),
     ],
 )
-def test_a_damaged_entry_is_named_set_aside_and_not_there(root: str, damage: Callable[[bytes], bytes], said: str) -> None:
+def test_a_damaged_entry_is_named_set_aside_and_not_there(
+    root: str, damage: Callable[[bytes], bytes], said: str
+) -> None:
     ledger = Ledger(root)
     ledger.write(KEY, RECORD, TABLE)
     ledger.write("whole", RECORD | {"key": "whole"}, None)
@@ -149,7 +159,11 @@ def test_an_entry_under_another_key_is_damaged(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_predictions_take_their_entry_with_them(
-    root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes] | None, said: str
+    root: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[bytes], bytes] | None,
+    said: str,
 ) -> None:
     Ledger(root).write(KEY, RECORD, TABLE)
     files, path = stored(root, "predictions.arrow")

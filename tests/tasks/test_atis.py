@@ -11,7 +11,10 @@ from raxalign.tasks.tagging.data import TaggingData
 from raxalign.tasks.tagging.multiatis import is_atis, read_atis
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
-ROWS = "1\tflights from new york\tO O I-fromloc.city_name I-fromloc.city_name\tatis_flight\n2\tzeig flüge\tO O\tatis_flight\n"
+ROWS = (
+    "1\tflights from new york\tO O I-fromloc.city_name I-fromloc.city_name\tatis_flight\n2\tzeig"
+    " flüge\tO O\tatis_flight\n"
+)
 
 
 def write(tmp_path, text, name="dev_de.tsv"):
@@ -23,7 +26,11 @@ def write(tmp_path, text, name="dev_de.tsv"):
 def test_words_and_their_labels_in_iob2(tmp_path):
     rows = read_atis(write(tmp_path, HEAD + ROWS)).rows
     assert [(row.words, row.tags, row.line) for row in rows] == [
-        (("flights", "from", "new", "york"), ("O", "O", "B-fromloc.city_name", "I-fromloc.city_name"), 2),
+        (
+            ("flights", "from", "new", "york"),
+            ("O", "O", "B-fromloc.city_name", "I-fromloc.city_name"),
+            2,
+        ),
         (("zeig", "flüge"), ("O", "O"), 3),
     ]
 
@@ -32,7 +39,9 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
     assert is_atis(write(tmp_path, "Intent\tUtterance\tslot_labels\n"))
     for text in ("play\tO\n", "", "utterance\tO\n"):
         assert not is_atis(write(tmp_path, text))
-    data = TaggingData(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")}), "slots", TaskInputs("en"))
+    data = TaggingData(
+        Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")}), "slots", TaskInputs("en")
+    )
     write(tmp_path, HEAD + ROWS, "en.tsv")
     assert len(data.sentences("train", "en")) == 2
     write(tmp_path, "play O\nvivaldi B-artist\n", "en.tsv")

@@ -46,13 +46,22 @@ def test_conversion_keeps_every_entity_and_is_done_once(tags):
 
 
 def test_columns_of_the_shared_tasks(tmp_path):
-    text = "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\nBlackburn NNP I-NP I-PER\n"
-    assert conll(tmp_path, text) == [(("EU", "rejects"), ("B-ORG", "O"), 3), (("Peter", "Blackburn"), ("B-PER", "I-PER"), 6)]
+    text = (
+        "-DOCSTART- -X- -X- O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP"
+        " I-PER\nBlackburn NNP I-NP I-PER\n"
+    )
+    assert conll(tmp_path, text) == [
+        (("EU", "rejects"), ("B-ORG", "O"), 3),
+        (("Peter", "Blackburn"), ("B-PER", "I-PER"), 6),
+    ]
 
 
 def test_tabs_line_ends_marks_and_spaces_that_are_no_blanks(tmp_path):
     text = "\ufeffto\tO\r\nwest\u00a0bam\tB-artist\r\n\r\n \r\nplay\tO\r\n".encode()
-    assert conll(tmp_path, text) == [(("to", "west\u00a0bam"), ("O", "B-artist"), 1), (("play",), ("O",), 5)]
+    assert conll(tmp_path, text) == [
+        (("to", "west\u00a0bam"), ("O", "B-artist"), 1),
+        (("play",), ("O",), 5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +92,13 @@ def test_a_missing_file_is_told(tmp_path):
 def test_another_encoding_is_read_where_it_is_named(tmp_path):
     path = write(tmp_path, "Köln B-LOC\n".encode("latin-1"))
     assert read_conll(path, "iso8859-1").rows[0].words == ("Köln",)
-    with pytest.raises(DataError, match=r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"):
+    with pytest.raises(
+        DataError, match=r"dev\.conll:1: invalid UTF-8 \(byte 0xf6\)\. Set `encoding`.*latin-1"
+    ):
         read_conll(path)
-    with pytest.raises(DataError, match=r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"):
+    with pytest.raises(
+        DataError, match=r"dev\.conll:2: invalid CP1252 \(byte 0x81\)\. Set `encoding`"
+    ):
         read_conll(write(tmp_path, b"a O\n\x81 O\n"), "cp1252")
 
 
@@ -97,7 +110,11 @@ def test_utf8_that_is_called_another_encoding_is_refused(tmp_path):
 
 def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_the_identity():
     files = {"train": "a", "dev": "{lang}"}
-    for name, told in (("latin-9000", "unknown encoding"), ("utf-16", "convert the file"), ("hex", "unknown encoding")):
+    for name, told in (
+        ("latin-9000", "unknown encoding"),
+        ("utf-16", "convert the file"),
+        ("hex", "unknown encoding"),
+    ):
         with pytest.raises(ValidationError, match=told):
             Ner.Params(data=files, encoding=name)
     assert "encoding" not in Ner(Ner.Params(data=files, encoding="UTF8")).canonical()
@@ -108,7 +125,9 @@ def test_encodings_are_checked_with_the_options_and_the_usual_one_is_no_part_of_
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     faults = []
     assert len(read_conll(write(tmp_path, "a O\nb\n\nc S-x\nd O\n"), report=faults.append)) == 2
-    read_conllu(write(tmp_path, line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")), report=faults.append)
+    read_conllu(
+        write(tmp_path, line("1", "a", "NN") + "1\n" + line("x", "b", "NOUN")), report=faults.append
+    )
     assert [fault.line for fault in faults] == [2, 4, 1, 2, 3]
 
 
@@ -117,10 +136,19 @@ def line(number, word, tag):
 
 
 def test_conllu_skips_ranges_empty_nodes_and_comments(tmp_path):
-    text = "# text = im Haus\n" + line("1-2", "im", "_") + line("1", "in", "ADP") + line("2", "dem", "DET") + line("2.1", "x", "_")
+    text = (
+        "# text = im Haus\n"
+        + line("1-2", "im", "_")
+        + line("1", "in", "ADP")
+        + line("2", "dem", "DET")
+        + line("2.1", "x", "_")
+    )
     text += line("3", "Haus", "NOUN") + "\n# next\n" + line("1", "?", "PUNCT") + "\n"
     rows = read_conllu(write(tmp_path, text)).rows
-    assert [(row.words, row.tags, row.line) for row in rows] == [(("in", "dem", "Haus"), ("ADP", "DET", "NOUN"), 3), (("?",), ("PUNCT",), 9)]
+    assert [(row.words, row.tags, row.line) for row in rows] == [
+        (("in", "dem", "Haus"), ("ADP", "DET", "NOUN"), 3),
+        (("?",), ("PUNCT",), 9),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,13 @@ def crf(request):
 
 @pytest.fixture
 def states():
-    return torch.randn(len(LENGTHS), max(LENGTHS), WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    return torch.randn(
+        len(LENGTHS),
+        max(LENGTHS),
+        WIDTH,
+        dtype=torch.float64,
+        generator=torch.Generator().manual_seed(5),
+    )
 
 
 MASK = torch.tensor([[t < length for t in range(max(LENGTHS))] for length in LENGTHS])
@@ -55,7 +61,9 @@ def test_losses_are_those_of_the_sum_over_all_sequences(crf, states):
     for b, length in enumerate(LENGTHS):
         scores = every(crf, states[b, :length])
         whole = torch.logsumexp(torch.tensor(list(scores.values()), dtype=torch.float64), 0)
-        assert float(losses[b]) == pytest.approx(float(whole) - scores[tuple(tags_BT[b, :length].tolist())], abs=1e-9)
+        assert float(losses[b]) == pytest.approx(
+            float(whole) - scores[tuple(tags_BT[b, :length].tolist())], abs=1e-9
+        )
 
 
 def test_decoding_finds_the_best_of_all_sequences(crf, states):
@@ -72,15 +80,23 @@ def test_what_is_beyond_a_sentence_changes_nothing(crf, states):
     assert torch.allclose(crf.losses(other, tags_BT, MASK), losses, atol=1e-12)
     assert crf.decode(other, MASK) == crf.decode(states, MASK)
     (losses.sum()).backward()
-    assert all(parameter.grad is not None and bool(parameter.grad.isfinite().all()) for parameter in crf.parameters())
+    assert all(
+        parameter.grad is not None and bool(parameter.grad.isfinite().all())
+        for parameter in crf.parameters()
+    )
 
 
 def test_the_state_changes_a_conditioned_transition_and_not_a_static_one():
-    """Two states that give every tag the same score: only transitions that look at the state can tell them apart."""
+    """Two states that give every tag the same score: only transitions that look at the state can
+    tell them apart.
+    """
     torch.manual_seed(0)
     for kind, differs in ((StaticCrf, False), (ConditionedCrf, True)):
         crf = kind(WIDTH, N).double()
         torch.nn.init.zeros_(crf.tags.weight)
         tags, mask = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
-        one, two = (float(crf.losses(torch.full((1, 2, WIDTH), value, dtype=torch.float64), tags, mask)) for value in (0.3, -0.9))
+        one, two = (
+            float(crf.losses(torch.full((1, 2, WIDTH), value, dtype=torch.float64), tags, mask))
+            for value in (0.3, -0.9)
+        )
         assert (abs(one - two) > 1e-6) is differs

@@ -6,7 +6,9 @@ from raxalign.tasks.vectors.linked_words import SeenTypes
 
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):
-    linked = TYPES_SCHEMA.empty_table().from_pylist([{"src": "Hund", "tgt": "dog"}], schema=TYPES_SCHEMA)
+    linked = TYPES_SCHEMA.empty_table().from_pylist(
+        [{"src": "Hund", "tgt": "dog"}], schema=TYPES_SCHEMA
+    )
     write_types(linked, tmp_path / "linked.arrow")
     build_seen([tmp_path / "linked.arrow"], [], [[("haus", "house")]], tmp_path / "seen")
     seen = SeenTypes(tmp_path / "seen")

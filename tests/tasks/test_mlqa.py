@@ -26,9 +26,22 @@ from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
 ANSWERS = {"en": ("one", "two"), "de": ("eins", "zwei"), "es": ("uno", "dos")}
-WORDS = [f"w{i}" for i in range(30)] + [*(word for words in ANSWERS.values() for word in words), "who", "wer", "quien", "here", "hier"]
+WORDS = [f"w{i}" for i in range(30)] + [
+    *(word for words in ANSWERS.values() for word in words),
+    "who",
+    "wer",
+    "quien",
+    "here",
+    "hier",
+]
 ASKED = {"en": "who", "de": "wer", "es": "quien"}
-FAST = {"learning_rate": 5e-3, "epochs": 3, "batch_size": 8, "max_length": 24, "max_answer_length": 2}
+FAST = {
+    "learning_rate": 5e-3,
+    "epochs": 3,
+    "batch_size": 8,
+    "max_length": 24,
+    "max_answer_length": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +63,13 @@ def write(path, lang, n, seed, name):
         at = int(rng.integers(0, 7))
         words[at] = ANSWERS[lang][i % 2]
         start = len(" ".join([*words[:at], ""]))
-        qas = [{"id": f"{name}{i}", "question": ASKED[lang], "answers": [{"text": words[at], "answer_start": start}]}]
+        qas = [
+            {
+                "id": f"{name}{i}",
+                "question": ASKED[lang],
+                "answers": [{"text": words[at], "answer_start": start}],
+            }
+        ]
         paragraphs.append({"context": " ".join(words), "qas": qas})
     path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}), encoding="utf-8")
 
@@ -63,7 +82,11 @@ def files(tmp_path):
         write(folder / f"train-{lang}.json", lang, 96, k, "train")
         write(folder / f"dev-{lang}.json", lang, 20, 10 + k, "dev")
         write(folder / f"test-{lang}.json", lang, 24, 20 + k, "test")
-    return {"train": f"{folder}/train-{{pivot}}.json", "dev": f"{folder}/dev-{{lang}}.json", "test": f"{folder}/test-{{lang}}.json"}
+    return {
+        "train": f"{folder}/train-{{pivot}}.json",
+        "dev": f"{folder}/dev-{{lang}}.json",
+        "test": f"{folder}/test-{{lang}}.json",
+    }
 
 
 def task(files, **params):
@@ -74,7 +97,9 @@ def translated(files):
     return {**files, "train": files["train"].replace("{pivot}", "{lang}")}
 
 
-def run(tmp_path, aligned, files, *, languages=("de",), seed=0, name="tuned", runtime=None, **params):
+def run(
+    tmp_path, aligned, files, *, languages=("de",), seed=0, name="tuned", runtime=None, **params
+):
     mlqa, inputs, runtime = task(files, **params), TaskInputs("en"), runtime or Runtime(seed=seed)
     folder = tmp_path / name
     folder.mkdir()
@@ -90,7 +115,9 @@ def test_learns_to_answer_and_predictions_recompute_to_the_scores(tmp_path, enco
     outcome, notes = run(tmp_path, AlignedEncoder(encoder), files)
     found = values(outcome)
     assert found["en", "test"] > 0.9
-    assert set(found) == {(lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")}
+    assert set(found) == {
+        (lang, split) for lang in ("en", "de", "avg", "avg_zero_shot") for split in ("dev", "test")
+    }
     assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
     assert found["avg_zero_shot", "test"] == found["de", "test"]
     assert notes["rows"] == {"en": 96}
@@ -101,12 +128,22 @@ def test_learns_to_answer_and_predictions_recompute_to_the_scores(tmp_path, enco
     for metric in ("f1", "exact_match"):
         for (lang, split), value in values(outcome, metric).items():
             if not lang.startswith("avg"):
-                assert value == pytest.approx(np.mean([row[metric] for row in rows if (row["lang"], row["split"]) == (lang, split)]))
+                assert value == pytest.approx(
+                    np.mean(
+                        [
+                            row[metric]
+                            for row in rows
+                            if (row["lang"], row["split"]) == (lang, split)
+                        ]
+                    )
+                )
     assert exact_match(rows[0]["prediction"], rows[0]["answer"], "en") == rows[0]["exact_match"]
 
 
 def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, files):
-    """Gold answers begin with a German article, which no prediction has: a token by SQuAD's rules, and none by MLQA's."""
+    """Gold answers begin with a German article, which no prediction has: a token by SQuAD's rules,
+    and none by MLQA's.
+    """
     document = json.loads(Path(files["test"].replace("{lang}", "de")).read_text(encoding="utf-8"))
     for paragraph in document["data"][0]["paragraphs"]:
         for answer in paragraph["qas"][0]["answers"]:
@@ -114,26 +151,51 @@ def test_rules_change_what_answers_are_worth_and_no_training(tmp_path, encoder, 
     Path(files["test"].replace("{lang}", "de")).write_text(json.dumps(document), encoding="utf-8")
     assert task(files, rules="squad").training() == task(files).training()
     assert task(files, rules="squad").canonical() != task(files).canonical()
-    outcomes = {rules: run(tmp_path, AlignedEncoder(encoder), files, name=rules, epochs=1, rules=rules)[0] for rules in ("mlqa", "squad")}
+    outcomes = {
+        rules: run(tmp_path, AlignedEncoder(encoder), files, name=rules, epochs=1, rules=rules)[0]
+        for rules in ("mlqa", "squad")
+    }
     answers = [outcome.predictions["prediction"].to_pylist() for outcome in outcomes.values()]
     for rules, outcome in outcomes.items():
         assert outcome.notes["rules"] == rules
-        rows = [row for row in outcome.predictions.to_pylist() if (row["lang"], row["split"]) == ("de", "test")]
-        assert [row["f1"] for row in rows] == [f1(row["prediction"], row["answer"], "de", rules) for row in rows]
+        rows = [
+            row
+            for row in outcome.predictions.to_pylist()
+            if (row["lang"], row["split"]) == ("de", "test")
+        ]
+        assert [row["f1"] for row in rows] == [
+            f1(row["prediction"], row["answer"], "de", rules) for row in rows
+        ]
         assert rules == "mlqa" or not any(row["exact_match"] for row in rows)
     assert answers[0] == answers[1]
 
 
 def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, files):
-    outcome, _ = run(tmp_path, AlignedEncoder(encoder), files, languages=("de", "es"), setting="g-xlt", epochs=1)
+    outcome, _ = run(
+        tmp_path, AlignedEncoder(encoder), files, languages=("de", "es"), setting="g-xlt", epochs=1
+    )
     pairs = [f"{q}-{c}" for q in ("en", "de", "es") for c in ("en", "de", "es")]
     found = values(outcome)
     assert {lang for lang, _ in found} == {*pairs, "avg", "avg_zero_shot"}
     assert found["avg", "dev"] == pytest.approx(np.mean([found[pair, "dev"] for pair in pairs]))
-    assert found["avg_zero_shot", "dev"] == pytest.approx(np.mean([found[pair, "dev"] for pair in pairs[1:]]))
-    (row,) = [r for r in outcome.predictions.to_pylist() if (r["lang"], r["split"], r["id"]) == ("de-es", "test", "test3")]
-    (gold,) = [r for r in QaData(task(files).params, TaskInputs("en")).questions("test", "es").rows if r.id == "test3"]
-    assert (row["question_lang"], row["context_lang"], row["answer"]) == ("de", "es", gold.answers[0].text)
+    assert found["avg_zero_shot", "dev"] == pytest.approx(
+        np.mean([found[pair, "dev"] for pair in pairs[1:]])
+    )
+    (row,) = [
+        r
+        for r in outcome.predictions.to_pylist()
+        if (r["lang"], r["split"], r["id"]) == ("de-es", "test", "test3")
+    ]
+    (gold,) = [
+        r
+        for r in QaData(task(files).params, TaskInputs("en")).questions("test", "es").rows
+        if r.id == "test3"
+    ]
+    assert (row["question_lang"], row["context_lang"], row["answer"]) == (
+        "de",
+        "es",
+        gold.answers[0].text,
+    )
     assert row["prediction"] in gold.context
 
 
@@ -142,7 +204,10 @@ def test_g_xlt_shares_its_training_with_xlt(files):
     assert task(files, setting="g-xlt").canonical() != task(files).canonical()
     both = task(translated(files), setting="translate-train")
     assert both.training() != task(files).training()
-    training = {rule: task(files, selection=rule).training() for rule in ("pivot-dev", "mean-dev", "target-dev", "last")}
+    training = {
+        rule: task(files, selection=rule).training()
+        for rule in ("pivot-dev", "mean-dev", "target-dev", "last")
+    }
     assert training["mean-dev"] == training["target-dev"]
     assert len({json.dumps(value, sort_keys=True) for value in training.values()}) == 3
     assert all(str(path) not in json.dumps(task(files).canonical()) for path in files.values())
@@ -150,11 +215,17 @@ def test_g_xlt_shares_its_training_with_xlt(files):
 
 def test_mean_dev_and_target_dev_pick_by_development_sets(tmp_path, encoder, files):
     for rule in ("mean-dev", "target-dev"):
-        outcome, _ = run(tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2)
-        chosen, by_epoch = (outcome.notes["models"]["all"][name] for name in ("epochs", "dev_by_epoch"))
+        outcome, _ = run(
+            tmp_path, AlignedEncoder(encoder), files, selection=rule, name=rule, epochs=2
+        )
+        chosen, by_epoch = (
+            outcome.notes["models"]["all"][name] for name in ("epochs", "dev_by_epoch")
+        )
         means = np.mean([by_epoch["en"], by_epoch["de"]], axis=0)
         for lang in ("en", "de"):
-            assert chosen[lang] == 1 + int(np.argmax(means if rule == "mean-dev" else by_epoch[lang]))
+            assert chosen[lang] == 1 + int(
+                np.argmax(means if rule == "mean-dev" else by_epoch[lang])
+            )
             assert values(outcome)[lang, "dev"] == pytest.approx(by_epoch[lang][chosen[lang] - 1])
         assert ("warning" in outcome.notes) is (rule == "target-dev")
 
@@ -170,16 +241,30 @@ def test_one_seed_gives_one_result_and_a_killed_training_goes_on(tmp_path, encod
     whole, _ = run(tmp_path, AlignedEncoder(encoder), files)
     runtime = {"checkpoints": tmp_path / "checkpoints", "checkpoint_every": 7}
     with pytest.raises(Killed):
-        run(tmp_path, AlignedEncoder(encoder), files, name="killed", runtime=Runtime(**runtime, report=die))
-    resumed, _ = run(tmp_path, AlignedEncoder(encoder), files, name="resumed", runtime=Runtime(**runtime))
+        run(
+            tmp_path,
+            AlignedEncoder(encoder),
+            files,
+            name="killed",
+            runtime=Runtime(**runtime, report=die),
+        )
+    resumed, _ = run(
+        tmp_path, AlignedEncoder(encoder), files, name="resumed", runtime=Runtime(**runtime)
+    )
     assert resumed.predictions.equals(whole.predictions)
 
 
 def test_training_questions_that_are_evaluated_are_refused(tmp_path, encoder, files):
     with pytest.raises(DataError, match="20 of 20 questions are training rows too"):
-        run(tmp_path, AlignedEncoder(encoder), {**files, "train": files["dev"].replace("{lang}", "{pivot}")})
+        run(
+            tmp_path,
+            AlignedEncoder(encoder),
+            {**files, "train": files["dev"].replace("{lang}", "{pivot}")},
+        )
     folder = Path(files["dev"]).parent
-    write(folder / "test-de.json", "de", 24, 99, "train")  # the ids of training questions, in another language
+    write(
+        folder / "test-de.json", "de", 24, 99, "train"
+    )  # the ids of training questions, in another language
     with pytest.raises(DataError, match=r"test-de\.json: 24 of 24 questions .*the same id"):
         run(tmp_path, AlignedEncoder(encoder), files, name="ids", epochs=1)
 
@@ -192,12 +277,20 @@ def test_misplaced_answers_are_left_out_of_training_and_counted(tmp_path, encode
     path.write_text(json.dumps(document))
     mlqa = task(files, epochs=1, max_train=50)
     (tmp_path / "few").mkdir()
-    notes = mlqa.train(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "few")
+    notes = mlqa.train(
+        AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "few"
+    )
     assert (notes["rows"], notes["misplaced"]) == ({"en": 45}, {"en": 5})
 
 
 def of(lang, *rows):
-    return Questions(lang, [Question(i, ASKED[lang], c, n, (Answer(a, c.index(a)),)) for n, (i, c, a) in enumerate(rows)])
+    return Questions(
+        lang,
+        [
+            Question(i, ASKED[lang], c, n, (Answer(a, c.index(a)),))
+            for n, (i, c, a) in enumerate(rows)
+        ],
+    )
 
 
 GIVEN = {
@@ -208,7 +301,9 @@ GIVEN = {
 
 def tuning(files, encoder, **params):
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    return SpanTuning(task(files, setting="translate-train", **params).params, turned, GIVEN, None, "en", 0)
+    return SpanTuning(
+        task(files, setting="translate-train", **params).params, turned, GIVEN, None, "en", 0
+    )
 
 
 def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files, encoder):
@@ -234,7 +329,14 @@ def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files,
 def test_questions_that_the_pivot_lacks_cannot_be_mixed(files, encoder):
     given = {**GIVEN, "de": of("de", ("z", "hier w5", "w5"))}
     with pytest.raises(DataError, match="1 of 1 questions are not in en, as z"):
-        SpanTuning(task(files, setting="translate-train", code_switching="sentence").params, AlignedEncoder(encoder), given, None, "en", 0)
+        SpanTuning(
+            task(files, setting="translate-train", code_switching="sentence").params,
+            AlignedEncoder(encoder),
+            given,
+            None,
+            "en",
+            0,
+        )
 
 
 def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
@@ -244,9 +346,16 @@ def test_micro_batches_sum_to_the_loss_of_the_batch(files, encoder):
     step = Step(0, 0, np.array([last, 0, 1]))
     with torch.no_grad():
         whole = float(made.loss(step, np.arange(3)))
-        assert whole == pytest.approx(sum(float(made.loss(step, np.array([k]))) for k in range(3)), abs=1e-5)
+        assert whole == pytest.approx(
+            sum(float(made.loss(step, np.array([k]))) for k in range(3)), abs=1e-5
+        )
         windows = [*made.units[last], *made.units[0], *made.units[1]]
-        by_hand = span_loss(made.model([w.row for w in windows]), torch.tensor([w.target for w in windows])) / 4
+        by_hand = (
+            span_loss(
+                made.model([w.row for w in windows]), torch.tensor([w.target for w in windows])
+            )
+            / 4
+        )
     assert whole == pytest.approx(float(by_hand), abs=1e-5)
 
 
@@ -260,11 +369,34 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
 
 
 def test_where_the_pivot_moves_each_language_has_its_model(tmp_path, encoder, files):
-    towards = tuple(Transform("en", 2, steps=(Affine(weight=-torch.eye(32)),), toward=lang) for lang in ("de", "es"))
-    outcome, _ = run(tmp_path, AlignedEncoder(encoder, towards), files, languages=("de", "es"), setting="g-xlt", epochs=1, max_train=16)
+    towards = tuple(
+        Transform("en", 2, steps=(Affine(weight=-torch.eye(32)),), toward=lang)
+        for lang in ("de", "es")
+    )
+    outcome, _ = run(
+        tmp_path,
+        AlignedEncoder(encoder, towards),
+        files,
+        languages=("de", "es"),
+        setting="g-xlt",
+        epochs=1,
+        max_train=16,
+    )
     answered = {(row["lang"], row["toward"]) for row in outcome.predictions.to_pylist()}
-    of_german = {("en-en", "de"), ("de-de", "de"), ("en-de", "de"), ("de-en", "de"), ("es-de", "de")}
-    of_spanish = {("en-en", "es"), ("es-es", "es"), ("en-es", "es"), ("es-en", "es"), ("de-es", "es")}
+    of_german = {
+        ("en-en", "de"),
+        ("de-de", "de"),
+        ("en-de", "de"),
+        ("de-en", "de"),
+        ("es-de", "de"),
+    }
+    of_spanish = {
+        ("en-en", "es"),
+        ("es-es", "es"),
+        ("en-es", "es"),
+        ("es-en", "es"),
+        ("de-es", "es"),
+    }
     assert answered == of_german | of_spanish
 
 
@@ -272,14 +404,27 @@ def test_faults_that_only_the_params_show(files):
     assert task(files).check(("de",), "en") == []
     assert "zero-shot" in task(translated(files)).check(("de",), "en")[0]
     assert task(translated(files), setting="translate-train").check(("de",), "en") == []
-    assert "reads one file per language; put {lang} in the path" in task(files, setting="translate-train").check(("de",), "en")[0]
+    assert (
+        "reads one file per language; put {lang} in the path"
+        in task(files, setting="translate-train").check(("de",), "en")[0]
+    )
     assert "translate-train" in task(files, code_switching="sentence").check(("de",), "en")[0]
     assert "selection" in task({"train": "t", "test": "x"}).check(("de",), "en")[0]
-    assert any("nothing to evaluate" in fault for fault in task({"train": "t"}, selection="last").check(("de",), "en"))
-    assert "phrasebook has no zh" in Mlqa(Mlqa.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
+    assert any(
+        "nothing to evaluate" in fault
+        for fault in task({"train": "t"}, selection="last").check(("de",), "en")
+    )
+    assert (
+        "phrasebook has no zh" in Mlqa(Mlqa.Params(data="phrasebook")).check(("de", "zh"), "en")[0]
+    )
     assert Mlqa(Mlqa.Params()).check(("de",), "en") == []
     assert "selection" in Mlqa(Mlqa.Params(hub={"dev": None})).check(("de",), "en")[0]
-    for wrong in ({"data": {"dev": "x"}}, {"setting": "xlt"}, {"max_answer_length": 0}, {"hub": {"split": "x"}}):
+    for wrong in (
+        {"data": {"dev": "x"}},
+        {"setting": "xlt"},
+        {"max_answer_length": 0},
+        {"hub": {"split": "x"}},
+    ):
         with pytest.raises(ValidationError):
             Mlqa.Params(**wrong)
 
@@ -288,7 +433,10 @@ def test_one_file_that_all_languages_would_be_scored_on_is_a_fault(files):
     for split in ("dev", "test"):
         (fault,) = task({**files, split: f"{split}.json"}).check(("de", "es"), "en")
         assert "one file per language: put {lang} in" in fault
-    assert "one file per language: put {lang} in" in task({**files, "test": "test-{pivot}.json"}, setting="g-xlt").check(("de",), "en")[0]
+    assert (
+        "one file per language: put {lang} in"
+        in task({**files, "test": "test-{pivot}.json"}, setting="g-xlt").check(("de",), "en")[0]
+    )
 
 
 def test_what_is_read_of_each_language(files):
@@ -300,11 +448,17 @@ def test_what_is_read_of_each_language(files):
     assert both.sources("de", "en")["train"].path.name == "train-de.json"
     assert both.training_languages(("de", "es"), "en") == ("en", "de", "es")
     hub = Mlqa(Mlqa.Params(hub={"train_revision": "a" * 40}))
-    assert hub.sources("de", "en") == {"hub": RemoteData("hub:facebook/mlqa/mlqa.de.de@refs/convert/parquet")}
-    assert hub.sources("en", "en")["train"] == RemoteData(f"hub:rajpurkar/squad/plain_text@{'a' * 40}", "a" * 40)
+    assert hub.sources("de", "en") == {
+        "hub": RemoteData("hub:facebook/mlqa/mlqa.de.de@refs/convert/parquet")
+    }
+    assert hub.sources("en", "en")["train"] == RemoteData(
+        f"hub:rajpurkar/squad/plain_text@{'a' * 40}", "a" * 40
+    )
     translating = Mlqa(Mlqa.Params(setting="translate-train"))
     assert hub.sources("de", "en")["hub"].pin is None  # a branch is no pin
-    assert translating.sources("de", "en")["train"] == RemoteData("hub:facebook/mlqa/mlqa-translate-train.de@refs/convert/parquet")
+    assert translating.sources("de", "en")["train"] == RemoteData(
+        "hub:facebook/mlqa/mlqa-translate-train.de@refs/convert/parquet"
+    )
     assert "hub" not in task(files).canonical()
     assert "hub" in hub.canonical()
 
@@ -312,25 +466,55 @@ def test_what_is_read_of_each_language(files):
 def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
     import datasets
 
-    for config, splits in (("mlqa.en.en", ("validation", "test")), ("mlqa.de.de", ("validation", "test")), ("mlqa.th.th", ("test",))):
+    for config, splits in (
+        ("mlqa.en.en", ("validation", "test")),
+        ("mlqa.de.de", ("validation", "test")),
+        ("mlqa.th.th", ("test",)),
+    ):
         for split in splits:
-            row = {"id": split, "question": "?", "context": "Rom.", "answers": {"text": ["Rom"], "answer_start": [0]}}
-            datasets.Dataset.from_list([row]).to_parquet(tmp_path / "mlqa" / config / split / "0000.parquet")
+            row = {
+                "id": split,
+                "question": "?",
+                "context": "Rom.",
+                "answers": {"text": ["Rom"], "answer_start": [0]},
+            }
+            datasets.Dataset.from_list([row]).to_parquet(
+                tmp_path / "mlqa" / config / split / "0000.parquet"
+            )
 
     def sets(**params):
         given = Mlqa.Params(hub={"dataset": str(tmp_path / "mlqa")}, **params)
-        return {(s.label, s.split) for s in QaData(given, TaskInputs("en", downloads=tmp_path)).evaluation_sets(("en", "de", "th"))}
+        return {
+            (s.label, s.split)
+            for s in QaData(given, TaskInputs("en", downloads=tmp_path)).evaluation_sets(
+                ("en", "de", "th")
+            )
+        }
 
     assert sets() == {("en", "dev"), ("de", "dev"), ("en", "test"), ("de", "test"), ("th", "test")}
     crossings = {(f"{a}-{b}", "dev") for a in ("en", "de") for b in ("en", "de")}
-    assert sets(setting="g-xlt") == crossings | {(f"{a}-{b}", "test") for a in ("en", "de", "th") for b in ("en", "de", "th")}
-    with pytest.raises(DataError, match=r"mlqa\.th\.th:validation: has no split validation; its splits are test"):
+    assert sets(setting="g-xlt") == crossings | {
+        (f"{a}-{b}", "test") for a in ("en", "de", "th") for b in ("en", "de", "th")
+    }
+    with pytest.raises(
+        DataError, match=r"mlqa\.th\.th:validation: has no split validation; its splits are test"
+    ):
         sets(selection="target-dev")
 
 
 def test_the_phrasebook_is_answered_in_every_language(tmp_path, encoder):
     sizes = {"train": 24, "dev": 6, "test": 6}
-    outcome, notes = run(tmp_path, AlignedEncoder(encoder), "phrasebook", phrasebook=sizes, epochs=1, setting="g-xlt", max_length=32)
-    assert {row["id"] for row in outcome.predictions.to_pylist()} == {f"{split}-{i}" for split in ("dev", "test") for i in range(6)}
+    outcome, notes = run(
+        tmp_path,
+        AlignedEncoder(encoder),
+        "phrasebook",
+        phrasebook=sizes,
+        epochs=1,
+        setting="g-xlt",
+        max_length=32,
+    )
+    assert {row["id"] for row in outcome.predictions.to_pylist()} == {
+        f"{split}-{i}" for split in ("dev", "test") for i in range(6)
+    }
     assert notes["misplaced"] == {}
     assert 0 < notes["windows_with_answer"] <= notes["windows"]

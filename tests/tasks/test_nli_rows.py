@@ -43,7 +43,9 @@ def test_a_header_is_no_row(tmp_path):
 
 
 def test_columns_are_found_by_name_in_any_order(tmp_path):
-    assert plain(read(write(tmp_path, "label\thypo\tpremise\ncontradictory\tB\tA\n"))) == [("A", "B", 2)]
+    assert plain(read(write(tmp_path, "label\thypo\tpremise\ncontradictory\tB\tA\n"))) == [
+        ("A", "B", 2)
+    ]
 
 
 def test_the_official_file_of_all_languages(tmp_path):
@@ -57,7 +59,15 @@ def test_the_official_file_of_all_languages(tmp_path):
 PARSES = [f"sentence{i}_{name}" for name in ("binary_parse", "parse") for i in (1, 2)]
 TOKENIZED = ["sentence1_tokenized", "sentence2_tokenized"]
 IDS = ["sentence1", "sentence2", "promptID", "pairID", "genre"]
-OFFICIAL = ["language", "gold_label", *PARSES, *IDS, *(f"label{i}" for i in range(1, 6)), *TOKENIZED, "match"]
+OFFICIAL = [
+    "language",
+    "gold_label",
+    *PARSES,
+    *IDS,
+    *(f"label{i}" for i in range(1, 6)),
+    *TOKENIZED,
+    "match",
+]
 
 
 def official(**cells):
@@ -65,9 +75,13 @@ def official(**cells):
 
 
 def test_all_columns_of_the_official_file(tmp_path):
-    first = official(language="de", gold_label="neutral", sentence1="A", sentence2="B", promptID=7, pairID=12)
+    first = official(
+        language="de", gold_label="neutral", sentence1="A", sentence2="B", promptID=7, pairID=12
+    )
     other = official(language="fr", gold_label="entailment", sentence1="C", sentence2="D")
-    path = write(tmp_path, "\t".join(OFFICIAL) + "\n" + first + other + "fr\tdamaged\n", "xnli.test.tsv")
+    path = write(
+        tmp_path, "\t".join(OFFICIAL) + "\n" + first + other + "fr\tdamaged\n", "xnli.test.tsv"
+    )
     rows = read(path, one_language=False)
     assert plain(rows) == [("A", "B", 1)]
     assert (rows.rows[0].id, rows.rows[0].prompt) == ("12", "7")
@@ -75,7 +89,14 @@ def test_all_columns_of_the_official_file(tmp_path):
 
 def test_one_json_object_per_line(tmp_path):
     entries = [
-        {"language": "de", "gold_label": "neutral", "sentence1": 'A\t"a"', "sentence2": "B", "promptID": 7, "pairID": 12},
+        {
+            "language": "de",
+            "gold_label": "neutral",
+            "sentence1": 'A\t"a"',
+            "sentence2": "B",
+            "promptID": 7,
+            "pairID": 12,
+        },
         {"gold_label": "-", "sentence1": "C", "sentence2": "D", "language": "de"},
         {"language": "ar", "gold_label": "entailment", "sentence1": "E", "sentence2": "F"},
         {"premise": "G", "hypothesis": "H", "label": 2, "language": "de"},
@@ -84,17 +105,29 @@ def test_one_json_object_per_line(tmp_path):
     path = write(tmp_path, "\n\n".join(map(json.dumps, entries)) + "\n", "xnli.dev.jsonl")
     rows = read(path, one_language=False)
     assert plain(rows) == [('A\t"a"', "B", 1), ("G", "H", 2)]
-    assert [(row.id, row.prompt, row.line) for row in rows.rows] == [("12", "7", 1), (None, None, 7)]
+    assert [(row.id, row.prompt, row.line) for row in rows.rows] == [
+        ("12", "7", 1),
+        (None, None, 7),
+    ]
     assert rows.unlabelled == 2
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"label": 0, "premise": "A", "hypothesis": "B"}\n{"label"\n', r"dev\.jsonl:2: is not JSON"),
+        (
+            '{"label": 0, "premise": "A", "hypothesis": "B"}\n{"label"\n',
+            r"dev\.jsonl:2: is not JSON",
+        ),
         ("[1]\n", r"dev\.jsonl:1: is not a JSON object"),
-        ('{"premise": "A", "hypothesis": "B"}\n', r"dev\.jsonl:1: no labels: .*premise, hypothesis"),
-        ('{"label": 0, "text": "A"}\n', r"dev\.jsonl:1: names no premise and no hypothesis for de among label, text"),
+        (
+            '{"premise": "A", "hypothesis": "B"}\n',
+            r"dev\.jsonl:1: no labels: .*premise, hypothesis",
+        ),
+        (
+            '{"label": 0, "text": "A"}\n',
+            r"dev\.jsonl:1: names no premise and no hypothesis for de among label, text",
+        ),
         ("", r"dev\.jsonl: the file is empty"),
     ],
 )
@@ -108,7 +141,9 @@ def test_columns_of_one_language_among_those_of_two(tmp_path):
     path = write(tmp_path, head + "face\tneutral\tA\tB\tC\tD\n")
     assert plain(read(path, "my", one_language=False)) == [("C", "D", 1)]
     assert plain(read(path, "en", one_language=False)) == [("A", "B", 1)]
-    with pytest.raises(DataError, match=r":1: names no premise and no hypothesis for de .*sentence1_de"):
+    with pytest.raises(
+        DataError, match=r":1: names no premise and no hypothesis for de .*sentence1_de"
+    ):
         read(path, "de")
 
 
@@ -117,9 +152,15 @@ def test_columns_of_one_language_among_those_of_two(tmp_path):
     [
         ("A\tB\nC\tD\n", r"dev-de\.tsv:1: no labels: 2 columns"),
         ("sentence1\tsentence2\nC\tD\n", r"dev-de\.tsv:1: no labels: .*sentence1, sentence2"),
-        ("sentence1\tsentence2\tgold_label\nA\tB\t-\nC\tD\t\n", r"dev-de\.tsv:2: has no labelled rows for de: each of its 2 labels"),
+        (
+            "sentence1\tsentence2\tgold_label\nA\tB\t-\nC\tD\t\n",
+            r"dev-de\.tsv:2: has no labelled rows for de: each of its 2 labels",
+        ),
         ("A\tB\tC\tneutral\n", r"dev-de\.tsv:1: 4 columns, expected 3 .*need a header"),
-        ("language\tlabel\tpremise\thypothesis\nar\t0\tA\tB\n", r"dev-de\.tsv: has no labelled rows for de; its column `language` has ar"),
+        (
+            "language\tlabel\tpremise\thypothesis\nar\t0\tA\tB\n",
+            r"dev-de\.tsv: has no labelled rows for de; its column `language` has ar",
+        ),
     ],
 )
 def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
@@ -129,7 +170,9 @@ def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
 
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     path, faults = write(tmp_path, "A\tB\tmaybe\nC\tD\t0\nE\tF\nG\tH\t7\n"), []
-    assert [row.premise for row in examples(path, "de", one_language=True, report=faults.append)] == ["C"]
+    assert [
+        row.premise for row in examples(path, "de", one_language=True, report=faults.append)
+    ] == ["C"]
     assert [fault.line for fault in faults] == [1, 3, 4]
 
 
@@ -183,7 +226,9 @@ def test_one_file_for_all_languages_needs_a_language_column(tmp_path):
 def test_training_rows_that_are_evaluated_are_refused(tmp_path):
     train = read(write(tmp_path, "Ein  Satz\tB\t0\nC\tD\t1\n", "train.tsv"))
     refuse_overlap(train.fingerprints(), read(write(tmp_path, "C\tB\t0\nA\tD\t0\n")))
-    with pytest.raises(DataError, match=r"dev-de\.tsv:2: 1 of 2 rows are training rows too \(the same text\)"):
+    with pytest.raises(
+        DataError, match=r"dev-de\.tsv:2: 1 of 2 rows are training rows too \(the same text\)"
+    ):
         refuse_overlap(train.fingerprints(), read(write(tmp_path, "C\tB\t0\nein satz\tb\t2\n")))
 
 
@@ -191,7 +236,9 @@ def test_training_ids_that_are_evaluated_are_refused(tmp_path):
     head = "label\tsentence1\tsentence2\tpairID\n"
     train = read(write(tmp_path, head + "0\tA\tB\t17\n", "train.tsv"))
     with pytest.raises(DataError, match=r"dev-de\.tsv:3: 1 of 2 rows .*the same id"):
-        refuse_overlap(train.fingerprints(), read(write(tmp_path, head + "0\tX\tY\t\n0\tE\tF\t17\n")))
+        refuse_overlap(
+            train.fingerprints(), read(write(tmp_path, head + "0\tX\tY\t\n0\tE\tF\t17\n"))
+        )
 
 
 def test_a_local_copy_of_the_hub_is_read(tmp_path):
@@ -200,7 +247,10 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
     (repository / "de").mkdir(parents=True)
     table = pa.table({"premise": ["A", "C"], "hypothesis": ["B", "D"], "label": [2, -1]})
     pq.write_table(table, repository / "de" / "validation-00000-of-00001.parquet")
-    (repository / "README.md").write_text("---\nconfigs:\n- config_name: de\n  data_files:\n  - split: validation\n    path: de/validation-*\n---\n")
+    (repository / "README.md").write_text(
+        "---\nconfigs:\n- config_name: de\n  data_files:\n  - split: validation\n    path:"
+        " de/validation-*\n---\n"
+    )
     rows = read_hub(str(repository), "de", "dev", None, tmp_path / "cache")
     assert plain(rows) == [("A", "B", 2)]
     assert rows.unlabelled == 1
@@ -212,8 +262,13 @@ def test_a_column_that_a_hub_set_lacks_is_named(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     place = tmp_path / "nli" / "de" / "test"
     place.mkdir(parents=True)
-    pq.write_table(pa.table({"premise": ["A"], "hypo": ["B"], "label": [2]}), place / "0000.parquet")
-    with pytest.raises(DataError, match=r"hub:.*/nli/de:test: has no column hypothesis; its columns are premise, hypo, label"):
+    pq.write_table(
+        pa.table({"premise": ["A"], "hypo": ["B"], "label": [2]}), place / "0000.parquet"
+    )
+    with pytest.raises(
+        DataError,
+        match=r"hub:.*/nli/de:test: has no column hypothesis; its columns are premise, hypo, label",
+    ):
         read_hub(str(tmp_path / "nli"), "de", "test", None, tmp_path / "cache")
 
 
@@ -221,7 +276,9 @@ def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch):
     errors = pytest.importorskip("huggingface_hub.errors")
 
     def refuse(*_, **__):
-        raise errors.HfHubHTTPError("too many", response=SimpleNamespace(status_code=429, headers={}, request=None))
+        raise errors.HfHubHTTPError(
+            "too many", response=SimpleNamespace(status_code=429, headers={}, request=None)
+        )
 
     monkeypatch.setattr("datasets.load_dataset_builder", refuse)
     with pytest.raises(TransientError, match=r"a/nli/de:test"):

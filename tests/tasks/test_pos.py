@@ -18,7 +18,12 @@ from raxalign.tasks.tagging.rows import UPOS
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
-KINDS = {"DET": ["the", "a"], "NOUN": ["cat", "dog", "hen"], "VERB": ["sees", "hears"], "PUNCT": ["."]}
+KINDS = {
+    "DET": ["the", "a"],
+    "NOUN": ["cat", "dog", "hen"],
+    "VERB": ["sees", "hears"],
+    "PUNCT": ["."],
+}
 ORDER = ("DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT")
 
 
@@ -26,16 +31,29 @@ def write(path, n, seed, last="PUNCT"):
     rng, text = np.random.default_rng(seed), "# newdoc\n"
     for _ in range(n):
         words = [str(rng.choice(KINDS[kind])) for kind in ORDER]
-        rows = [(word, last if kind == "PUNCT" else kind) for word, kind in zip(words, ORDER, strict=True)]
+        rows = [
+            (word, last if kind == "PUNCT" else kind)
+            for word, kind in zip(words, ORDER, strict=True)
+        ]
         text += "1-2\tx\t" + "\t".join("_" * 8) + "\n"
-        text += "".join("\t".join([str(i), word, "_", kind, *"______"]) + "\n" for i, (word, kind) in enumerate(rows, 1)) + "\n"
+        text += (
+            "".join(
+                "\t".join([str(i), word, "_", kind, *"______"]) + "\n"
+                for i, (word, kind) in enumerate(rows, 1)
+            )
+            + "\n"
+        )
     path.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(tiny_bert(tmp_path_factory.mktemp("tiny"), [w for ws in KINDS.values() for w in ws], positions=16))
+    return TransformerEncoder.from_folder(
+        tiny_bert(
+            tmp_path_factory.mktemp("tiny"), [w for ws in KINDS.values() for w in ws], positions=16
+        )
+    )
 
 
 def outcome(tmp_path, encoder, **params):
@@ -54,27 +72,44 @@ def outcome(tmp_path, encoder, **params):
 def test_tags_that_training_lacks_are_wrong(tmp_path, encoder):
     found = outcome(tmp_path, encoder)
     values = {(s.lang, s.metric): s.value for s in found.scores}
-    assert values == {(lang, "accuracy"): pytest.approx(v) for lang, v in (("en", 1), ("de", 5 / 6), ("avg", 11 / 12), ("avg_zero_shot", 5 / 6))}
+    assert values == {
+        (lang, "accuracy"): pytest.approx(v)
+        for lang, v in (("en", 1), ("de", 5 / 6), ("avg", 11 / 12), ("avg_zero_shot", 5 / 6))
+    }
     assert found.notes["tags_not_in_training"] == {"de/dev": ["SYM"]}
     assert "f1" not in found.predictions.column_names
 
 
 def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
-    """Of [CLS], six words and [SEP], eight pieces, two words more than six pieces leave room for are left out."""
+    """Of [CLS], six words and [SEP], eight pieces, two words more than six pieces leave room for
+    are left out.
+    """
     found = outcome(tmp_path, encoder, max_length=8)
     assert {s.value for s in found.scores if s.lang == "en"} == {1.0}
     write(tmp_path / "dev-en", 4, 5)
-    text = (tmp_path / "dev-en").read_text().replace("6\t.\t", "6\tcat\t_\tNOUN\t_\t_\t_\t_\t_\t_\n7\tdog\t_\tNOUN\t_\t_\t_\t_\t_\t_\n8\t.\t")
+    text = (
+        (tmp_path / "dev-en")
+        .read_text()
+        .replace(
+            "6\t.\t", "6\tcat\t_\tNOUN\t_\t_\t_\t_\t_\t_\n7\tdog\t_\tNOUN\t_\t_\t_\t_\t_\t_\n8\t.\t"
+        )
+    )
     (tmp_path / "dev-en").write_text(text)
     data = {"train": f"{tmp_path}/train", "dev": f"{tmp_path}/dev-{{lang}}"}
     task = Pos(Pos.Params(data=data, max_length=8))
-    again = task.evaluate(AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "tuned")
+    again = task.evaluate(
+        AlignedEncoder(encoder), ("en",), TaskInputs("en"), Runtime(), tmp_path / "tuned"
+    )
     assert {s.value for s in again.scores if s.lang == "en"} == {6 / 8}
     assert all(row[6:] == ["_", "_"] for row in again.predictions["predicted"].to_pylist())
 
 
 def test_the_phrasebook_has_universal_tags():
-    data = TaggingData(Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20}), "pos", TaskInputs("en"))
+    data = TaggingData(
+        Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20}),
+        "pos",
+        TaskInputs("en"),
+    )
     train = data.sentences("train", "en")
     for lang in ("en", "de", "bg"):
         assert {tag for row in data.sentences("test", lang).rows for tag in row.tags} <= set(UPOS)
@@ -84,7 +119,9 @@ def test_the_phrasebook_has_universal_tags():
 
 def test_the_hub_has_a_treebank_a_language():
     source = Pos(Pos.Params()).sources("de", "en")["hub"]
-    assert source == RemoteData("hub:universal-dependencies/universal_dependencies/de_gsd@refs/convert/parquet")
+    assert source == RemoteData(
+        "hub:universal-dependencies/universal_dependencies/de_gsd@refs/convert/parquet"
+    )
 
 
 UD = ["NOUN", "_", "ADP", "DET"]
@@ -92,8 +129,14 @@ UD = ["NOUN", "_", "ADP", "DET"]
 
 def on_the_hub(folder, config, split, tokens, upos, names=None):
     """A split of a treebank as the hub's branch of converted files has it."""
-    tag = datasets.ClassLabel(names=names) if names else datasets.Value("string" if isinstance(upos[0][0], str) else "int64")
-    features = datasets.Features({"tokens": datasets.Sequence(datasets.Value("string")), "upos": datasets.Sequence(tag)})
+    tag = (
+        datasets.ClassLabel(names=names)
+        if names
+        else datasets.Value("string" if isinstance(upos[0][0], str) else "int64")
+    )
+    features = datasets.Features(
+        {"tokens": datasets.Sequence(datasets.Value("string")), "upos": datasets.Sequence(tag)}
+    )
     table = datasets.Dataset.from_dict({"tokens": tokens, "upos": upos}, features=features)
     table.to_parquet(folder / config / split / "0000.parquet")
 
@@ -103,8 +146,12 @@ def of_hub(folder, config, split="test"):
 
 
 def test_of_the_hubs_words_ranges_alone_are_left_out(tmp_path):
-    on_the_hub(tmp_path, "de_gsd", "test", [["zum", "zu", "dem", "Haus"], ["zur"]], [[1, 2, 3, 0], [1]], UD)
-    on_the_hub(tmp_path, "de_text", "test", [["zum", "zu", "dem", "Haus"]], [["_", "ADP", "DET", "NOUN"]])
+    on_the_hub(
+        tmp_path, "de_gsd", "test", [["zum", "zu", "dem", "Haus"], ["zur"]], [[1, 2, 3, 0], [1]], UD
+    )
+    on_the_hub(
+        tmp_path, "de_text", "test", [["zum", "zu", "dem", "Haus"]], [["_", "ADP", "DET", "NOUN"]]
+    )
     expected = [(("zu", "dem", "Haus"), ("ADP", "DET", "NOUN"))]
     assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_gsd")] == expected
     assert [(row.words, row.tags) for row in of_hub(tmp_path, "de_text")] == expected
@@ -118,7 +165,9 @@ def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(
         of_hub(tmp_path, "de_fine")
     with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is no text and has no name"):
         of_hub(tmp_path, "de_bare")
-    with pytest.raises(DataError, match=r"de_none:test:2: the tag (None|-1) is no text and has no name"):
+    with pytest.raises(
+        DataError, match=r"de_none:test:2: the tag (None|-1) is no text and has no name"
+    ):
         of_hub(tmp_path, "de_none")
 
 
@@ -130,22 +179,47 @@ def test_a_treebank_of_the_hub_without_a_sentence_is_an_error(tmp_path):
 
 def test_a_treebank_that_has_a_test_set_alone_is_scored_on_it(tmp_path, encoder):
     rng = np.random.default_rng(0)
-    for config, splits in (("en_ewt", {"train": 32, "validation": 6, "test": 6}), ("th_pud", {"test": 6})):
+    for config, splits in (
+        ("en_ewt", {"train": 32, "validation": 6, "test": 6}),
+        ("th_pud", {"test": 6}),
+    ):
         for split, n in splits.items():
-            words = [[str(rng.choice(KINDS[kind])) for kind in ORDER[: 3 + i % 4]] for i in range(n)]
-            on_the_hub(tmp_path / "ud", config, split, words, [list(ORDER[: len(row)]) for row in words])
+            words = [
+                [str(rng.choice(KINDS[kind])) for kind in ORDER[: 3 + i % 4]] for i in range(n)
+            ]
+            on_the_hub(
+                tmp_path / "ud", config, split, words, [list(ORDER[: len(row)]) for row in words]
+            )
     inputs = TaskInputs("en", downloads=tmp_path)
 
     def run(name, **params):
-        task = Pos(Pos.Params(dataset=str(tmp_path / "ud"), learning_rate=5e-3, batch_size=8, epochs=1, **params))
+        task = Pos(
+            Pos.Params(
+                dataset=str(tmp_path / "ud"), learning_rate=5e-3, batch_size=8, epochs=1, **params
+            )
+        )
         (tmp_path / name).mkdir()
-        task.train(AlignedEncoder(encoder), task.training_languages(("th",), "en"), inputs, Runtime(), tmp_path / name)
-        return task.evaluate(AlignedEncoder(encoder), ("en", "th"), inputs, Runtime(), tmp_path / name)
+        task.train(
+            AlignedEncoder(encoder),
+            task.training_languages(("th",), "en"),
+            inputs,
+            Runtime(),
+            tmp_path / name,
+        )
+        return task.evaluate(
+            AlignedEncoder(encoder), ("en", "th"), inputs, Runtime(), tmp_path / name
+        )
 
     found = run("pivot-dev")
-    assert {(s.lang, s.split) for s in found.scores} == {("en", "dev"), *((lang, "test") for lang in ("en", "th", "avg", "avg_zero_shot"))}
+    assert {(s.lang, s.split) for s in found.scores} == {
+        ("en", "dev"),
+        *((lang, "test") for lang in ("en", "th", "avg", "avg_zero_shot")),
+    }
     assert found.notes["missing_splits"] == ["th/dev"]
-    with pytest.raises(DataError, match=r"th_pud:validation: has no split validation; its splits are test.*`selection`"):
+    with pytest.raises(
+        DataError,
+        match=r"th_pud:validation: has no split validation; its splits are test.*`selection`",
+    ):
         run("target-dev", selection="target-dev")
 
 

@@ -21,7 +21,11 @@ from raxalign.tasks.spans.metrics import best, exact_match, f1, normalized
         ("ar", "البيت الكبير، بيت", ["بيت", "كبير", "بيت"]),
         ("fr", "le $100 d'or", ["le", "100", "dor"]),
         ("el", "Το «σπίτι»", ["το", "σπίτι"]),
-        ("zh", "《三国演义》的1494年 Liu Bei，the A", ["三", "国", "演", "义", "的", "1494", "年", "liu", "beithe", "a"]),
+        (
+            "zh",
+            "《三国演义》的1494年 Liu Bei，the A",
+            ["三", "国", "演", "义", "的", "1494", "年", "liu", "beithe", "a"],
+        ),
         ("th", "ปี 2000", ["ป", "ี", "2000"]),
         ("en", "the, a!", []),
     ],
@@ -39,7 +43,11 @@ def test_tokens_of_an_answer(lang, text, tokens):
         ("de", "An the a 1", ["1"]),  # English articles go in every language
         ("es", "¿Los niños y una niña?", ["¿los", "niños", "y", "una", "niña"]),
         ("ar", "البيت الكبير، بيت", ["البيت", "الكبير،", "بيت"]),
-        ("zh", "《三国演义》的1494年 Liu Bei，the A", ["《三国演义》的1494年", "liu", "bei，"]),  # an article ends where a word does, at any comma
+        (
+            "zh",
+            "《三国演义》的1494年 Liu Bei，the A",
+            ["《三国演义》的1494年", "liu", "bei，"],
+        ),  # an article ends where a word does, at any comma
         ("th", "ปี 2000", ["ปี", "2000"]),
         ("en", "the, a!", []),
     ],
@@ -49,7 +57,9 @@ def test_tokens_of_an_answer_by_squads_rules(lang, text, tokens):
 
 
 def test_f1_and_exact_match_by_squads_rules():
-    assert f1("der große Hund", "ein Hund", "de", "squad") == pytest.approx(2 / 5, abs=1e-12)  # Hund, of three and of two words
+    assert f1("der große Hund", "ein Hund", "de", "squad") == pytest.approx(
+        2 / 5, abs=1e-12
+    )  # Hund, of three and of two words
     assert f1("三驾马车公司", "三驾马车设计集团", "zh", "squad") == 0  # a word each, and others
     assert f1("1494 年", "1494 年。", "zh", "squad") == pytest.approx(1 / 2, abs=1e-12)
     assert f1("the red house", "a house", "en", "squad") == pytest.approx(2 / 3, abs=1e-12)
@@ -61,10 +71,16 @@ def test_f1_and_exact_match_by_squads_rules():
 
 
 def test_f1_by_hand():
-    assert f1("der große Hund", "ein Hund", "de") == pytest.approx(2 / 3, abs=1e-12)  # (große, Hund) and (Hund)
+    assert f1("der große Hund", "ein Hund", "de") == pytest.approx(
+        2 / 3, abs=1e-12
+    )  # (große, Hund) and (Hund)
     assert f1("el perro el gato", "gato", "es") == pytest.approx(2 / 3, abs=1e-12)
-    assert f1("三驾马车公司", "三驾马车设计集团", "zh") == pytest.approx(2 * 4 / (6 + 8), abs=1e-12)  # four characters are shared
-    assert f1("x x y", "x y y", "en") == pytest.approx(2 * 2 / 6, abs=1e-12)  # bags: one x and one y
+    assert f1("三驾马车公司", "三驾马车设计集团", "zh") == pytest.approx(
+        2 * 4 / (6 + 8), abs=1e-12
+    )  # four characters are shared
+    assert f1("x x y", "x y y", "en") == pytest.approx(
+        2 * 2 / 6, abs=1e-12
+    )  # bags: one x and one y
     assert f1("x", "y", "en") == 0
     assert f1("the", "the", "en") == 0  # no token is left to share
 

@@ -18,7 +18,13 @@ def angle(*degrees: float) -> torch.Tensor:
     return torch.stack([radians.cos(), radians.sin()], dim=1).float()
 
 
-def ranks(queries: torch.Tensor, candidates: torch.Tensor, gold: list[tuple[int, int]], measure: str = "cosine", k: int = 10) -> _ranks.Ranks:
+def ranks(
+    queries: torch.Tensor,
+    candidates: torch.Tensor,
+    gold: list[tuple[int, int]],
+    measure: str = "cosine",
+    k: int = 10,
+) -> _ranks.Ranks:
     pairs = np.array(gold, dtype=np.int64).reshape(-1, 2)
     return best_gold_ranks(queries, candidates, pairs[:, 0], pairs[:, 1], measure=measure, k=k)
 
@@ -31,8 +37,9 @@ def test_the_best_of_several_right_answers_counts() -> None:
 
 
 def test_ties_take_their_average_rank() -> None:
-    """One nearer candidate; three of one vector share the ranks 2, 3 and 4: 3. Two of these right: the better of two out of three places
-    is 1 + 4/3 on average. All three right: rank 2 whatever the order.
+    """One nearer candidate; three of one vector share the ranks 2, 3 and 4: 3. Two of these right:
+    the better of two out of three places is 1 + 4/3 on average. All three right: rank 2 whatever
+    the order.
     """
     candidates = angle(40, 10, 40, 80, 40)
     assert ranks(angle(0), candidates, [(0, 2)]).rank.tolist() == [3]
@@ -43,7 +50,11 @@ def test_ties_take_their_average_rank() -> None:
 def test_candidates_of_one_vector_tie_whatever_a_product_rounds() -> None:
     generator = torch.Generator().manual_seed(0)
     word = torch.randn(1, 300, generator=generator)
-    found = ranks(torch.randn(40, 300, generator=generator), word.repeat(37, 1), [(q, q % 37) for q in range(40)])
+    found = ranks(
+        torch.randn(40, 300, generator=generator),
+        word.repeat(37, 1),
+        [(q, q % 37) for q in range(40)],
+    )
     assert found.rank.tolist() == [19] * 40  # the mean of 1 to 37
     assert set(found.found.tolist()) == {0}
 
@@ -57,9 +68,11 @@ def test_queries_without_a_right_answer_have_no_rank_and_lengths_do_not_matter()
 
 
 def test_csls_takes_off_how_near_a_candidate_is_to_all_queries() -> None:
-    """Queries at 0 and 40 degrees, candidates at 25 (a hub) and -30. By cosine the hub is nearer to the query at 0.
+    """Queries at 0 and 40 degrees, candidates at 25 (a hub) and -30. By cosine the hub is nearer to
+    the query at 0.
 
-    With k = 1 the hub's own nearness is cos 15, the other's cos 30: 2 cos 25 - cos 15 = .847 < 2 cos 30 - cos 30 = .866.
+    With k = 1 the hub's own nearness is cos 15, the other's cos 30: 2 cos 25 - cos 15 = .847 < 2
+    cos 30 - cos 30 = .866.
     """
     queries, candidates = angle(0, 40), angle(25, -30)
     assert ranks(queries, candidates, [(0, 1)]).rank.tolist()[0] == 2
@@ -71,10 +84,17 @@ def test_csls_takes_off_how_near_a_candidate_is_to_all_queries() -> None:
 
 
 @pytest.mark.parametrize("measure", ["cosine", "csls"])
-def test_blocks_change_nothing_and_ranks_are_those_of_sorting(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_nothing_and_ranks_are_those_of_sorting(
+    measure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = torch.Generator().manual_seed(1)
-    queries, candidates = torch.randn(23, 5, generator=generator).double(), torch.randn(31, 5, generator=generator).double()
-    gold = [(q, c) for q in range(23) for c in torch.randperm(31, generator=generator)[: q % 3].tolist()]
+    queries, candidates = (
+        torch.randn(23, 5, generator=generator).double(),
+        torch.randn(31, 5, generator=generator).double(),
+    )
+    gold = [
+        (q, c) for q in range(23) for c in torch.randperm(31, generator=generator)[: q % 3].tolist()
+    ]
     whole = ranks(queries, candidates, gold, measure, k=3)
     monkeypatch.setattr(_ranks, "ROWS", 4)
     blocks = ranks(queries, candidates, gold, measure, k=3)

@@ -1,4 +1,6 @@
-"""Reading all files of a task before anything is trained: what training and evaluation would refuse is found, and nothing else."""
+"""Reading all files of a task before anything is trained: what training and evaluation would refuse
+is found, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def write(tmp_path):
     def write_(**files):
         for name, text in files.items():
             (tmp_path / name.replace("_", ".")).write_text(text, encoding="utf-8")
-        return {split: str(tmp_path / f"{split}.{{lang}}") for split in ("dev", "test")} | {"train": str(tmp_path / "train.{pivot}")}
+        return {split: str(tmp_path / f"{split}.{{lang}}") for split in ("dev", "test")} | {
+            "train": str(tmp_path / "train.{pivot}")
+        }
 
     return write_
 
@@ -27,21 +31,43 @@ def write(tmp_path):
 def told(task, *languages):
     """What is found, by file: (rows, faults without their folder)."""
     found = list(task.read_files(languages or ("de",), "en"))
-    return [(entry.path.name, entry.rows, [str(fault).replace(f"{entry.path.parent}/", "") for fault in entry.faults]) for entry in found]
+    return [
+        (
+            entry.path.name,
+            entry.rows,
+            [str(fault).replace(f"{entry.path.parent}/", "") for fault in entry.faults],
+        )
+        for entry in found
+    ]
 
 
 def squad(*ids, context="Ada was here."):
-    asked = [{"id": name, "question": f"Who {name}?", "answers": [{"text": "Ada", "answer_start": 0}]} for name in ids]
+    asked = [
+        {"id": name, "question": f"Who {name}?", "answers": [{"text": "Ada", "answer_start": 0}]}
+        for name in ids
+    ]
     return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": asked}]}]})
 
 
 def test_data_that_is_not_local_is_not_read():
-    for task in (Xnli(Xnli.Params(data="phrasebook")), Xnli(Xnli.Params()), Mlqa(Mlqa.Params()), Ner(Ner.Params()), Slots(Slots.Params(data="hub"))):
+    for task in (
+        Xnli(Xnli.Params(data="phrasebook")),
+        Xnli(Xnli.Params()),
+        Mlqa(Mlqa.Params()),
+        Ner(Ner.Params()),
+        Slots(Slots.Params(data="hub")),
+    ):
         assert told(task) == []
 
 
 def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(write):
-    data = write(train_en="A\tB\t0\nC\tD\t1\n", dev_en="E\tF\t0\n", dev_de="G\tH\tmaybe\nI\tJ\t1\nK\n", test_en="L\tM\t0\n", test_de="")
+    data = write(
+        train_en="A\tB\t0\nC\tD\t1\n",
+        dev_en="E\tF\t0\n",
+        dev_de="G\tH\tmaybe\nI\tJ\t1\nK\n",
+        test_en="L\tM\t0\n",
+        test_de="",
+    )
     assert told(Xnli(Xnli.Params(data=data))) == [
         ("train.en", 2, []),
         ("dev.en", 1, []),
@@ -49,7 +75,10 @@ def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(
             "dev.de",
             1,
             [
-                "dev.de:1: unknown label 'maybe'. Labels are entailment, neutral, contradiction, or 0, 1, 2",
+                (
+                    "dev.de:1: unknown label 'maybe'. Labels are entailment, neutral,"
+                    " contradiction, or 0, 1, 2"
+                ),
                 "dev.de:3: 1 columns, expected 3 (premise, hypothesis, label)",
             ],
         ),
@@ -58,11 +87,20 @@ def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(
     ]
 
 
-def test_rows_that_are_evaluated_and_trained_on_are_found_but_not_those_that_max_train_leaves_out(write):
+def test_rows_that_are_evaluated_and_trained_on_are_found_but_not_those_that_max_train_leaves_out(
+    write,
+):
     data = write(train_en="A\tB\t0\nC\tD\t1\n", dev_en="c\td\t0\n", dev_de="X\tY\t0\n")
     files = {"train": data["train"], "dev": data["dev"]}
     assert [entry for entry in told(Xnli(Xnli.Params(data=files))) if entry[2]] == [
-        ("dev.en", 0, ["dev.en:1: 1 of 1 rows are training rows too (the same text). Take them out of the training file, or evaluate on another one"])
+        (
+            "dev.en",
+            0,
+            [
+                "dev.en:1: 1 of 1 rows are training rows too (the same text). Take them out of the"
+                " training file, or evaluate on another one"
+            ],
+        )
     ]
     assert not any(faults for _, _, faults in told(Xnli(Xnli.Params(data=files, max_train=1))))
 
@@ -72,48 +110,107 @@ def test_a_file_of_all_languages_without_a_column_that_says_which_is_found(write
     found = told(Xnli(Xnli.Params(data={"train": data["train"], "dev": str(tmp_path / "dev")})))
     assert found[1:] == [
         ("dev", 1, []),
-        ("dev", 0, ["dev:1: is given for all languages, but has no `language` column. Write {lang} in the path, or add the column"]),
+        (
+            "dev",
+            0,
+            [
+                "dev:1: is given for all languages, but has no `language` column. Write {lang} in"
+                " the path, or add the column"
+            ],
+        ),
     ]
 
 
 def test_translations_that_are_not_parallel_are_found_where_languages_are_mixed(write, tmp_path):
-    data = write(train_en="A\tB\t0\nC\tD\t1\n", train_de="E\tF\t0\nG\tH\t2\n", dev_en="I\tJ\t0\n", dev_de="K\tL\t0\n")
+    data = write(
+        train_en="A\tB\t0\nC\tD\t1\n",
+        train_de="E\tF\t0\nG\tH\t2\n",
+        dev_en="I\tJ\t0\n",
+        dev_de="K\tL\t0\n",
+    )
     files = {"train": str(tmp_path / "train.{lang}"), "dev": data["dev"]}
     plain = Xnli.Params(data=files, setting="translate-train")
     assert not any(faults for _, _, faults in told(Xnli(plain)))
-    faults = [entry for entry in told(Xnli(plain.model_copy(update={"code_switching": "sentence"}))) if entry[2]]
-    assert [(name, said[0].split(", but")[0]) for name, _, said in faults] == [("train.de", "train.de:2: the label is contradiction")]
+    faults = [
+        entry
+        for entry in told(Xnli(plain.model_copy(update={"code_switching": "sentence"})))
+        if entry[2]
+    ]
+    assert [(name, said[0].split(", but")[0]) for name, _, said in faults] == [
+        ("train.de", "train.de:2: the label is contradiction")
+    ]
 
 
 def test_tags_and_copies_of_the_training_set_are_found(write):
-    data = write(train_en="a O\n\nb B-x\n", dev_en="a O\n", dev_de="c X\n\nd O\ne\n", test_en="f O\n", test_de="g O\n")
+    data = write(
+        train_en="a O\n\nb B-x\n",
+        dev_en="a O\n",
+        dev_de="c X\n\nd O\ne\n",
+        test_en="f O\n",
+        test_de="g O\n",
+    )
     found = {name: (rows, faults) for name, rows, faults in told(Ner(Ner.Params(data=data)))}
-    assert found["dev.en"][1] == ["dev.en:1: 1 of 1 sentences are training sentences too. Evaluate on other data than is trained on"]
+    assert found["dev.en"][1] == [
+        "dev.en:1: 1 of 1 sentences are training sentences too. Evaluate on other data than is"
+        " trained on"
+    ]
     assert [fault.split(". ")[0] for fault in found["dev.de"][1]] == [
         "dev.de:1: unknown tag 'X'",
         "dev.de:4: 1 column, expected 2 as in the lines before",
     ]
-    assert [found[name] for name in ("train.en", "test.en", "test.de")] == [(2, []), (1, []), (1, [])]
-    assert all("10 of CoNLL-U" in fault for _, _, faults in told(Pos(Pos.Params(data=data))) for fault in faults)
+    assert [found[name] for name in ("train.en", "test.en", "test.de")] == [
+        (2, []),
+        (1, []),
+        (1, []),
+    ]
+    assert all(
+        "10 of CoNLL-U" in fault
+        for _, _, faults in told(Pos(Pos.Params(data=data)))
+        for fault in faults
+    )
 
 
 def test_files_may_be_named_by_codes_in_capitals(write, tmp_path):
-    write(train_EN="id\tutterance\tslot_labels\na\tb c\tO O\n", dev_EN="d O\n", dev_DE="e O\n\nf O\n")
-    task = Slots(Slots.Params(data={"train": str(tmp_path / "train.{PIVOT}"), "dev": str(tmp_path / "dev.{LANG}")}))
+    write(
+        train_EN="id\tutterance\tslot_labels\na\tb c\tO O\n", dev_EN="d O\n", dev_DE="e O\n\nf O\n"
+    )
+    task = Slots(
+        Slots.Params(
+            data={"train": str(tmp_path / "train.{PIVOT}"), "dev": str(tmp_path / "dev.{LANG}")}
+        )
+    )
     assert task.check(("de",), "en") == []
     assert told(task) == [("train.EN", 1, []), ("dev.EN", 1, []), ("dev.DE", 2, [])]
     swapped = Slots(Slots.Params(data={"train": "train.{LANG}", "dev": "dev.{PIVOT}"}))
-    assert [fault.split(" ")[0] for fault in swapped.check(("de",), "en")] == ["data.train", "data.dev"]
+    assert [fault.split(" ")[0] for fault in swapped.check(("de",), "en")] == [
+        "data.train",
+        "data.dev",
+    ]
 
 
 def test_questions_that_are_trained_on_or_come_twice_are_found(write):
-    data = write(train_en=squad("1", "2"), dev_en=squad("3", "3"), dev_de=squad("2", context="Ada!"), test_en="{", test_de=squad("4"))
-    found = {name: (rows, [fault.split(". ")[0] for fault in faults]) for name, rows, faults in told(Mlqa(Mlqa.Params(data=data)))}
+    data = write(
+        train_en=squad("1", "2"),
+        dev_en=squad("3", "3"),
+        dev_de=squad("2", context="Ada!"),
+        test_en="{",
+        test_de=squad("4"),
+    )
+    found = {
+        name: (rows, [fault.split(". ")[0] for fault in faults])
+        for name, rows, faults in told(Mlqa(Mlqa.Params(data=data)))
+    }
     assert found == {
         "train.en": (2, []),
         "dev.en": (1, ["dev.en: two questions have the id 3"]),
-        "dev.de": (0, ["dev.de: 1 of 1 questions are training rows too (the same id), 2 the first"]),
-        "test.en": (0, ["test.en:1: is no JSON (Expecting property name enclosed in double quotes)"]),
+        "dev.de": (
+            0,
+            ["dev.de: 1 of 1 questions are training rows too (the same id), 2 the first"],
+        ),
+        "test.en": (
+            0,
+            ["test.en:1: is no JSON (Expecting property name enclosed in double quotes)"],
+        ),
         "test.de": (1, []),
     }
 
@@ -122,7 +219,9 @@ def test_files_of_questions_that_share_no_id_are_found_where_they_are_crossed(wr
     data = write(train_en=squad("1"), dev_en=squad("3"), dev_de=squad("4"))
     files = {"train": data["train"], "dev": data["dev"]}
     assert not any(faults for _, _, faults in told(Mlqa(Mlqa.Params(data=files))))
-    crossed = [faults[0] for _, _, faults in told(Mlqa(Mlqa.Params(data=files, setting="g-xlt"))) if faults]
+    crossed = [
+        faults[0] for _, _, faults in told(Mlqa(Mlqa.Params(data=files, setting="g-xlt"))) if faults
+    ]
     assert ["shares no question's id with" in fault for fault in crossed] == [True, True]
 
 
@@ -134,5 +233,9 @@ def test_training_answers_that_stand_nowhere_are_found(write):
 
 def test_dictionaries_are_read(tmp_path):
     (tmp_path / "de.txt").write_text("Haus house\n\nder the big\n", encoding="utf-8")
-    found = told(DictionaryRetrieval(DictionaryRetrieval.Params(dictionary=str(tmp_path / "{lang}.txt"))))
-    assert found == [("de.txt", 0, ["de.txt:3: 3 words; an entry is two, divided by a space or a tab"])]
+    found = told(
+        DictionaryRetrieval(DictionaryRetrieval.Params(dictionary=str(tmp_path / "{lang}.txt")))
+    )
+    assert found == [
+        ("de.txt", 0, ["de.txt:3: 3 words; an entry is two, divided by a space or a tab"])
+    ]

@@ -1,4 +1,6 @@
-"""Representation: anisotropy of known vectors, the probe on planted ones, projections by hand, and all of it on static and tiny encoders."""
+"""Representation: anisotropy of known vectors, the probe on planted ones, projections by hand, and
+all of it on static and tiny encoders.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def test_the_probe_finds_planted_languages_and_none_where_there_are_none() -> No
 
 
 def test_no_sentence_is_in_both_halves() -> None:
-    """Each sentence has a coordinate of its own that tells the language: of use only for sentences that were trained on."""
+    """Each sentence has a coordinate of its own that tells the language: of use only for sentences
+    that were trained on.
+    """
     rows = np.repeat(np.arange(40), 10)
     marks = np.eye(40)[rows] * np.where(np.arange(40)[rows] % 2, 1, -1)[:, None]
     noise = normal(400, 5, 40) * 1e-3
@@ -58,9 +62,9 @@ def test_no_sentence_is_in_both_halves() -> None:
 def test_pca_lays_a_flat_cloud_down_as_it_is() -> None:
     flat = np.array([[4.0, 0.0], [-2.0, 1.0], [-2.0, -1.0]])
     wide = np.concatenate([flat, np.zeros((3, 3))], axis=1) + 7
-    assert np.allclose(project(wide, "pca"), [[4, 0], [-2, 1], [-2, -1]], atol=1e-12) or np.allclose(
-        project(wide, "pca"), [[4, 0], [-2, -1], [-2, 1]]
-    )
+    assert np.allclose(
+        project(wide, "pca"), [[4, 0], [-2, 1], [-2, -1]], atol=1e-12
+    ) or np.allclose(project(wide, "pca"), [[4, 0], [-2, -1], [-2, 1]])
     assert project(np.ones((2, 5)), "pca").tolist() == [[0, 0], [0, 0]]
     assert project(np.arange(4.0)[:, None], "pca").shape == (4, 2)
 
@@ -76,16 +80,29 @@ SPACES = {
 }
 
 
-def run(folder: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object) -> Outcome:
+def run(
+    folder: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object
+) -> Outcome:
     if not (folder / "data").is_dir():
         write_pairs(folder / "data", toy_rows(40))
     task = Representation(Representation.Params.model_validate(params))
-    return task.evaluate(aligned, languages, TaskInputs("en", heldout=dict.fromkeys(languages, folder)), Runtime(), None)
+    return task.evaluate(
+        aligned,
+        languages,
+        TaskInputs("en", heldout=dict.fromkeys(languages, folder)),
+        Runtime(),
+        None,
+    )
 
 
 def static(*transforms: Transform) -> AlignedEncoder:
-    spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
-    return AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
+    spaces = {
+        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        for lang, words in SPACES.items()
+    }
+    return AlignedEncoder(
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+    )
 
 
 def values(outcome: Outcome, lang: str = "de-en") -> dict[str, float]:
@@ -93,11 +110,16 @@ def values(outcome: Outcome, lang: str = "de-en") -> dict[str, float]:
 
 
 @pytest.mark.parametrize("unit", ["words", "sentences"])
-def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(tmp_path: Path, unit: str) -> None:
+def test_languages_that_a_transform_lays_on_each_other_cannot_be_told_apart(
+    tmp_path: Path, unit: str
+) -> None:
     import torch
 
     over = Transform("de", 0, steps=(Affine(shift=torch.tensor([-2.0, 0.0])),))
-    apart, together = values(run(tmp_path, static(), unit=unit)), values(run(tmp_path, static(over), unit=unit))
+    apart, together = (
+        values(run(tmp_path, static(), unit=unit)),
+        values(run(tmp_path, static(over), unit=unit)),
+    )
     assert apart["language_probe"] == apart["layer0_language_probe"] == 1
     assert abs(together["language_probe"] - 0.5) < 0.1
     assert together["anisotropy"] == pytest.approx(together["anisotropy_pivot"])
@@ -113,14 +135,19 @@ def test_points_are_linked_pairs_and_the_most_frequent_types(tmp_path: Path) -> 
         halves = part[:n], part[n:]
         assert [row["side"] for row in part] == ["src"] * n + ["tgt"] * n
         assert [WORDS[row["word"]] for row in halves[0]] == [row["word"] for row in halves[1]]
-        assert all(abs(a["x"] - b["x"]) > 1.9 for a, b in zip(*halves, strict=True)) or kind == "occurrence"
+        assert (
+            all(abs(a["x"] - b["x"]) > 1.9 for a, b in zip(*halves, strict=True))
+            or kind == "occurrence"
+        )
     rows = toy_rows(40)
     counts: dict[str, int] = {}
     for words, links in list(zip(rows["src"], rows["src_links"], strict=True))[:30]:
         for place in links:  # type: ignore[attr-defined]
             counts[words[place]] = counts.get(words[place], 0) + 1  # type: ignore[index]
     best = sorted(counts, key=lambda word: (-counts[word], word))[:4]
-    assert [row["word"] for row in points.to_pylist() if row["kind"] == "type" and row["side"] == "src"] == best
+    assert [
+        row["word"] for row in points.to_pylist() if row["kind"] == "type" and row["side"] == "src"
+    ] == best
     first = next(row for row in points.to_pylist() if row["kind"] == "occurrence")
     assert rows["src"][first["id"]][first["position"]] == first["word"]  # type: ignore[index]
 
@@ -129,12 +156,18 @@ def test_every_layer_of_a_transformer_and_the_mean_over_languages(tmp_path: Path
     encoder = toy_encoder(tmp_path / "encoder", layers=2)
     outcome = run(tmp_path, AlignedEncoder(encoder), ("de", "fr"), projection="none")
     found = values(outcome)
-    assert {name for name in found if name.endswith("language_probe")} == {*(f"layer{n}_language_probe" for n in range(3)), "language_probe"}
+    assert {name for name in found if name.endswith("language_probe")} == {
+        *(f"layer{n}_language_probe" for n in range(3)),
+        "language_probe",
+    }
     assert found["language_probe"] == found["layer2_language_probe"]
     assert values(outcome, "avg")["layer1_anisotropy"] == pytest.approx(found["layer1_anisotropy"])
     assert outcome.predictions.num_rows == 0
     assert outcome.notes["de-en"]["sentences"] == 40  # type: ignore[index]
-    assert set(values(run(tmp_path, AlignedEncoder(encoder), layers="1", types=0))) >= {"layer1_anisotropy", "anisotropy"}
+    assert set(values(run(tmp_path, AlignedEncoder(encoder), layers="1", types=0))) >= {
+        "layer1_anisotropy",
+        "anisotropy",
+    }
 
 
 def test_numbers_of_points_are_idle_without_points() -> None:

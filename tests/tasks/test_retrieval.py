@@ -36,7 +36,9 @@ SCHEMA = pa.schema(
 
 
 class Planted(Encoder):
-    """An encoder whose words have the vectors that a table gives them; words that it has no vector for are absent."""
+    """An encoder whose words have the vectors that a table gives them; words that it has no vector
+    for are absent.
+    """
 
     family = "static"
     hidden_size, n_layers, device = 4, 1, "cpu"
@@ -51,8 +53,19 @@ class Planted(Encoder):
     def iter_words(self, sentences, lang, *, layers, pooling):
         for i, sentence in enumerate(sentences):
             found = [self.table.get((lang, tuple(sentence), j)) for j in range(len(sentence))]
-            vectors = torch.tensor([v or (0.0,) * self.hidden_size for v in found]).reshape(-1, 1, self.hidden_size).repeat(1, len(layers), 1)
-            yield [i], WordVectors(vectors, [0, len(sentence)], torch.tensor([v is not None for v in found], dtype=torch.bool))
+            vectors = (
+                torch.tensor([v or (0.0,) * self.hidden_size for v in found])
+                .reshape(-1, 1, self.hidden_size)
+                .repeat(1, len(layers), 1)
+            )
+            yield (
+                [i],
+                WordVectors(
+                    vectors,
+                    [0, len(sentence)],
+                    torch.tensor([v is not None for v in found], dtype=torch.bool),
+                ),
+            )
 
 
 def axis(i, weight=1.0, other=None):
@@ -75,7 +88,9 @@ TABLE = {
     ("de", ("Hund", "!"), 0): axis(1, 3.0, 0),
     ("de", ("Hund", "!"), 1): axis(3),
     ("en", ("the", "dog", "Rex"), 0): axis(0),
-    ("en", ("the", "dog", "Rex"), 1): axis(3),  # nearest to the exclamation mark, which nothing links
+    ("en", ("the", "dog", "Rex"), 1): axis(
+        3
+    ),  # nearest to the exclamation mark, which nothing links
     ("en", ("the", "dog", "Rex"), 2): axis(2),
     ("en", ("hound", "!"), 0): axis(1, 2.0, 0),
     ("en", ("hound", "!"), 1): axis(3, 1.0, 2),
@@ -102,13 +117,28 @@ def artifact(folder, dev, test):
 
 def seen(folder, pairs):
     folder.mkdir(parents=True, exist_ok=True)
-    table = pa.table({"src": pa.array([a for a, _ in pairs], pa.string()), "tgt": pa.array([b for _, b in pairs], pa.string())})
+    table = pa.table(
+        {
+            "src": pa.array([a for a, _ in pairs], pa.string()),
+            "tgt": pa.array([b for _, b in pairs], pa.string()),
+        }
+    )
     with pa.ipc.new_file(str(folder / "types.arrow"), table.schema) as file:
         file.write_table(table)
     return folder
 
 
-def run(tmp_path, *, rows=ROWS, dev=None, known=(("der", "the"),), table=TABLE, transforms=(), languages=("de",), **params):
+def run(
+    tmp_path,
+    *,
+    rows=ROWS,
+    dev=None,
+    known=(("der", "the"),),
+    table=TABLE,
+    transforms=(),
+    languages=("de",),
+    **params,
+):
     inputs = TaskInputs(
         pivot="en",
         heldout={lang: artifact(tmp_path / f"pairs-{lang}", dev, rows) for lang in languages},
@@ -116,7 +146,9 @@ def run(tmp_path, *, rows=ROWS, dev=None, known=(("der", "the"),), table=TABLE, 
     )
     params = {"measure": "cosine", **params}
     aligned = AlignedEncoder(Planted(table), transforms)
-    return Retrieval(Retrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
+    return Retrieval(Retrieval.Params(**params)).evaluate(
+        aligned, tuple(languages), inputs, Runtime(), None
+    )
 
 
 def values(outcome, split="test", lang="de-en"):
@@ -124,19 +156,32 @@ def values(outcome, split="test", lang="de-en"):
 
 
 def test_all_values_by_hand(tmp_path):
-    """Links: der-the right both ways (seen); Hund-dog wrong both ways; Rex-Rex right (identical); Hund-hound right both ways.
+    """Links: der-the right both ways (seen); Hund-dog wrong both ways; Rex-Rex right (identical);
+    Hund-hound right both ways.
 
-    To the pivot, `Hund` (row 1) is nearest to `hound`, not to `dog`; from it, `dog` is nearest to `!`.
+    To the pivot, `Hund` (row 1) is nearest to `hound`, not to `dog`; from it, `dog` is nearest to
+    `!`.
     """
     found = values(run(tmp_path))
     # unseen, not identical: Hund-dog, Hund-hound
     assert found["contextual_accuracy_pairs"] == 2
-    assert found["contextual_accuracy_to_pivot"] == found["contextual_accuracy_from_pivot"] == found["contextual_accuracy"] == 0.5
+    assert (
+        found["contextual_accuracy_to_pivot"]
+        == found["contextual_accuracy_from_pivot"]
+        == found["contextual_accuracy"]
+        == 0.5
+    )
     # with seen ones: der-the too
     assert found["contextual_accuracy_all_pairs"] == 3
     assert found["contextual_accuracy_all"] == pytest.approx(2 / 3)
-    # of first occurrences (Hund of the second sentence is taken out, and with it its pair): Hund-dog, wrong both ways
-    assert found["noncontextual_accuracy_to_pivot"] == found["noncontextual_accuracy_from_pivot"] == found["noncontextual_accuracy"] == 0
+    # of first occurrences (Hund of the second sentence is taken out, and with it its pair):
+    # Hund-dog, wrong both ways
+    assert (
+        found["noncontextual_accuracy_to_pivot"]
+        == found["noncontextual_accuracy_from_pivot"]
+        == found["noncontextual_accuracy"]
+        == 0
+    )
     assert found["noncontextual_accuracy_pairs"] == 1
     # with seen ones: der-the too
     assert found["noncontextual_accuracy_all"] == 0.5
@@ -145,7 +190,8 @@ def test_all_values_by_hand(tmp_path):
 
 def test_all_values_where_repeated_types_are_taken_out_of_the_queries_alone(tmp_path):
     found = values(run(tmp_path, noncontextual="queries"))
-    # first of each query's type: to the pivot `Hund` asks once (for dog: wrong); from it dog (wrong) and hound (right)
+    # first of each query's type: to the pivot `Hund` asks once (for dog: wrong); from it dog
+    # (wrong) and hound (right)
     assert found["noncontextual_accuracy_to_pivot"] == 0
     assert found["noncontextual_accuracy_from_pivot"] == 0.5
     assert found["noncontextual_accuracy"] == 0.25
@@ -156,7 +202,9 @@ def test_all_values_where_repeated_types_are_taken_out_of_the_queries_alone(tmp_
 
 
 def test_types_that_are_aligned_are_all_found_out_of_context_whatever_their_contexts_are(tmp_path):
-    """80 types with one vector on both sides, each occurrence 5 % away from it: noise alone tells occurrences apart."""
+    """80 types with one vector on both sides, each occurrence 5 % away from it: noise alone tells
+    occurrences apart.
+    """
     rng = np.random.default_rng(0)
     drawn, types = rng.integers(0, 80, (60, 6)), rng.normal(size=(80, 32))
     rows, table = [], {}
@@ -164,27 +212,55 @@ def test_types_that_are_aligned_are_all_found_out_of_context_whatever_their_cont
         sides = {lang: [f"{lang}{word}" for word in sentence] for lang in ("de", "en")}
         rows.append((i, sides["de"], sides["en"], [(j, j) for j in range(6)]))
         for lang, words in sides.items():
-            table |= {(lang, tuple(words), j): tuple((types[word] + 0.05 * rng.normal(size=32)).tolist()) for j, word in enumerate(sentence)}
+            table |= {
+                (lang, tuple(words), j): tuple((types[word] + 0.05 * rng.normal(size=32)).tolist())
+                for j, word in enumerate(sentence)
+            }
     outcome = run(tmp_path / "corpus", rows=rows, table=table, known=(), measure="csls")
     found, counts = values(outcome), outcome.notes["de-en"]["test"]
     assert found["noncontextual_accuracy"] == 1
-    assert found["noncontextual_accuracy_pairs"] == counts["pairs_first"] == counts["first_src"] == counts["first_tgt"] == len(np.unique(drawn))
+    assert (
+        found["noncontextual_accuracy_pairs"]
+        == counts["pairs_first"]
+        == counts["first_src"]
+        == counts["first_tgt"]
+        == len(np.unique(drawn))
+    )
     assert found["contextual_accuracy"] < 0.5
     assert counts["candidates_src"] == 360
-    other = values(run(tmp_path / "queries", rows=rows, table=table, known=(), measure="csls", noncontextual="queries"))
+    other = values(
+        run(
+            tmp_path / "queries",
+            rows=rows,
+            table=table,
+            known=(),
+            measure="csls",
+            noncontextual="queries",
+        )
+    )
     assert other["noncontextual_accuracy"] < 0.5
     assert other["noncontextual_accuracy_pairs"] == found["noncontextual_accuracy_pairs"]
     assert other["contextual_accuracy"] == found["contextual_accuracy"]
 
 
 def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
-    """dog was there before Tier is linked with it; Hund was there, unlinked, before the sentence that links it."""
+    """dog was there before Tier is linked with it; Hund was there, unlinked, before the sentence
+    that links it.
+    """
     rows = [
         (1, ["Tier", "Köter"], ["a", "dog"], [(1, 1)]),
         (2, ["Biest", "Hund"], ["dog", "x"], [(0, 0)]),
         (3, ["Hund", "Maus"], ["hound", "mouse"], [(0, 0), (1, 1)]),
     ]
-    vectors = {("de", "Köter"): 0, ("en", "dog"): 0, ("de", "Biest"): 0, ("de", "Hund"): 1, ("en", "hound"): 1, ("de", "Maus"): 2, ("en", "mouse"): 2}
+    vectors = {
+        ("de", "Köter"): 0,
+        ("en", "dog"): 0,
+        ("de", "Biest"): 0,
+        ("de", "Hund"): 1,
+        ("en", "hound"): 1,
+        ("de", "Maus"): 2,
+        ("en", "mouse"): 2,
+    }
     table = {
         (lang, tuple(words), j): axis(vectors.get((lang, word), 3))
         for _, src, tgt, _ in rows
@@ -195,18 +271,40 @@ def test_a_pair_is_out_of_context_where_both_its_words_are_first(tmp_path):
     assert values(outcome)["noncontextual_accuracy_pairs"] == 2
     flagged = [(row["src"], row["first_unseen"]) for row in outcome.predictions.to_pylist()]
     assert flagged == 2 * [("Köter", True), ("Biest", False), ("Hund", False), ("Maus", True)]
-    # where the first sentence's Hund was not read, the next one is the first; a link must still be to a first word
+    # where the first sentence's Hund was not read, the next one is the first; a link must still be
+    # to a first word
     unread = {key: value for key, value in table.items() if key != ("de", ("Biest", "Hund"), 1)}
-    assert values(run(tmp_path / "b", rows=rows, table=unread, known=()))["noncontextual_accuracy_pairs"] == 3
-    linked = run(tmp_path / "c", rows=rows, table=table, known=(), candidates="linked").notes["de-en"]["test"]
-    assert (linked["first_src"], linked["first_tgt"], linked["candidates_src"], linked["candidates_tgt"]) == (2, 2, 4, 4)
+    assert (
+        values(run(tmp_path / "b", rows=rows, table=unread, known=()))[
+            "noncontextual_accuracy_pairs"
+        ]
+        == 3
+    )
+    linked = run(tmp_path / "c", rows=rows, table=table, known=(), candidates="linked").notes[
+        "de-en"
+    ]["test"]
+    assert (
+        linked["first_src"],
+        linked["first_tgt"],
+        linked["candidates_src"],
+        linked["candidates_tgt"],
+    ) == (2, 2, 4, 4)
     counted = outcome.notes["de-en"]["test"]
-    assert (counted["pairs_first"], counted["first_src"], counted["first_tgt"], counted["candidates_src"]) == (2, 5, 5, 6)
+    assert (
+        counted["pairs_first"],
+        counted["first_src"],
+        counted["first_tgt"],
+        counted["candidates_src"],
+    ) == (2, 5, 5, 6)
 
 
 def test_standard_errors_take_sentences_as_units(tmp_path):
-    """Two sentences with one pair each, one wrong, one right, in both directions: u = (-.5/2, .5/2), variance 2 (.0625 + .0625)."""
-    assert values(run(tmp_path))["contextual_accuracy_stderr"] == pytest.approx(math.sqrt(2 * 2 * 0.0625))
+    """Two sentences with one pair each, one wrong, one right, in both directions: u = (-.5/2,
+    .5/2), variance 2 (.0625 + .0625).
+    """
+    assert values(run(tmp_path))["contextual_accuracy_stderr"] == pytest.approx(
+        math.sqrt(2 * 2 * 0.0625)
+    )
 
 
 def test_a_single_sentence_has_no_standard_error(tmp_path):
@@ -219,12 +317,20 @@ def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path)
     found = values(run(tmp_path / "queries", known=[("Hund", "dog")], noncontextual="queries"))
     assert found["noncontextual_accuracy_to_pivot"] == 1.0  # der-the, Hund-hound
     assert found["noncontextual_accuracy_pairs"] == 2
-    found = values(run(tmp_path / "corpus", known=[("Hund", "dog")]))  # which occurrence is the first is no matter of filters
-    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (1, 1)  # der-the
+    found = values(
+        run(tmp_path / "corpus", known=[("Hund", "dog")])
+    )  # which occurrence is the first is no matter of filters
+    assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (
+        1,
+        1,
+    )  # der-the
 
 
 def test_unseen_is_judged_by_cased_forms(tmp_path):
-    assert values(run(tmp_path, known=[("Der", "the"), ("hund", "dog")]))["contextual_accuracy_pairs"] == 3
+    assert (
+        values(run(tmp_path, known=[("Der", "the"), ("hund", "dog")]))["contextual_accuracy_pairs"]
+        == 3
+    )
 
 
 def test_no_pairs_is_no_metric_and_a_note(tmp_path):
@@ -233,7 +339,10 @@ def test_no_pairs_is_no_metric_and_a_note(tmp_path):
     assert "contextual_accuracy" not in found
     assert "noncontextual_accuracy" not in found
     assert found["contextual_accuracy_all_pairs"] == 3
-    assert [note.split(":")[0] for note in outcome.notes["de-en"]["test"]["absent"]] == ["contextual_accuracy", "noncontextual_accuracy"]
+    assert [note.split(":")[0] for note in outcome.notes["de-en"]["test"]["absent"]] == [
+        "contextual_accuracy",
+        "noncontextual_accuracy",
+    ]
 
 
 @pytest.mark.parametrize("measure", ["csls", "cosine", "dot", "released_cao"])
@@ -268,11 +377,18 @@ def test_dev_and_test_are_both_kept(tmp_path):
 
 
 def test_transforms_of_the_pivot_follow_the_language(tmp_path):
-    """With the pivot turned for French, German is as before; turned for German, everything points the wrong way."""
+    """With the pivot turned for French, German is as before; turned for German, everything points
+    the wrong way.
+    """
     turn = torch.eye(4)[[1, 2, 3, 0]]
     plain = values(run(tmp_path))
     for lang, same in (("fr", True), ("de", False)):
-        found = values(run(tmp_path, transforms=(Transform("en", 1, steps=(Affine(weight=turn),), toward=lang),)))
+        found = values(
+            run(
+                tmp_path,
+                transforms=(Transform("en", 1, steps=(Affine(weight=turn),), toward=lang),),
+            )
+        )
         assert (found == plain) is same
 
 
@@ -293,7 +409,11 @@ def test_languages_without_pairs_have_no_mean(tmp_path):
 def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
     outcome = run(tmp_path, dev=ROWS[:1], noncontextual=noncontextual)
     for split in ("dev", "test"):
-        rows = [row for row in outcome.predictions.to_pylist() if row["split"] == split and not row["identical"]]
+        rows = [
+            row
+            for row in outcome.predictions.to_pylist()
+            if row["split"] == split and not row["identical"]
+        ]
         picks = {
             "contextual_accuracy": [r for r in rows if r["unseen"]],
             "contextual_accuracy_all": rows,
@@ -304,15 +424,22 @@ def test_predictions_recompute_to_the_scores(tmp_path, noncontextual):
             by_direction = defaultdict(list)
             suffix = "_first" if metric.startswith("non") else ""
             for row in chosen:
-                gold = (row["id"], row["tgt_position"] if row["direction"] == "to_pivot" else row["src_position"])
-                assert row[f"correct{suffix}"] == ((row[f"found{suffix}_id"], row[f"found{suffix}_position"]) == gold)
+                gold = (
+                    row["id"],
+                    row["tgt_position"] if row["direction"] == "to_pivot" else row["src_position"],
+                )
+                assert row[f"correct{suffix}"] == (
+                    (row[f"found{suffix}_id"], row[f"found{suffix}_position"]) == gold
+                )
                 by_direction[row["direction"]].append(row[f"correct{suffix}"])
             mean = sum(sum(right) / len(right) for right in by_direction.values()) / 2
             assert values(outcome, split)[metric] == pytest.approx(mean)
 
 
 def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(tmp_path):
-    """The pairs of der, Hund and Rex are first ones; both words of the last are of one surface form."""
+    """The pairs of der, Hund and Rex are first ones; both words of the last are of one surface
+    form.
+    """
     rows = run(tmp_path / "a").predictions.to_pylist()[:4]
     assert [row["found_first"] for row in rows] == ["the", "hound", "Rex", None]
     assert [row["correct_first"] for row in rows] == [True, False, True, None]
@@ -324,14 +451,19 @@ def test_predictions_name_the_word_found_out_of_context_where_it_was_asked_for(t
         (False, False, False),
     ]
     rows = run(tmp_path / "b", noncontextual="queries").predictions.to_pylist()[:4]
-    assert [(row["found_first"], row["correct_first"]) for row in rows] == [(row["found"], row["correct"]) for row in rows]
+    assert [(row["found_first"], row["correct_first"]) for row in rows] == [
+        (row["found"], row["correct"]) for row in rows
+    ]
     assert [row["first_any"] for row in rows] == [True, True, True, False]
 
 
 def test_one_sentence_of_the_pivot_is_one_unit_in_all_languages(tmp_path):
     table = TABLE | {("fr", *key[1:]): value for key, value in TABLE.items() if key[0] == "de"}
     rows = run(tmp_path, languages=("de", "fr"), table=table).predictions.to_pylist()
-    assert {(row["id"], row["unit"]) for row in rows} == {(7, unit(["the", "dog", "Rex"])), (9, unit(["hound", "!"]))}
+    assert {(row["id"], row["unit"]) for row in rows} == {
+        (7, unit(["the", "dog", "Rex"])),
+        (9, unit(["hound", "!"])),
+    }
     assert all(0 <= row["unit"] < 2**63 for row in rows)
     assert unit(["a b"]) != unit(["a", "b"]) != unit(["b", "a"])
 
@@ -353,7 +485,9 @@ def test_what_cannot_change_the_result_is_no_part_of_it():
 
 
 def test_a_sentence_adds_its_mean_largest_and_smallest_values_of_words_that_were_read():
-    """Sentence 0: (1, 4), (3, -2) and an absent word; sentence 1: nothing was read; sentence 2: (5, 6)."""
+    """Sentence 0: (1, 4), (3, -2) and an absent word; sentence 1: nothing was read; sentence 2: (5,
+    6).
+    """
     vectors = torch.tensor([[1.0, 4.0], [3.0, -2.0], [0.0, 0.0], [0.0, 0.0], [5.0, 6.0]])
     present = torch.tensor([True, True, False, False, True])
     found = with_sentence(vectors, torch.tensor([0, 0, 0, 1, 2]), present)
@@ -364,7 +498,10 @@ def test_a_sentence_adds_its_mean_largest_and_smallest_values_of_words_that_were
         [0] * 8,
         [5, 6, 5, 6, 5, 6, 5, 6],
     ]
-    assert with_sentence(vectors[:0], torch.zeros(0, dtype=torch.int64), present[:0]).shape == (0, 8)
+    assert with_sentence(vectors[:0], torch.zeros(0, dtype=torch.int64), present[:0]).shape == (
+        0,
+        8,
+    )
 
 
 def test_sentences_tell_equal_words_apart(tmp_path):
@@ -376,18 +513,33 @@ def test_sentences_tell_equal_words_apart(tmp_path):
         for lang, words in (("de", src), ("en", tgt)):
             beside = axis(1) if "Rex" in words else axis(2)
             table |= {(lang, tuple(words), 0): axis(0), (lang, tuple(words), 1): beside}
-    assert values(run(tmp_path / "a", rows=rows, table=table))["contextual_accuracy"] == 0.5  # a tie: the first
-    assert values(run(tmp_path / "b", rows=rows, table=table, augmentation="sentence"))["contextual_accuracy"] == 1.0
+    assert (
+        values(run(tmp_path / "a", rows=rows, table=table))["contextual_accuracy"] == 0.5
+    )  # a tie: the first
+    assert (
+        values(run(tmp_path / "b", rows=rows, table=table, augmentation="sentence"))[
+            "contextual_accuracy"
+        ]
+        == 1.0
+    )
 
 
 def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
-    """Two sentences a side of a tiny BERT, the pivot's the same words: with CSLS off every piece finds itself, and specials are pairs too."""
+    """Two sentences a side of a tiny BERT, the pivot's the same words: with CSLS off every piece
+    finds itself, and specials are pairs too.
+    """
     encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "tiny", ["der", "Hund", "bellt"]))
     rows = [(1, ["der", "Hund"], ["der", "Hund"], [(1, 0)]), (2, ["bellt"], ["bellt"], [])]
-    inputs = TaskInputs("en", {"de": artifact(tmp_path / "pairs", None, rows)}, {"de": seen(tmp_path / "seen", [])})
+    inputs = TaskInputs(
+        "en", {"de": artifact(tmp_path / "pairs", None, rows)}, {"de": seen(tmp_path / "seen", [])}
+    )
     params = {"measure": "cosine", "layers": "1-2"}
     outcomes = {
-        specials: Retrieval(Retrieval.Params(**params, specials=specials)).evaluate(AlignedEncoder(encoder), ("de",), inputs, Runtime(), None)
+        specials: (
+            Retrieval(Retrieval.Params(**params, specials=specials)).evaluate(
+                AlignedEncoder(encoder), ("de",), inputs, Runtime(), None
+            )
+        )
         for specials in ("exclude", "include")
     }
     assert values(outcomes["exclude"])["contextual_accuracy"] == 0  # Hund, linked with der
@@ -395,10 +547,19 @@ def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
     assert found["contextual_accuracy_pairs"] == 5
     assert found["contextual_accuracy"] == 4 / 5
     assert found["noncontextual_accuracy"] == 2 / 3
-    assert found["noncontextual_accuracy_pairs"] == 3  # Hund, and the specials of the first sentence
-    assert {row["unit"] for row in outcomes["include"].predictions.to_pylist()} == {unit(["der", "Hund"]), unit(["bellt"])}
-    rows = [row for row in outcomes["include"].predictions.to_pylist() if row["direction"] == "to_pivot"]
-    assert [(row["src"], row["id"], row["src_position"], row["found"], row["found_id"]) for row in rows] == [
+    assert (
+        found["noncontextual_accuracy_pairs"] == 3
+    )  # Hund, and the specials of the first sentence
+    assert {row["unit"] for row in outcomes["include"].predictions.to_pylist()} == {
+        unit(["der", "Hund"]),
+        unit(["bellt"]),
+    }
+    rows = [
+        row for row in outcomes["include"].predictions.to_pylist() if row["direction"] == "to_pivot"
+    ]
+    assert [
+        (row["src"], row["id"], row["src_position"], row["found"], row["found_id"]) for row in rows
+    ] == [
         ("Hund", 1, 1, "Hund", 1),
         ("[CLS]", 1, 2, "[CLS]", 1),
         ("[CLS]", 2, 1, "[CLS]", 2),
@@ -407,7 +568,9 @@ def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
     ]
     hidden = AlignedEncoder(encoder).hidden(encoder.collate(encoder.pieces([["bellt"]], "de")))
     words = Words([["der", "Hund"], ["bellt"]])
-    wide, read = add_specials(AlignedEncoder(encoder), words, "de", torch.zeros(3, 32), np.array([True, False, True]), "2")
+    wide, read = add_specials(
+        AlignedEncoder(encoder), words, "de", torch.zeros(3, 32), np.array([True, False, True]), "2"
+    )
     assert read.tolist() == [True, False, True, True, True, True, True]
     assert torch.allclose(wide[5:], hidden[2][0, [0, 2]], atol=1e-5)
     assert wide[[0, 1, 4]].abs().sum() == 0

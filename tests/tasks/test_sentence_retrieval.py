@@ -33,16 +33,33 @@ ROWS = [(10, ["a"], ["A"]), (20, ["b"], ["B"]), (30, ["c"], ["C"]), (40, ["a", "
 
 
 def run(
-    tmp_path: Path, *, rows: Sequence[tuple[int, list[str], list[str]]] = ROWS, dev: int = 0, transforms=(), languages=("de",), **params
+    tmp_path: Path,
+    *,
+    rows: Sequence[tuple[int, list[str], list[str]]] = ROWS,
+    dev: int = 0,
+    transforms=(),
+    languages=("de",),
+    **params,
 ) -> Outcome:
-    schema = pa.schema([("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))])
+    schema = pa.schema(
+        [("id", pa.int64()), ("src", pa.list_(pa.string())), ("tgt", pa.list_(pa.string()))]
+    )
     for name, part in (("data", rows), *([("dev", rows[:dev])] if dev else [])):
         with DatasetWriter(tmp_path / name, schema, {}) as writer:
-            writer.write({key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))})
-    spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
-    aligned = AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
+            writer.write(
+                {key: [row[i] for row in part] for i, key in enumerate(("id", "src", "tgt"))}
+            )
+    spaces = {
+        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        for lang, words in SPACES.items()
+    }
+    aligned = AlignedEncoder(
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+    )
     inputs = TaskInputs(pivot="en", bitext=dict.fromkeys(languages, tmp_path))
-    return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(aligned, tuple(languages), inputs, Runtime(), None)
+    return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(
+        aligned, tuple(languages), inputs, Runtime(), None
+    )
 
 
 def task(**params: object) -> SentenceRetrieval:
@@ -50,12 +67,17 @@ def task(**params: object) -> SentenceRetrieval:
 
 
 def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
+    return {
+        score.metric: score.value
+        for score in outcome.scores
+        if (score.lang, score.split) == (lang, split)
+    }
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
-    """To the pivot a finds A (twice: the fourth sentence's A is of the same words), b finds B, c finds another. From it A finds a (the first of
-    two equal ones, which for the fourth sentence is [a], not [a ?]), B finds b, C finds a.
+    """To the pivot a finds A (twice: the fourth sentence's A is of the same words), b finds B, c
+    finds another. From it A finds a (the first of two equal ones, which for the fourth sentence is
+    [a], not [a ?]), B finds b, C finds a.
     """
     outcome = run(tmp_path)
     found = values(outcome)
@@ -63,16 +85,30 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     assert found["accuracy_from_pivot"] == 2 / 4
     assert found["accuracy"] == 0.625
     assert found["accuracy_pairs"] == 4
-    # residuals (right minus accuracy, over 4 and over 2 directions): row sums 3/32, 3/32, -5/32, -1/32; variance 4/3 of the squares' sum
+    # residuals (right minus accuracy, over 4 and over 2 directions): row sums 3/32, 3/32, -5/32,
+    # -1/32; variance 4/3 of the squares' sum
     assert found["accuracy_stderr"] == pytest.approx(math.sqrt(4 / 3 * (9 + 9 + 25 + 1)) / 32)
     rows = outcome.predictions.to_pylist()
     assert [row["found_id"] for row in rows if row["direction"] == "from_pivot"] == [10, 20, 10, 10]
     assert [row["correct"] for row in rows] == [True, True, False, True, True, True, False, False]
-    assert rows[3] == {"lang": "de-en", "split": "test", "direction": "to_pivot", "id": 40, "unit": unit(["A"]), "found_id": 10, "correct": True}
+    assert rows[3] == {
+        "lang": "de-en",
+        "split": "test",
+        "direction": "to_pivot",
+        "id": 40,
+        "unit": unit(["A"]),
+        "found_id": 10,
+        "correct": True,
+    }
 
 
-@pytest.mark.parametrize(("queries", "direction", "expected"), [("pivot", "from_pivot", 2 / 4), ("other", "to_pivot", 3 / 4)])
-def test_queries_of_one_side_are_its_direction_alone(tmp_path: Path, queries: str, direction: str, expected: float) -> None:
+@pytest.mark.parametrize(
+    ("queries", "direction", "expected"),
+    [("pivot", "from_pivot", 2 / 4), ("other", "to_pivot", 3 / 4)],
+)
+def test_queries_of_one_side_are_its_direction_alone(
+    tmp_path: Path, queries: str, direction: str, expected: float
+) -> None:
     outcome = run(tmp_path, queries=queries)
     found = values(outcome)
     assert set(found) == {"accuracy", f"accuracy_{direction}", "accuracy_pairs", "accuracy_stderr"}
@@ -80,18 +116,27 @@ def test_queries_of_one_side_are_its_direction_alone(tmp_path: Path, queries: st
     # of n sentences with a share p of right ones the variance of the mean is p (1 - p) / (n - 1)
     assert found["accuracy_stderr"] == pytest.approx(math.sqrt(expected * (1 - expected) / 3))
     assert set(outcome.predictions["direction"].to_pylist()) == {direction}
-    same = SentenceRetrieval.samples(outcome.predictions, [("de-en", "accuracy", "test")])["de-en", "accuracy", "test"]
+    same = SentenceRetrieval.samples(outcome.predictions, [("de-en", "accuracy", "test")])[
+        "de-en", "accuracy", "test"
+    ]
     assert same is not None
     assert same.value == pytest.approx(expected)
     assert len(same.units) == 3  # A stands twice
 
 
 def test_xtreme_reads_block_8_by_the_pivots_sentences() -> None:
-    """Its layer 7 counts blocks from 0: the 12 last of the 13 states, of which it takes number 7."""
+    """Its layer 7 counts blocks from 0: the 12 last of the 13 states, of which it takes number
+    7.
+    """
     states = list(range(13))  # 0: the embeddings
     xtreme = task(profile="xtreme").resolved()
     assert xtreme["layers"] == str(states[-12:][7])
-    assert (xtreme["pooling"], xtreme["specials"], xtreme["measure"], xtreme["queries"]) == ("mean", "include", "cosine", "pivot")
+    assert (xtreme["pooling"], xtreme["specials"], xtreme["measure"], xtreme["queries"]) == (
+        "mean",
+        "include",
+        "cosine",
+        "pivot",
+    )
     assert task(profile="xtreme").canonical() == task(layers="8", queries="pivot").canonical()
     assert task(profile="xtreme", layers="14").resolved() == {**xtreme, "layers": "14"}
     assert task(profile="none").canonical() == task().canonical()
@@ -111,7 +156,12 @@ def test_sentences_without_a_vector_are_not_found(tmp_path: Path) -> None:
 
 def test_dev_and_test_averages_and_transforms_of_the_pivot(tmp_path: Path) -> None:
     swap = Affine(weight=torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    outcome = run(tmp_path, dev=2, languages=("de", "fr"), transforms=(Transform("en", 0, steps=(swap,), toward="fr"),))
+    outcome = run(
+        tmp_path,
+        dev=2,
+        languages=("de", "fr"),
+        transforms=(Transform("en", 0, steps=(swap,), toward="fr"),),
+    )
     assert values(outcome, split="dev")["accuracy"] == 1
     assert values(outcome, "fr-en", "dev")["accuracy"] == 0
     assert values(outcome, "avg", "dev") == {"accuracy": 0.5}
@@ -126,15 +176,22 @@ def test_nothing_held_out_is_no_metric(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
-    return TransformerEncoder.from_folder(tiny_bert(tmp_path_factory.mktemp("tiny"), ["der", "Hund", "play", "##ing"], positions=12))
+    return TransformerEncoder.from_folder(
+        tiny_bert(tmp_path_factory.mktemp("tiny"), ["der", "Hund", "play", "##ing"], positions=12)
+    )
 
 
-def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece(encoder: TransformerEncoder) -> None:
+def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece(
+    encoder: TransformerEncoder,
+) -> None:
     sentences = [["der"], ["der", "playing", "Hund"]]
     shift = Transform("de", 1, steps=(Affine(shift=torch.full((32,), 2.0)),))
     aligned = AlignedEncoder(encoder, (shift,))
     with torch.no_grad():
-        alone = [aligned.hidden(encoder.collate(encoder.pieces([sentence], "de"))) for sentence in sentences]
+        alone = [
+            aligned.hidden(encoder.collate(encoder.pieces([sentence], "de")))
+            for sentence in sentences
+        ]
     for layers, numbers in (("1", [1]), ("1-2", [1, 2])):
         states = [sum(state[layer] for layer in numbers)[0] for state in alone]
         expected = {
@@ -143,16 +200,27 @@ def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece
             ("cls", True): [state[0] for state in states],
         }
         for (pooling, specials), vectors in expected.items():
-            found, read = sentence_vectors(aligned, sentences, "de", layers=layers, pooling=pooling, specials=specials)
+            found, read = sentence_vectors(
+                aligned, sentences, "de", layers=layers, pooling=pooling, specials=specials
+            )
             assert torch.allclose(found, torch.stack(vectors), atol=1e-5)
             assert read.tolist() == [True, True]
 
 
 def test_a_sentence_of_nothing_that_is_read_says_so(encoder: TransformerEncoder) -> None:
-    vectors, read = sentence_vectors(AlignedEncoder(encoder), [["\u200b"], ["der"]], "de", layers="last", pooling="mean", specials=False)
+    vectors, read = sentence_vectors(
+        AlignedEncoder(encoder),
+        [["\u200b"], ["der"]],
+        "de",
+        layers="last",
+        pooling="mean",
+        specials=False,
+    )
     assert read.tolist() == [False, True]
     assert vectors[0].abs().sum() == 0
-    assert sentence_vectors(AlignedEncoder(encoder), [], "de", layers="last", pooling="mean", specials=True)[0].shape == (0, 32)
+    assert sentence_vectors(
+        AlignedEncoder(encoder), [], "de", layers="last", pooling="mean", specials=True
+    )[0].shape == (0, 32)
 
 
 def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:

@@ -22,28 +22,62 @@ def test_data_has_no_default():
 
 
 def test_the_phrasebook_has_the_same_requests_in_every_language():
-    data = TaggingData(Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}), "slots", TaskInputs("en"))
+    data = TaggingData(
+        Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}),
+        "slots",
+        TaskInputs("en"),
+    )
     train = data.sentences("train", "en")
     for split in ("dev", "test"):
-        kinds = [[sorted(tag[2:] for tag in row.tags if tag.startswith("B-")) for row in data.sentences(split, lang).rows] for lang in ("en", "de")]
+        kinds = [
+            [
+                sorted(tag[2:] for tag in row.tags if tag.startswith("B-"))
+                for row in data.sentences(split, lang).rows
+            ]
+            for lang in ("en", "de")
+        ]
         assert kinds[0] == kinds[1]
         assert not refuse_overlap(train.fingerprints(), data.sentences(split, "en")).any()
 
 
 def test_the_paper_is_a_conditioned_crf_on_frozen_features():
     settings = Slots(Slots.Params(data="phrasebook", profile="paper")).settings()
-    assert (settings.tagger, settings.crf, settings.selection, settings.evaluate_every) == ("bilstm_crf", "conditioned", "target-dev", 150)
-    assert (settings.hidden, settings.lstm_layers, settings.dropout, settings.input_dropout) == (384, 2, 0.5, 0.5)
-    assert (settings.learning_rate, settings.batch_size, settings.epochs, settings.layers) == (1e-4, 10, 40, "last-four")
+    assert (settings.tagger, settings.crf, settings.selection, settings.evaluate_every) == (
+        "bilstm_crf",
+        "conditioned",
+        "target-dev",
+        150,
+    )
+    assert (settings.hidden, settings.lstm_layers, settings.dropout, settings.input_dropout) == (
+        384,
+        2,
+        0.5,
+        0.5,
+    )
+    assert (settings.learning_rate, settings.batch_size, settings.epochs, settings.layers) == (
+        1e-4,
+        10,
+        40,
+        "last-four",
+    )
 
 
 def test_real_requests_come_again_and_only_a_training_file_is_refused():
     folder = os.environ.get("RAXALIGN_TEST_DATA")
     if not folder:
         pytest.skip("RAXALIGN_TEST_DATA names no folder of real data")
-    files = {name: str(Path(folder, "slots-facebook", f"{name}.{{lang}}.conll")) for name in ("train", "dev")}
-    data = TaggingData(Slots.Params(data={"train": files["train"].replace("lang", "pivot"), "dev": files["dev"]}), "slots", TaskInputs("en"))
+    files = {
+        name: str(Path(folder, "slots-facebook", f"{name}.{{lang}}.conll"))
+        for name in ("train", "dev")
+    }
+    data = TaggingData(
+        Slots.Params(data={"train": files["train"].replace("lang", "pivot"), "dev": files["dev"]}),
+        "slots",
+        TaskInputs("en"),
+    )
     train = data.sentences("train", "en")
-    assert int(refuse_overlap(train.fingerprints(), data.sentences("dev", "en")).sum()) == 1374  # of 4181, counted with sort and uniq too
+    assert (
+        int(refuse_overlap(train.fingerprints(), data.sentences("dev", "en")).sum()) == 1374
+    )  # of 4181, counted with sort and uniq too
     with pytest.raises(DataError, match="training sentences too"):
         refuse_overlap(np.sort(train.fingerprints()), train)

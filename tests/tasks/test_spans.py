@@ -16,23 +16,51 @@ from raxalign.tasks.spans.windows import WindowSizes, cuts, make_windows
 from tests.tasks.xquad import LANGUAGES, real
 from tests.tiny import tiny_bert
 
-WORDS = ["who", "came", "Anna", "Rom", "##a", "alt", "ist", ".", "?", "三", "驾", "马", "车", "公", "司", "在", "哪", "，", "2000", "年"]
+WORDS = [
+    "who",
+    "came",
+    "Anna",
+    "Rom",
+    "##a",
+    "alt",
+    "ist",
+    ".",
+    "?",
+    "三",
+    "驾",
+    "马",
+    "车",
+    "公",
+    "司",
+    "在",
+    "哪",
+    "，",
+    "2000",
+    "年",
+]
 SIZES = WindowSizes(question=64, stride=128, answer=4)
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32))
+    return TransformerEncoder.from_folder(
+        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=32)
+    )
 
 
 def questions(*rows):
     """(question, context, answer) each."""
-    return Questions("q", [Question(str(n), q, c, n, (Answer(a, c.index(a)),)) for n, (q, c, a) in enumerate(rows)])
+    return Questions(
+        "q",
+        [Question(str(n), q, c, n, (Answer(a, c.index(a)),)) for n, (q, c, a) in enumerate(rows)],
+    )
 
 
 def pointing(encoder, *places):
-    """A model whose logits are large at the (start, end) given for each row, as positions in the row."""
+    """A model whose logits are large at the (start, end) given for each row, as positions in the
+    row.
+    """
     model = SpanModel(AlignedEncoder(encoder), 2, dropout=0.0, max_length=32, seed=0)
 
     def forward(rows):
@@ -57,7 +85,11 @@ def test_a_span_never_ends_before_it_starts_nor_is_longer_than_allowed():
     starts, ends = np.array([0.0, 0.0, 9.0, 0.0]), np.array([9.0, 0.0, 0.0, 1.0])
     assert best_span(starts, ends, 4) == (10.0, 2, 3)
     assert best_span(starts, ends, 1) == (9.0, 0, 0)
-    assert best_span(np.array([5.0, 0.0, 4.0]), np.array([0.0, 0.0, 5.0]), 2) == (9.0, 2, 2)  # (0, 2) would be 10
+    assert best_span(np.array([5.0, 0.0, 4.0]), np.array([0.0, 0.0, 5.0]), 2) == (
+        9.0,
+        2,
+        2,
+    )  # (0, 2) would be 10
 
 
 @given(st.integers(0, 60), st.integers(2, 20), st.integers(1, 30), st.integers(1, 12))
@@ -76,9 +108,23 @@ def test_the_stride_is_what_is_asked_for_where_it_fits():
 
 
 def test_a_row_is_question_then_context_with_the_answers_positions(encoder):
-    (window,) = make_windows(questions(("who came?", "Roma ist alt.", "ist alt")), encoder, ("en", "de"), SIZES).windows
+    (window,) = make_windows(
+        questions(("who came?", "Roma ist alt.", "ist alt")), encoder, ("en", "de"), SIZES
+    ).windows
     pieces = encoder.tokenizer.convert_ids_to_tokens(window.row.ids.tolist())
-    assert pieces == ["[CLS]", "who", "came", "?", "[SEP]", "Rom", "##a", "ist", "alt", ".", "[SEP]"]
+    assert pieces == [
+        "[CLS]",
+        "who",
+        "came",
+        "?",
+        "[SEP]",
+        "Rom",
+        "##a",
+        "ist",
+        "alt",
+        ".",
+        "[SEP]",
+    ]
     assert (window.begin, window.first, window.size, window.target) == (5, 0, 5, (7, 8))
     batch = encoder.collate([window.row])
     spoken = [batch.languages[i] for i in batch.langs_BT[0].tolist()]
@@ -91,22 +137,32 @@ def test_windows_without_the_whole_answer_point_at_the_first_piece(encoder):
     made = make_windows(questions(("who ?", context, "ist alt")), encoder, ("en", "en"), SIZES)
     for window in made.windows:
         whole = window.first <= 40 and window.first + window.size >= 42
-        assert (window.target == (window.begin + 40 - window.first, window.begin + 41 - window.first)) if whole else window.target == (0, 0)
+        assert (
+            (window.target == (window.begin + 40 - window.first, window.begin + 41 - window.first))
+            if whole
+            else window.target == (0, 0)
+        )
     assert sum(window.target != (0, 0) for window in made.windows) >= 1
     assert {len(window.row) for window in made.windows[:-1]} == {32}
 
 
 def test_a_long_question_leaves_half_of_the_room_to_the_context(encoder):
-    made = make_windows(questions(("who " * 60, "Rom ist alt. " * 10, "Rom")), encoder, ("en", "en"), SIZES)
+    made = make_windows(
+        questions(("who " * 60, "Rom ist alt. " * 10, "Rom")), encoder, ("en", "en"), SIZES
+    )
     assert all(window.begin == 1 + 14 + 1 for window in made.windows)
     assert max(window.size for window in made.windows) == 32 - 3 - 14
-    (window,) = make_windows(questions(("who " * 60, "Rom", "Rom")), encoder, ("en", "en"), WindowSizes(5, 9, 4)).windows
+    (window,) = make_windows(
+        questions(("who " * 60, "Rom", "Rom")), encoder, ("en", "en"), WindowSizes(5, 9, 4)
+    ).windows
     assert window.begin == 1 + 5 + 1
 
 
 def test_a_chinese_answer_comes_back_as_it_stands(encoder):
     context = "2000年， 三驾马车 公司 ，在哪"
-    made = make_windows(questions(("在哪？", context, "三驾马车 公司")), encoder, ("zh", "zh"), SIZES)
+    made = make_windows(
+        questions(("在哪？", context, "三驾马车 公司")), encoder, ("zh", "zh"), SIZES
+    )
     (window,) = made.windows
     sizes = WindowSizes(64, 128, 30)
     assert pointing(encoder, window.target).answers(made, sizes.answer) == ["三驾马车 公司"]
@@ -116,7 +172,9 @@ def test_a_chinese_answer_comes_back_as_it_stands(encoder):
 
 def test_characters_that_the_tokenizer_changes_come_back_unchanged(encoder):
     context = "Anna\u00a0\t came [SEP] Rom\u200b alt"
-    made = make_windows(questions(("who?", context, "Anna\u00a0\t came")), encoder, ("en", "en"), SIZES)
+    made = make_windows(
+        questions(("who?", context, "Anna\u00a0\t came")), encoder, ("en", "en"), SIZES
+    )
     (window,) = made.windows
     assert pointing(encoder, window.target).answers(made, 30) == ["Anna\u00a0\t came"]
     assert encoder.tokenizer.sep_token_id not in window.row.ids[window.begin : -1]
@@ -131,17 +189,24 @@ def test_the_best_window_answers(encoder):
     for window, of_row in zip(made.windows, logits, strict=True):
         inside = of_row[window.begin : window.begin + window.size]
         score, first, last = best_span(inside[:, 0], inside[:, 1], 4)
-        scores.append((score, " ".join(context.split()[window.first + first : window.first + last + 1])))
+        scores.append(
+            (score, " ".join(context.split()[window.first + first : window.first + last + 1]))
+        )
     assert len(scores) > 2
     assert model.answers(made, 4) == [max(scores)[1]]
 
 
 def test_the_loss_is_the_mean_of_two_cross_entropies_summed_over_rows():
-    logits = torch.tensor([[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0], [-torch.inf, -torch.inf]]], dtype=torch.float64)
+    logits = torch.tensor(
+        [[[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0], [-torch.inf, -torch.inf]]],
+        dtype=torch.float64,
+    )
     e = np.exp
     first = np.log(e(0) + e(2) + e(0)) - 2 + np.log(e(1) + e(0) + e(0)) - 0
     second = np.log(e(1) + e(0)) - 1 + np.log(2)
-    assert float(span_loss(logits, torch.tensor([[1, 2], [0, 1]]))) == pytest.approx((first + second) / 2, abs=1e-9)
+    assert float(span_loss(logits, torch.tensor([[1, 2], [0, 1]]))) == pytest.approx(
+        (first + second) / 2, abs=1e-9
+    )
 
 
 def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder):
@@ -158,14 +223,20 @@ def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder)
     difference = moved[0] - alone[0]
     begin = 4  # [CLS] who ? [SEP]
     assert torch.equal(difference[:begin], torch.zeros(begin, 2))
-    assert torch.allclose(difference[begin:], plain.head.weight.sum(1).expand(width - begin, 2), atol=1e-5)
+    assert torch.allclose(
+        difference[begin:], plain.head.weight.sum(1).expand(width - begin, 2), atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_answer_of_xquad_is_found_again_by_its_characters(encoder, lang):
-    """What lies between the answer's pieces are the answer's characters, but for part of a word at its ends."""
+    """What lies between the answer's pieces are the answer's characters, but for part of a word at
+    its ends.
+    """
     found = real(lang)
-    made = make_windows(Questions(found.source, found.rows[:120]), encoder, (lang, lang), WindowSizes(8, 128, 30))
+    made = make_windows(
+        Questions(found.source, found.rows[:120]), encoder, (lang, lang), WindowSizes(8, 128, 30)
+    )
     answered = set()
     for window in made.windows:
         if window.target != (0, 0):
@@ -174,5 +245,6 @@ def test_every_answer_of_xquad_is_found_again_by_its_characters(encoder, lang):
             assert gold.text.strip() in made.text(window.question, first, last)
             assert lang != "zh" or made.text(window.question, first, last) == gold.text.strip()
             answered.add(window.question)
-    # The rest has more pieces than half a window: the tiny tokenizer knows no word of the text and makes one piece of each, or one a character.
+    # The rest has more pieces than half a window: the tiny tokenizer knows no word of the text and
+    # makes one piece of each, or one a character.
     assert len(answered) > 100

@@ -9,7 +9,16 @@ import pytest
 
 from raxalign.errors import DataError, TransientError
 from raxalign.tasks.spans.metrics import best, exact_match, f1
-from raxalign.tasks.spans.rows import Answer, Question, Questions, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
+from raxalign.tasks.spans.rows import (
+    Answer,
+    Question,
+    Questions,
+    crossed,
+    read_hub,
+    read_phrasebook,
+    read_squad,
+    refuse_overlap,
+)
 from tests.tasks.xquad import LANGUAGES, real
 
 
@@ -18,20 +27,36 @@ def write(path, *paragraphs):
     data = [
         {
             "context": context,
-            "qas": [{"id": i, "question": q, "answers": [{"text": t, "answer_start": s} for t, s in answers]} for i, q, *answers in questions],
+            "qas": [
+                {
+                    "id": i,
+                    "question": q,
+                    "answers": [{"text": t, "answer_start": s} for t, s in answers],
+                }
+                for i, q, *answers in questions
+            ],
         }
         for context, *questions in paragraphs
     ]
-    path.write_text(json.dumps({"version": "1", "data": [{"title": "t", "paragraphs": data}]}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"version": "1", "data": [{"title": "t", "paragraphs": data}]}), encoding="utf-8"
+    )
     return path
 
 
 def of(source, *rows):
-    return Questions(source, [Question(i, q, c, n, (Answer(a, c.index(a)),)) for n, (i, q, c, a) in enumerate(rows)])
+    return Questions(
+        source,
+        [Question(i, q, c, n, (Answer(a, c.index(a)),)) for n, (i, q, c, a) in enumerate(rows)],
+    )
 
 
 def test_every_question_comes_with_its_context_and_answers(tmp_path):
-    path = write(tmp_path / "q.json", ("Rom ist alt.", ("a", "Was?", ("Rom", 0), ("Rom ist", 0))), ("Neu.", ("b", "Wie?", ("Neu", 0)), ("c", "Nie?")))
+    path = write(
+        tmp_path / "q.json",
+        ("Rom ist alt.", ("a", "Was?", ("Rom", 0), ("Rom ist", 0))),
+        ("Neu.", ("b", "Wie?", ("Neu", 0)), ("c", "Nie?")),
+    )
     found = read_squad(path)
     assert [(row.id, row.question, row.context, row.context_number) for row in found.rows] == [
         ("a", "Was?", "Rom ist alt.", 0),
@@ -44,9 +69,22 @@ def test_every_question_comes_with_its_context_and_answers(tmp_path):
 
 def test_questions_said_to_be_impossible_are_left_out(tmp_path):
     path = tmp_path / "v2.json"
-    plausible = {"id": "a", "question": "?", "is_impossible": True, "answers": [{"text": "x", "answer_start": 0}]}
-    good = {"id": "b", "question": "?", "is_impossible": False, "answers": [{"text": "x", "answer_start": 0}]}
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [plausible, good]}]}]}), encoding="utf-8")
+    plausible = {
+        "id": "a",
+        "question": "?",
+        "is_impossible": True,
+        "answers": [{"text": "x", "answer_start": 0}],
+    }
+    good = {
+        "id": "b",
+        "question": "?",
+        "is_impossible": False,
+        "answers": [{"text": "x", "answer_start": 0}],
+    }
+    path.write_text(
+        json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [plausible, good]}]}]}),
+        encoding="utf-8",
+    )
     found = read_squad(path)
     assert ([row.id for row in found.rows], found.unanswerable) == (["b"], 1)
 
@@ -57,7 +95,10 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
         (b'{"data":\n [}', r"q\.json:2: is no JSON"),
         (b"\xff", "is not UTF-8"),
         (b'{"version": 1}', r"data: is not in SQuAD's format \(KeyError"),
-        (b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}', r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: is not"),
+        (
+            b'{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a"}]}]}]}',
+            r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: is not",
+        ),
         (b"[]", "is not in SQuAD's format"),
         (b'{"data": []}', "has no question with an answer"),
     ],
@@ -85,7 +126,12 @@ def test_crossing_takes_the_question_of_one_language_and_the_rest_of_the_other()
     german = of("de", ("1", "Wer?", "Anna kam.", "Anna"), ("2", "Wo?", "In Rom.", "Rom"))
     spanish = of("es", ("2", "¿Dónde?", "En Roma.", "Roma"), ("3", "¿Qué?", "Pan.", "Pan"))
     (row,) = crossed(german, spanish).rows
-    assert (row.id, row.question, row.context, row.answers[0].text) == ("2", "Wo?", "En Roma.", "Roma")
+    assert (row.id, row.question, row.context, row.answers[0].text) == (
+        "2",
+        "Wo?",
+        "En Roma.",
+        "Roma",
+    )
     with pytest.raises(DataError, match="shares no question's id"):
         crossed(german, of("fr", ("9", "?", "x", "x")))
 
@@ -93,8 +139,12 @@ def test_crossing_takes_the_question_of_one_language_and_the_rest_of_the_other()
 def test_a_question_that_was_trained_on_is_known_by_text_and_by_id():
     trained = of("train", ("1", "Who came?", "Anna came.", "Anna")).fingerprints()
     refuse_overlap(trained, of("dev", ("2", "Who left?", "Anna came.", "Anna")))
-    with pytest.raises(DataError, match=r"1 of 2 questions are training rows too \(the same text\), 8 the first"):
-        refuse_overlap(trained, of("dev", ("7", "?", "x", "x"), ("8", "who  came?", "ANNA CAME.", "ANNA")))
+    with pytest.raises(
+        DataError, match=r"1 of 2 questions are training rows too \(the same text\), 8 the first"
+    ):
+        refuse_overlap(
+            trained, of("dev", ("7", "?", "x", "x"), ("8", "who  came?", "ANNA CAME.", "ANNA"))
+        )
     with pytest.raises(DataError, match=r"\(the same id\)"):
         refuse_overlap(trained, of("de", ("1", "Wer kam?", "Anna kam.", "Anna")))
 
@@ -102,9 +152,17 @@ def test_a_question_that_was_trained_on_is_known_by_text_and_by_id():
 def test_a_copy_of_a_hub_repository_is_read(tmp_path):
     datasets = pytest.importorskip("datasets")
     folder = tmp_path / "set"
-    row = {"id": "a", "question": "?", "context": "Rom.", "answers": {"text": ["Rom"], "answer_start": [0]}}
+    row = {
+        "id": "a",
+        "question": "?",
+        "context": "Rom.",
+        "answers": {"text": ["Rom"], "answer_start": [0]},
+    }
     datasets.Dataset.from_list([row]).to_parquet(folder / "xquad.de" / "validation.parquet")
-    card = "---\nconfigs:\n- config_name: xquad.de\n  data_files:\n  - split: validation\n    path: xquad.de/validation.parquet\n---\n"
+    card = (
+        "---\nconfigs:\n- config_name: xquad.de\n  data_files:\n  - split: validation\n    path:"
+        " xquad.de/validation.parquet\n---\n"
+    )
     (folder / "README.md").write_text(card, encoding="utf-8")
     (found,) = read_hub(str(folder), "xquad.de", "validation", None, tmp_path).rows
     assert (found.id, found.context, found.answers) == ("a", "Rom.", (Answer("Rom", 0),))
@@ -114,12 +172,30 @@ def test_a_copy_of_a_hub_repository_is_read(tmp_path):
 
 def test_what_a_hub_set_lacks_of_squads_columns_is_named(tmp_path):
     datasets = pytest.importorskip("datasets")
-    row = {"id": "a", "question": "?", "context": "Rom.", "answers": [{"text": "Rom", "answer_start": 0}]}
-    datasets.Dataset.from_list([row]).to_parquet(tmp_path / "set" / "listed.de" / "test" / "0000.parquet")
-    datasets.Dataset.from_list([row]).remove_columns("context").to_parquet(tmp_path / "set" / "bare.de" / "test" / "0000.parquet")
-    with pytest.raises(DataError, match=r"hub:.*/set/bare\.de:test: has no column context; its columns are id, question, answers"):
+    row = {
+        "id": "a",
+        "question": "?",
+        "context": "Rom.",
+        "answers": [{"text": "Rom", "answer_start": 0}],
+    }
+    datasets.Dataset.from_list([row]).to_parquet(
+        tmp_path / "set" / "listed.de" / "test" / "0000.parquet"
+    )
+    datasets.Dataset.from_list([row]).remove_columns("context").to_parquet(
+        tmp_path / "set" / "bare.de" / "test" / "0000.parquet"
+    )
+    with pytest.raises(
+        DataError,
+        match=(
+            r"hub:.*/set/bare\.de:test: has no column context; its columns are id, question,"
+            r" answers"
+        ),
+    ):
         read_hub(str(tmp_path / "set"), "bare.de", "test", None, tmp_path)
-    with pytest.raises(DataError, match=r"/set/listed\.de:test:1: column answers has no lists `text` and `answer_start`"):
+    with pytest.raises(
+        DataError,
+        match=r"/set/listed\.de:test:1: column answers has no lists `text` and `answer_start`",
+    ):
         read_hub(str(tmp_path / "set"), "listed.de", "test", None, tmp_path)
 
 
@@ -131,7 +207,9 @@ def test_a_hub_that_is_too_busy_is_asked_again_and_a_damaged_file_is_not(tmp_pat
         read_hub(str(tmp_path / "set"), "de", "test", None, tmp_path)
 
     def refuse(*_, **__):
-        raise errors.HfHubHTTPError("busy", response=SimpleNamespace(status_code=503, headers={}, request=None))
+        raise errors.HfHubHTTPError(
+            "busy", response=SimpleNamespace(status_code=503, headers={}, request=None)
+        )
 
     monkeypatch.setattr("datasets.load_dataset_builder", refuse)
     with pytest.raises(TransientError, match=r"a/set/de:test"):
@@ -141,7 +219,9 @@ def test_a_hub_that_is_too_busy_is_asked_again_and_a_damaged_file_is_not(tmp_pat
 def test_the_phrasebook_asks_the_same_in_every_language_and_nothing_in_two_splits():
     train = read_phrasebook(60, "de", "train", 0)
     assert all(row.placed() for row in train.rows)
-    assert [row.id for row in read_phrasebook(60, "el", "train", 0).rows] == [row.id for row in train.rows]
+    assert [row.id for row in read_phrasebook(60, "el", "train", 0).rows] == [
+        row.id for row in train.rows
+    ]
     for split in ("dev", "test"):
         refuse_overlap(train.fingerprints(), read_phrasebook(30, "de", split, 0))
 
@@ -152,9 +232,19 @@ def test_gold_answers_of_xquad_score_one_and_shifted_ones_less(lang):
     assert len(found) == 558
     assert all(row.placed() for row in found.rows)
     for shift, full in ((0, True), (4, False)):
-        said = [row.context[a.start + shift : a.start + shift + len(a.text)] for row in found.rows for a in row.answers[:1]]
+        said = [
+            row.context[a.start + shift : a.start + shift + len(a.text)]
+            for row in found.rows
+            for a in row.answers[:1]
+        ]
         values = {
-            metric: sum(best(metric, s, [a.text for a in row.answers], lang) for s, row in zip(said, found.rows, strict=True)) / len(found)
+            metric: (
+                sum(
+                    best(metric, s, [a.text for a in row.answers], lang)
+                    for s, row in zip(said, found.rows, strict=True)
+                )
+                / len(found)
+            )
             for metric in (f1, exact_match)
         }
         assert (values[f1] == values[exact_match] == 1) is full

@@ -18,14 +18,21 @@ from raxalign.train.objective import Step
 from tests.tiny import tiny_bert
 
 WORDS = ["set", "an", "al", "##arm", "to", "##day", "please"]
-SENTENCES = [["set", "alarm", "today"], ["please"], ["set", "an", "alarm", "today", "please"], ["today", "set"]]
+SENTENCES = [
+    ["set", "alarm", "today"],
+    ["please"],
+    ["set", "an", "alarm", "today", "please"],
+    ["today", "set"],
+]
 LABELS = [np.array([0, 1, 2]), np.array([0]), np.array([0, 0, 1, 2, 0]), np.array([2, 0])]
 
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):
     torch.set_num_threads(1)
-    return TransformerEncoder.from_folder(tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, layers=3, hidden=16, positions=16))
+    return TransformerEncoder.from_folder(
+        tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, layers=3, hidden=16, positions=16)
+    )
 
 
 def settings(tagger="bilstm_crf", **params):
@@ -39,7 +46,15 @@ def tagger_of(encoder, *transforms, n_labels=3, seed=0, **params):
 
 def test_the_first_piece_of_every_word_is_found(encoder):
     placed = Placed.of(encoder.pieces([["set", "alarm", "today"], []], "en"))
-    assert encoder.tokenizer.convert_ids_to_tokens(placed.rows[0].ids) == ["[CLS]", "set", "al", "##arm", "to", "##day", "[SEP]"]
+    assert encoder.tokenizer.convert_ids_to_tokens(placed.rows[0].ids) == [
+        "[CLS]",
+        "set",
+        "al",
+        "##arm",
+        "to",
+        "##day",
+        "[SEP]",
+    ]
     assert [firsts.tolist() for firsts in placed.firsts] == [[1, 2, 4], []]
     assert [words.tolist() for words in placed.words] == [[0, 1, 2], []]
 
@@ -62,12 +77,20 @@ def test_features_are_the_sum_of_layers_after_their_readouts(encoder):
 
 
 def test_the_last_four_layers_are_fewer_in_a_shallow_encoder():
-    assert [feature_layers("last-four", n) for n in (12, 4, 2)] == [(9, 10, 11, 12), (1, 2, 3, 4), (1, 2)]
+    assert [feature_layers("last-four", n) for n in (12, 4, 2)] == [
+        (9, 10, 11, 12),
+        (1, 2, 3, 4),
+        (1, 2),
+    ]
     with pytest.raises(RaxalignError, match=r"0 \(embeddings\) to 4"):
         feature_layers("9-12", 4)
 
 
-@pytest.mark.parametrize("options", [{"tagger": "linear"}, {"crf": "static"}, {"crf": "conditioned"}], ids=["linear", "static", "conditioned"])
+@pytest.mark.parametrize(
+    "options",
+    [{"tagger": "linear"}, {"crf": "static"}, {"crf": "conditioned"}],
+    ids=["linear", "static", "conditioned"],
+)
 def test_micro_batches_and_workers_add_up_to_the_whole(encoder, options):
     """Loss and gradients of the global batch are the sums over its parts."""
     tagger = tagger_of(encoder, **options).eval()
@@ -78,10 +101,18 @@ def test_micro_batches_and_workers_add_up_to_the_whole(encoder, options):
         tagger.zero_grad()
         losses = [objective.loss(step, np.array(part)) for part in parts]
         torch.stack(losses).sum().backward()
-        gradients.append((float(sum(losses).detach()), [p.grad.clone() for p in tagger.parameters() if p.grad is not None]))
+        gradients.append(
+            (
+                float(sum(losses).detach()),
+                [p.grad.clone() for p in tagger.parameters() if p.grad is not None],
+            )
+        )
     assert gradients[0][0] == pytest.approx(gradients[1][0], rel=1e-5)
     assert len(gradients[0][1]) > 5
-    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(gradients[0][1], gradients[1][1], strict=True))
+    assert all(
+        torch.allclose(a, b, atol=1e-5)
+        for a, b in zip(gradients[0][1], gradients[1][1], strict=True)
+    )
 
 
 def test_the_linear_loss_is_the_mean_over_the_words(encoder):
@@ -93,7 +124,9 @@ def test_the_linear_loss_is_the_mean_over_the_words(encoder):
         with torch.no_grad():
             logits = tagger.head(encoder.hidden(encoder.collate([row]))[-1][0, placed.firsts[i]])
         found += [-float(logits[k].log_softmax(0)[label]) for k, label in enumerate(LABELS[i])]
-    assert float(objective.loss(Step(0, 0, np.arange(4)), np.arange(4)).detach()) == pytest.approx(np.mean(found), rel=1e-4)
+    assert float(objective.loss(Step(0, 0, np.arange(4)), np.arange(4)).detach()) == pytest.approx(
+        np.mean(found), rel=1e-4
+    )
 
 
 def test_predictions_do_not_depend_on_the_batch(encoder):
@@ -110,7 +143,8 @@ def test_words_beyond_the_length_have_no_label(encoder):
     for kind in ("linear", "bilstm_crf"):
         tagger = tagger_of(encoder, tagger=kind, max_length=8)
         [found] = tagger.predict(tagger.place([["set", "alarm", "today", "alarm", "please"]], "en"))
-        # [CLS] set al ##arm to ##day al | ##arm please [SEP]: of the second alarm a piece is cut off, so it is no word
+        # [CLS] set al ##arm to ##day al | ##arm please [SEP]: of the second alarm a piece is cut
+        # off, so it is no word
         assert (found >= 0).tolist() == [True, True, True, False, False]
 
 
@@ -139,7 +173,10 @@ def test_saved_weights_come_back_and_those_of_others_are_refused(encoder, tmp_pa
     one, other = tagger_of(encoder, seed=1), tagger_of(encoder, seed=2)
     one.save(tmp_path / "one")
     other.load(tmp_path / "one")
-    assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b)
+        for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    )
     for options in ({"crf": "static"}, {"hidden": 5}):
         with pytest.raises(RaxalignError, match="with other options"):
             tagger_of(encoder, **options).load(tmp_path / "one")

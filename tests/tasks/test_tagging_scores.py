@@ -18,7 +18,9 @@ TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 
 
 def entities_by_hand(tags):
-    """{(type, begin, end)}: an entity begins at a B-, or at an I- that does not go on with the type before it."""
+    """{(type, begin, end)}: an entity begins at a B-, or at an I- that does not go on with the type
+    before it.
+    """
     found, open_ = set(), None
     for i, tag in enumerate([*tags, "O"]):
         goes_on = open_ is not None and tag.startswith("I-") and tag[2:] == open_[0]
@@ -31,7 +33,9 @@ def entities_by_hand(tags):
 
 
 def by_hand(gold, predicted):
-    pairs = [(entities_by_hand(a), entities_by_hand(b)) for a, b in zip(gold, predicted, strict=True)]
+    pairs = [
+        (entities_by_hand(a), entities_by_hand(b)) for a, b in zip(gold, predicted, strict=True)
+    ]
     right = sum(len(a & b) for a, b in pairs)
     there, found = sum(len(a) for a, _ in pairs), sum(len(b) for _, b in pairs)
     precision, recall = (right / found if found else 0.0), (right / there if there else 0.0)
@@ -41,9 +45,15 @@ def by_hand(gold, predicted):
 def test_a_small_example_by_hand():
     gold = [["B-x", "I-x", "O", "B-y"], ["O", "B-x"]]
     predicted = [["B-x", "I-x", "O", "B-x"], ["I-x", "I-x"]]
-    # given x(0-1) y(3) x(1); found x(0-1) x(3) x(0-1): one of three is right on either side; three of six words are
+    # given x(0-1) y(3) x(1); found x(0-1) x(3) x(0-1): one of three is right on either side; three
+    # of six words are
     scores = values(count(gold, predicted, entities=True))
-    assert scores == {"accuracy": pytest.approx(3 / 6), "precision": pytest.approx(1 / 3), "recall": pytest.approx(1 / 3), "f1": pytest.approx(1 / 3)}
+    assert scores == {
+        "accuracy": pytest.approx(3 / 6),
+        "precision": pytest.approx(1 / 3),
+        "recall": pytest.approx(1 / 3),
+        "f1": pytest.approx(1 / 3),
+    }
 
 
 def test_an_inside_tag_begins_an_entity_as_in_conlleval():
@@ -51,7 +61,11 @@ def test_an_inside_tag_begins_an_entity_as_in_conlleval():
     assert values(count(gold, predicted, entities=True))["f1"] == 1.0
 
 
-sentences = st.lists(st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1, max_size=8), min_size=1, max_size=5)
+sentences = st.lists(
+    st.lists(st.tuples(st.sampled_from(TAGS), st.sampled_from(TAGS)), min_size=1, max_size=8),
+    min_size=1,
+    max_size=5,
+)
 
 
 @given(sentences)
@@ -59,7 +73,9 @@ def test_scores_are_those_of_the_count_by_hand(rows):
     gold, predicted = [[a for a, _ in row] for row in rows], [[b for _, b in row] for row in rows]
     scores = values(count(gold, predicted, entities=True))
     precision, recall, f1 = by_hand(gold, predicted)
-    assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx((precision, recall, f1), abs=1e-12)
+    assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(
+        (precision, recall, f1), abs=1e-12
+    )
 
 
 def test_scores_are_those_of_seqeval():
@@ -82,10 +98,19 @@ def test_a_real_file_by_hand():
     gold = [list(row.tags) for row in read_conll(Path(data, "slots-facebook", "dev.es.conll")).rows]
     rng = np.random.default_rng(1)
     kinds = sorted({tag for row in gold for tag in row})
-    predicted = [[str(rng.choice(kinds)) if rng.random() < 0.2 else tag for tag in row] for row in gold]
+    predicted = [
+        [str(rng.choice(kinds)) if rng.random() < 0.2 else tag for tag in row] for row in gold
+    ]
     scores = values(count(gold, predicted, entities=True))
     precision, recall, f1 = by_hand(gold, predicted)
-    assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx((precision, recall, f1), abs=1e-12)
+    assert (scores["precision"], scores["recall"], scores["f1"]) == pytest.approx(
+        (precision, recall, f1), abs=1e-12
+    )
     assert f1 == pytest.approx(f1_score(gold, predicted), abs=1e-12)
     assert 0.4 < f1 < 0.9
-    assert values(count(gold, gold, entities=True)) == {"accuracy": 1, "precision": 1, "recall": 1, "f1": 1}
+    assert values(count(gold, gold, entities=True)) == {
+        "accuracy": 1,
+        "precision": 1,
+        "recall": 1,
+        "f1": 1,
+    }

@@ -1,4 +1,6 @@
-"""Token translation: counts and BLEU by hand and against sacrebleu, the shift against blocks run one by one, what dev chooses."""
+"""Token translation: counts and BLEU by hand and against sacrebleu, the shift against blocks run
+one by one, what dev chooses.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,21 @@ def ids(*sentences: list[int]) -> list[np.ndarray]:
 
 
 def test_convert_rate_and_bleu_by_hand() -> None:
-    """Source has 1 2 3, target 3 4 5. Of 4 4 3 9 the 4s are converted, the 3 is everybody's, the 9 nobody's: 2 of 3; of 1 5 one of 2.
+    """Source has 1 2 3, target 3 4 5. Of 4 4 3 9 the 4s are converted, the 3 is everybody's, the 9
+    nobody's: 2 of 3; of 1 5 one of 2.
 
-    Matches: 4 once only (the reference has one), 3; 5. So 3 of 6 pieces, against 8 of the reference.
+    Matches: 4 once only (the reference has one), 3; 5. So 3 of 6 pieces, against 8 of the
+    reference.
     """
     found = count(ids([4, 4, 3, 9], [1, 5]), ids([4, 3, 5, 5, 5], [5, 4, 4]), {1, 2, 3}, {3, 4, 5})
     rows = {name: values.tolist() for name, values in found.columns()}
-    assert rows == {"tokens": [4, 2], "reference": [5, 3], "matches": [2, 1], "converted": [2, 1], "shared": [1, 0]}
+    assert rows == {
+        "tokens": [4, 2],
+        "reference": [5, 3],
+        "matches": [2, 1],
+        "converted": [2, 1],
+        "shared": [1, 0],
+    }
     assert found.convert_rate() == 3 / 5
     assert found.bleu1() == pytest.approx(math.exp(1 - 8 / 6) * 3 / 6, abs=1e-12)
 
@@ -50,9 +60,20 @@ def test_nothing_that_could_convert_is_no_rate() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_bleu_is_that_of_sacrebleu_on_pieces(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    output, references = (ids(*(rng.integers(10, 30, rng.integers(1, 12)).tolist() for _ in range(20))) for _ in range(2))
-    texts = [[" ".join(map(str, sentence.tolist())) for sentence in side] for side in (output, references)]
-    expected = BLEU(max_ngram_order=1, tokenize="none", smooth_method="none").corpus_score(texts[0], [texts[1]]).score / 100
+    output, references = (
+        ids(*(rng.integers(10, 30, rng.integers(1, 12)).tolist() for _ in range(20)))
+        for _ in range(2)
+    )
+    texts = [
+        [" ".join(map(str, sentence.tolist())) for sentence in side]
+        for side in (output, references)
+    ]
+    expected = (
+        BLEU(max_ngram_order=1, tokenize="none", smooth_method="none")
+        .corpus_score(texts[0], [texts[1]])
+        .score
+        / 100
+    )
     assert count(output, references, {1}, {2}).bleu1() == pytest.approx(expected, abs=1e-12)
 
 
@@ -78,16 +99,24 @@ def inputs(root: Path, languages: tuple[str, ...] = ("de",)) -> TaskInputs:
     return TaskInputs("en", bitext={lang: root / lang for lang in languages}, text=text)
 
 
-def run(root: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object) -> Outcome:
+def run(
+    root: Path, aligned: AlignedEncoder, languages: tuple[str, ...] = ("de",), **params: object
+) -> Outcome:
     task = TokenTranslation(TokenTranslation.Params.model_validate(params))
     return task.evaluate(aligned, languages, inputs(root, languages), Runtime(), None)
 
 
 def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
+    return {
+        score.metric: score.value
+        for score in outcome.scores
+        if (score.lang, score.split) == (lang, split)
+    }
 
 
-def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder: TransformerEncoder) -> None:
+def test_the_shift_flows_through_the_blocks_above_into_the_head(
+    encoder: TransformerEncoder,
+) -> None:
     rows = encoder.pieces([["haus", "rot", "rothaus"], ["alt"]], "de")
     shift = 3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
     model, plain = encoder.model, []
@@ -95,7 +124,9 @@ def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder: Transfo
         found = translate(AlignedEncoder(encoder), rows, "de", layer, shift)
         for row, output in zip(rows, found, strict=True):
             with torch.no_grad():
-                states = model(torch.tensor(row.ids[None].astype(np.int64)), output_hidden_states=True).hidden_states
+                states = model(
+                    torch.tensor(row.ids[None].astype(np.int64)), output_hidden_states=True
+                ).hidden_states
                 moved = states[layer] + shift
                 for block in model.bert.encoder.layer[layer:]:
                     moved = block(moved)
@@ -106,61 +137,117 @@ def test_the_shift_flows_through_the_blocks_above_into_the_head(encoder: Transfo
     assert not all(plain)
 
 
-def test_no_weight_is_no_shift_and_readouts_are_not_read(root: Path, encoder: TransformerEncoder) -> None:
+def test_no_weight_is_no_shift_and_readouts_are_not_read(
+    root: Path, encoder: TransformerEncoder
+) -> None:
     readout = Transform("de", 3, steps=(Affine(shift=torch.full((32,), 9.0)),))
     rows = encoder.pieces(toy_rows(6)["src"], "de")  # type: ignore[arg-type]
     expected = []
     for row in rows:
         with torch.no_grad():
-            expected.append(encoder.model(torch.tensor(row.ids[None].astype(np.int64))).logits[0, 1:-1].argmax(-1).tolist())
+            expected.append(
+                encoder.model(torch.tensor(row.ids[None].astype(np.int64)))
+                .logits[0, 1:-1]
+                .argmax(-1)
+                .tolist()
+            )
     for layer in (1, 3):
-        found = translate(stream_of(AlignedEncoder(encoder, (readout,))), rows, "de", layer, torch.zeros(32))
+        found = translate(
+            stream_of(AlignedEncoder(encoder, (readout,))), rows, "de", layer, torch.zeros(32)
+        )
         assert [output.tolist() for output in found] == expected
-    outcome = run(root, AlignedEncoder(encoder, (readout,)), layers="1-3", alpha=[0], dev_sentences=2, max_sentences=4)
+    outcome = run(
+        root,
+        AlignedEncoder(encoder, (readout,)),
+        layers="1-3",
+        alpha=[0],
+        dev_sentences=2,
+        max_sentences=4,
+    )
     assert outcome.predictions.num_rows == 2 * 3 * (2 + 4)
     found = values(outcome)
     assert len({found[f"layer{layer}_alpha0_bleu1"] for layer in (1, 2, 3)}) == 1
 
 
 def test_the_whole_task_by_hand(root: Path, encoder: TransformerEncoder) -> None:
-    """Means of blocks as long as the positions, at the last layer; the best point of dev is that of the metrics without a point."""
-    outcome = run(root, AlignedEncoder(encoder), layers="2-3", alpha=[1, 2.5], rows="sentences", weighting="tokens", specials="exclude")
+    """Means of blocks as long as the positions, at the last layer; the best point of dev is that of
+    the metrics without a point.
+    """
+    outcome = run(
+        root,
+        AlignedEncoder(encoder),
+        layers="2-3",
+        alpha=[1, 2.5],
+        rows="sentences",
+        weighting="tokens",
+        specials="exclude",
+    )
     means = {}
     for lang, side in (("de", "src"), ("en", "tgt")):
         states = []
-        for row in encoder.pieces(toy_rows(30)[side] if lang == "de" else toy_rows(25, seed=1)[side], lang):  # type: ignore[arg-type]
+        for row in encoder.pieces(
+            toy_rows(30)[side] if lang == "de" else toy_rows(25, seed=1)[side], lang
+        ):  # type: ignore[arg-type]
             with torch.no_grad():
                 states.append(encoder.hidden(encoder.collate([row]))[3][0, 1:-1].double())
         means[lang] = torch.cat(states).mean(0)
     rows = toy_rows(9, seed=7)
-    pieces = {lang: [row.ids[1:-1] for row in encoder.pieces(rows[side], lang)] for lang, side in (("de", "src"), ("en", "tgt"))}  # type: ignore[arg-type]
-    sets = {lang: set(np.concatenate(found).tolist()) | set(encoder.tokenizer.all_special_ids) for lang, found in pieces.items()}
+    pieces = {
+        lang: [row.ids[1:-1] for row in encoder.pieces(rows[side], lang)]
+        for lang, side in (("de", "src"), ("en", "tgt"))
+    }  # type: ignore[arg-type]
+    sets = {
+        lang: set(np.concatenate(found).tolist()) | set(encoder.tokenizer.all_special_ids)
+        for lang, found in pieces.items()
+    }
     shift = 2.5 * (means["en"] - means["de"])
-    output = translate(AlignedEncoder(encoder), encoder.pieces(rows["src"], "de"), "de", 3, shift.float())  # type: ignore[arg-type]
+    output = translate(
+        AlignedEncoder(encoder), encoder.pieces(rows["src"], "de"), "de", 3, shift.float()
+    )  # type: ignore[arg-type]
     expected = count(output, pieces["en"], sets["de"], sets["en"])
     found = values(outcome)
     assert found["layer3_alpha2.5_bleu1"] == expected.bleu1()
     assert found.get("layer3_alpha2.5_convert_rate") == expected.convert_rate()
     assert 0 < expected.tokens.sum() == sum(map(len, pieces["de"]))
     for label in ("de-en", "en-de"):
-        dev, test, told = values(outcome, label, "dev"), values(outcome, label), outcome.notes[label]
+        dev, test, told = (
+            values(outcome, label, "dev"),
+            values(outcome, label),
+            outcome.notes[label],
+        )
         best = max(value for name, value in dev.items() if name.endswith("bleu1"))
         point = f"layer{told['layer']}_alpha{told['alpha']:g}"  # type: ignore[index]
         assert dev[f"{point}_bleu1"] == best == dev["bleu1"]
         assert test["bleu1"] == test[f"{point}_bleu1"]
         assert 0 <= test["bleu1_sacrebleu"] <= 1
         assert told["test"]["sentences"] == 9  # type: ignore[index]
-    assert values(outcome, "avg")["bleu1"] == pytest.approx((found["bleu1"] + values(outcome, "en-de")["bleu1"]) / 2)
+    assert values(outcome, "avg")["bleu1"] == pytest.approx(
+        (found["bleu1"] + values(outcome, "en-de")["bleu1"]) / 2
+    )
 
 
-def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_translated(root: Path, encoder: TransformerEncoder) -> None:
-    """The first sentences have the same counts whether the others are translated or not: what a language has is told by its whole side."""
+def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_translated(
+    root: Path, encoder: TransformerEncoder
+) -> None:
+    """The first sentences have the same counts whether the others are translated or not: what a
+    language has is told by its whole side.
+    """
     rows = toy_rows(9, seed=7)
     sizes = []
     for side in ("src", "tgt"):
         pieces = np.concatenate([row.ids[1:-1] for row in encoder.pieces(rows[side], "de")])  # type: ignore[arg-type]
         sizes.append(len(set(pieces.tolist()) | set(encoder.tokenizer.all_special_ids)))
-    few, all_ = (run(root, AlignedEncoder(encoder), layers="1-3", alpha=[1, 2], max_sentences=limit, dev_sentences=limit) for limit in (2, None))
+    few, all_ = (
+        run(
+            root,
+            AlignedEncoder(encoder),
+            layers="1-3",
+            alpha=[1, 2],
+            max_sentences=limit,
+            dev_sentences=limit,
+        )
+        for limit in (2, None)
+    )
     told = few.notes["de-en"]["test"]  # type: ignore[index]
     assert (told["sentences"], told["vocabulary"]) == (2, sizes)
     assert all_.notes["de-en"]["test"]["vocabulary"] == sizes  # type: ignore[index]
@@ -175,37 +262,75 @@ def test_metrics_come_from_the_stored_counts(root: Path, encoder: TransformerEnc
     assert table.num_rows == 4 * 4 * (9 + 5)  # directions, points, sentences
     dev = toy_rows(5, seed=8)
     expected = dict(zip(dev["id"], map(unit, dev["tgt"]), strict=True))  # type: ignore[arg-type]
-    assert {(row["id"], row["unit"]) for row in table.to_pylist() if row["split"] == "dev"} == set(expected.items())
+    assert {(row["id"], row["unit"]) for row in table.to_pylist() if row["split"] == "dev"} == set(
+        expected.items()
+    )
     part = table.filter(
         pc.and_(
             pc.equal(table["lang"], "en-fr"),
-            pc.and_(pc.equal(table["layer"], 2), pc.and_(pc.equal(table["alpha"], 3.0), pc.equal(table["split"], "dev"))),
+            pc.and_(
+                pc.equal(table["layer"], 2),
+                pc.and_(pc.equal(table["alpha"], 3.0), pc.equal(table["split"], "dev")),
+            ),
         )
     )
-    sums: dict[str, int] = {name: sum(part[name].to_pylist()) for name in ("tokens", "reference", "matches", "converted", "shared")}
+    sums: dict[str, int] = {
+        name: sum(part[name].to_pylist())
+        for name in ("tokens", "reference", "matches", "converted", "shared")
+    }
     found = values(outcome, "en-fr", "dev")
     penalty = math.exp(min(0.0, 1 - sums["reference"] / sums["tokens"]))
-    assert found["layer2_alpha3_bleu1"] == pytest.approx(penalty * sums["matches"] / sums["tokens"], abs=1e-12)
-    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / (sums["tokens"] - sums["shared"])
+    assert found["layer2_alpha3_bleu1"] == pytest.approx(
+        penalty * sums["matches"] / sums["tokens"], abs=1e-12
+    )
+    assert found["layer2_alpha3_convert_rate"] == sums["converted"] / (
+        sums["tokens"] - sums["shared"]
+    )
 
 
 def test_predictions_are_samples_of_every_score(root: Path, encoder: TransformerEncoder) -> None:
     outcome = run(root, AlignedEncoder(encoder), layers="1-2", alpha=[1, 2])
-    scores = [score for score in outcome.scores if score.lang != "avg" and not score.metric.endswith("sacrebleu")]
+    scores = [
+        score
+        for score in outcome.scores
+        if score.lang != "avg" and not score.metric.endswith("sacrebleu")
+    ]
     wanted = [(score.lang, score.metric, score.split) for score in scores]
     assert any(metric == "bleu1" for _, metric, _ in wanted)
     assert outcome.predictions is not None
-    for score, found in zip(scores, TokenTranslation.samples(outcome.predictions, wanted).values(), strict=True):
+    for score, found in zip(
+        scores, TokenTranslation.samples(outcome.predictions, wanted).values(), strict=True
+    ):
         assert found is not None
         assert found.value == pytest.approx(score.value)
-    assert TokenTranslation.samples(outcome.predictions, [("de-en", "bleu1_sacrebleu", "test")])["de-en", "bleu1_sacrebleu", "test"] is None
+    assert (
+        TokenTranslation.samples(outcome.predictions, [("de-en", "bleu1_sacrebleu", "test")])[
+            "de-en", "bleu1_sacrebleu", "test"
+        ]
+        is None
+    )
 
 
-def test_inside_transforms_flow_into_means_and_translations(root: Path, encoder: TransformerEncoder) -> None:
-    """What is added to German after block 1 is in its mean there, so that the shift of block 1 takes it out again."""
-    inside = Transform("de", 1, "inside", (Affine(shift=3 * torch.randn(32, generator=torch.Generator().manual_seed(1))),))
-    plain, moved = (run(root, AlignedEncoder(encoder, chosen), layers="1-2", alpha=[1.0]) for chosen in ((), (inside,)))
-    one, other = (part.predictions.select(["matches", "converted", "shared"]).to_pylist() for part in (plain, moved))
+def test_inside_transforms_flow_into_means_and_translations(
+    root: Path, encoder: TransformerEncoder
+) -> None:
+    """What is added to German after block 1 is in its mean there, so that the shift of block 1
+    takes it out again.
+    """
+    inside = Transform(
+        "de",
+        1,
+        "inside",
+        (Affine(shift=3 * torch.randn(32, generator=torch.Generator().manual_seed(1))),),
+    )
+    plain, moved = (
+        run(root, AlignedEncoder(encoder, chosen), layers="1-2", alpha=[1.0])
+        for chosen in ((), (inside,))
+    )
+    one, other = (
+        part.predictions.select(["matches", "converted", "shared"]).to_pylist()
+        for part in (plain, moved)
+    )
     at_one = [row["layer"] == 1 and row["lang"] == "de-en" for row in plain.predictions.to_pylist()]
     changed = [a != b for a, b in zip(one, other, strict=True)]
     assert not any(change for change, first in zip(changed, at_one, strict=True) if first)
@@ -214,12 +339,17 @@ def test_inside_transforms_flow_into_means_and_translations(root: Path, encoder:
 
 
 def test_words_for_sacrebleu_are_put_together_from_pieces(encoder: TransformerEncoder) -> None:
-    pieces = [row.ids[1:-1].astype(np.int64) for row in encoder.pieces([["haus", "rot"], ["alt", "hund"]], "de")]
+    pieces = [
+        row.ids[1:-1].astype(np.int64)
+        for row in encoder.pieces([["haus", "rot"], ["alt", "hund"]], "de")
+    ]
     assert sacrebleu1(encoder, pieces, pieces, "de") == pytest.approx(1)
     assert sacrebleu1(encoder, pieces[::-1], pieces, "de") == 0
 
 
-def test_without_dev_several_points_have_no_best_and_one_point_is_it(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
+def test_without_dev_several_points_have_no_best_and_one_point_is_it(
+    root: Path, encoder: TransformerEncoder, tmp_path: Path
+) -> None:
     write_pairs(tmp_path / "de" / "data", toy_rows(3))
     given = TaskInputs("en", bitext={"de": tmp_path / "de"}, text=inputs(root).text)
     for alpha, there in (((1.0, 2.0), False), ((2.0,), True)):
@@ -229,10 +359,18 @@ def test_without_dev_several_points_have_no_best_and_one_point_is_it(root: Path,
         assert outcome.notes["de-en"]["chosen_on"] is None  # type: ignore[index]
 
 
-def test_text_without_words_is_an_error(root: Path, encoder: TransformerEncoder, tmp_path: Path) -> None:
-    given = TaskInputs("en", bitext={"de": root / "de"}, text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])})
+def test_text_without_words_is_an_error(
+    root: Path, encoder: TransformerEncoder, tmp_path: Path
+) -> None:
+    given = TaskInputs(
+        "en",
+        bitext={"de": root / "de"},
+        text={"en": root / "text-en", "de": write_text(tmp_path / "none", [[]])},
+    )
     with pytest.raises(RaxalignError, match="text of de has no word"):
-        TokenTranslation(TokenTranslation.Params()).evaluate(AlignedEncoder(encoder), ("de",), given, Runtime(), None)
+        TokenTranslation(TokenTranslation.Params()).evaluate(
+            AlignedEncoder(encoder), ("de",), given, Runtime(), None
+        )
 
 
 def test_params_that_say_the_same_have_one_identity() -> None:
@@ -245,7 +383,9 @@ def test_params_that_say_the_same_have_one_identity() -> None:
     assert not TokenTranslation(TokenTranslation.Params()).has_chance()
 
 
-@pytest.mark.parametrize("params", [{"alpha": [1, 1.0]}, {"alpha": []}, {"alpha": [math.inf]}, {"layers": "0-2"}])
+@pytest.mark.parametrize(
+    "params", [{"alpha": [1, 1.0]}, {"alpha": []}, {"alpha": [math.inf]}, {"layers": "0-2"}]
+)
 def test_points_that_are_none_are_refused(params: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"alpha|layers"):
         TokenTranslation.Params.model_validate(params)

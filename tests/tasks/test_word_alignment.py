@@ -29,28 +29,53 @@ TEXT = "a b c ||| B A C\na ? ||| A\n"
 GOLD = "0-1 1p0 2-2\n0-0 1-0\n"
 
 
-def run(tmp_path: Path, *, text: str = TEXT, gold: str = GOLD, splits=("test",), languages=("de",), transforms=(), **params) -> Outcome:
+def run(
+    tmp_path: Path,
+    *,
+    text: str = TEXT,
+    gold: str = GOLD,
+    splits=("test",),
+    languages=("de",),
+    transforms=(),
+    **params,
+) -> Outcome:
     for name, content in (("text", text), ("links", gold)):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    spaces = {lang: Space(list(words), np.array(list(words.values()), np.float32)) for lang, words in SPACES.items()}
-    aligned = AlignedEncoder(StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms)
+    spaces = {
+        lang: Space(list(words), np.array(list(words.values()), np.float32))
+        for lang, words in SPACES.items()
+    }
+    aligned = AlignedEncoder(
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+    )
     return evaluate(aligned, tmp_path, splits, languages, **params)
 
 
-def evaluate(aligned: AlignedEncoder, folder: Path, splits=("test",), languages=("de",), **params) -> Outcome:
+def evaluate(
+    aligned: AlignedEncoder, folder: Path, splits=("test",), languages=("de",), **params
+) -> Outcome:
     data = {split: {"text": "text", "links": "links"} for split in splits}
-    files = {f"{split}_{kind}": dict.fromkeys(languages, folder / kind) for split in splits for kind in ("text", "links")}
+    files = {
+        f"{split}_{kind}": dict.fromkeys(languages, folder / kind)
+        for split in splits
+        for kind in ("text", "links")
+    }
     task = WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
     return task.evaluate(aligned, tuple(languages), TaskInputs("en", files=files), Runtime(), None)
 
 
 def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[str, float]:
-    return {score.metric: score.value for score in outcome.scores if (score.lang, score.split) == (lang, split)}
+    return {
+        score.metric: score.value
+        for score in outcome.scores
+        if (score.lang, score.split) == (lang, split)
+    }
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
-    """a (0 degrees) and c (11) find A (6), b finds B. Nearest to A is c, at 5.6 to a's 5.7; to C (180) is b. So c-A (2-1) and
-    b-B (1-0) are mutual, and in the second sentence a-A (0-0). Of these 1-0 (possible) and 0-0 (sure) are right; 3 found, 4 sure.
+    """a (0 degrees) and c (11) find A (6), b finds B. Nearest to A is c, at 5.6 to a's 5.7; to C
+    (180) is b. So c-A (2-1) and b-B (1-0) are mutual, and in the second sentence a-A (0-0). Of
+    these 1-0 (possible) and 0-0 (sure) are right; 3 found, 4 sure.
     """
     outcome = run(tmp_path)
     found = values(outcome)
@@ -58,7 +83,13 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
     assert found["recall"] == pytest.approx(1 / 4)
     assert found["f1"] == pytest.approx(2 * (2 / 3) * (1 / 4) / (2 / 3 + 1 / 4))
     assert found["alignment_error_rate"] == pytest.approx(1 - (1 + 2) / (3 + 4))
-    assert outcome.notes["de-en"]["test"] == {"sentences": 2, "links": 3, "sure": 4, "possible": 5, "words_unread": 1}
+    assert outcome.notes["de-en"]["test"] == {
+        "sentences": 2,
+        "links": 3,
+        "sure": 4,
+        "possible": 5,
+        "words_unread": 1,
+    }
     rows = outcome.predictions.to_pylist()
     assert [row["links"] for row in rows] == ["1-0 2-1", "0-0"]
     counts = {"n_right": 1, "n_right_sure": 0, "n_gold": 2, "n_predicted": 2, "n_wrong": 3}
@@ -69,28 +100,44 @@ def test_predictions_recompute_to_the_scores(tmp_path: Path) -> None:
     outcome = run(tmp_path)
     for metric in ("precision", "recall", "alignment_error_rate"):
         name = ("de-en", metric, "test")
-        assert WordAlignment.samples(outcome.predictions, [name])[name].value == pytest.approx(values(outcome)[metric])
+        assert WordAlignment.samples(outcome.predictions, [name])[name].value == pytest.approx(
+            values(outcome)[metric]
+        )
     sure = run(tmp_path, gold="0-1 1-0 2-2\n0-0 1-0\n")
     assert values(sure)["f1"] == pytest.approx(1 - values(sure)["alignment_error_rate"])
-    assert WordAlignment.samples(sure.predictions, [("de-en", "f1", "test")])["de-en", "f1", "test"].value == pytest.approx(values(sure)["f1"])
+    assert WordAlignment.samples(sure.predictions, [("de-en", "f1", "test")])[
+        "de-en", "f1", "test"
+    ].value == pytest.approx(values(sure)["f1"])
 
 
 def test_the_links_that_were_found_score_the_same_as_a_file(tmp_path: Path) -> None:
     outcome = run(tmp_path)
-    (tmp_path / "found").write_text("".join(f"{line}\n" for line in outcome.predictions["links"].to_pylist()), encoding="utf-8")
+    (tmp_path / "found").write_text(
+        "".join(f"{line}\n" for line in outcome.predictions["links"].to_pylist()), encoding="utf-8"
+    )
     gold = read_gold(tmp_path / "links", "pharaoh")
-    assert score_links(read_links(tmp_path / "found"), gold.sure, gold.possible).error_rate == values(outcome)["alignment_error_rate"]
+    assert (
+        score_links(read_links(tmp_path / "found"), gold.sure, gold.possible).error_rate
+        == values(outcome)["alignment_error_rate"]
+    )
 
 
 def test_mutual_neighbours_by_cosine() -> None:
-    src, tgt = torch.tensor([[1.0, 0.0], [0.0, 5.0]]), torch.tensor([[0.0, 0.1], [3.0, 0.1], [-1.0, 0.0]])
+    src, tgt = (
+        torch.tensor([[1.0, 0.0], [0.0, 5.0]]),
+        torch.tensor([[0.0, 0.1], [3.0, 0.1], [-1.0, 0.0]]),
+    )
     assert mutual_links(src, tgt) == [(0, 1), (1, 0)]
     assert mutual_links(src[:0], tgt) == mutual_links(src, tgt[:0]) == []
 
 
 def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions() -> None:
-    # Dot products ln 9 and 0: shares .9 and .1 in the rows. In the columns: (ln 9, 0) again and (0, 0), which is .5 and .5.
-    src, tgt = torch.tensor([[math.log(9), 0.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    # Dot products ln 9 and 0: shares .9 and .1 in the rows. In the columns: (ln 9, 0) again and (0,
+    # 0), which is .5 and .5.
+    src, tgt = (
+        torch.tensor([[math.log(9), 0.0], [0.0, 0.0]]),
+        torch.tensor([[1.0, 0.0], [0.0, 1.0]]),
+    )
     assert softmax_links(src, tgt, 0.4) == [(0, 0), (1, 1)]
     assert softmax_links(src, tgt, 0.6) == [(0, 0)]
     assert softmax_links(src, tgt, 0.05) == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -99,23 +146,49 @@ def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions
 
 def test_the_sides_may_be_swapped_and_counted_from_one(tmp_path: Path) -> None:
     straight = values(run(tmp_path))
-    assert values(run(tmp_path, text="B A C ||| a b c\nA ||| a ?\n", gold="2-1 1p2 3-3\n1-1 1-2\n", first=1, swap=True)) == straight
+    assert (
+        values(
+            run(
+                tmp_path,
+                text="B A C ||| a b c\nA ||| a ?\n",
+                gold="2-1 1p2 3-3\n1-1 1-2\n",
+                first=1,
+                swap=True,
+            )
+        )
+        == straight
+    )
 
 
 def test_naacl_annotates_some_lines_of_the_text(tmp_path: Path) -> None:
-    outcome = run(tmp_path, text="c ||| C\n" + TEXT, gold="2 1 2 S\n2 2 1 P\n2 3 3\n3 1 1\n3 2 1\n", format="naacl")
+    outcome = run(
+        tmp_path,
+        text="c ||| C\n" + TEXT,
+        gold="2 1 2 S\n2 2 1 P\n2 3 3\n3 1 1\n3 2 1\n",
+        format="naacl",
+    )
     assert outcome.predictions["id"].to_pylist() == [1, 2]
     assert values(outcome) == values(run(tmp_path))
 
 
 def test_dev_and_test_averages_and_transforms(tmp_path: Path) -> None:
     turn = Affine(weight=torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
-    outcome = run(tmp_path, splits=("dev", "test"), languages=("de", "fr"), transforms=(Transform("fr", 0, steps=(turn,)),), extraction="softmax")
+    outcome = run(
+        tmp_path,
+        splits=("dev", "test"),
+        languages=("de", "fr"),
+        transforms=(Transform("fr", 0, steps=(turn,)),),
+        extraction="softmax",
+    )
     german, french = values(outcome, split="dev"), values(outcome, "fr-en", "dev")
     assert values(outcome) == german
-    assert {metric: (german[metric] + french[metric]) / 2 for metric in german} == pytest.approx(values(outcome, "avg", "dev"))
+    assert {metric: (german[metric] + french[metric]) / 2 for metric in german} == pytest.approx(
+        values(outcome, "avg", "dev")
+    )
     assert outcome.predictions.num_rows == 2 * 2 * 2
-    intersected = run(tmp_path, languages=("de", "fr"), transforms=(Transform("fr", 0, steps=(turn,)),))
+    intersected = run(
+        tmp_path, languages=("de", "fr"), transforms=(Transform("fr", 0, steps=(turn,)),)
+    )
     assert values(intersected) != values(intersected, "fr-en")
 
 
@@ -126,10 +199,16 @@ def test_dev_and_test_averages_and_transforms(tmp_path: Path) -> None:
         ("a ||| \n", "0-0\n", "text:1: a line is words"),
         ("a ||| A\n", "0-0\n0-0\n", "text: has 1 lines, .*links is about 2 sentence pairs"),
         ("a ||| A\nb ||| B\n", "0-0\n", "text: has 2 lines, .*links is about 1 sentence pairs"),
-        ("a ||| A\n", "0-1\n", "sentence pair 1 has a link of word 1 with word 2, and the text has 1 and 1 words"),
+        (
+            "a ||| A\n",
+            "0-1\n",
+            "sentence pair 1 has a link of word 1 with word 2, and the text has 1 and 1 words",
+        ),
     ],
 )
-def test_text_and_links_that_do_not_fit_are_refused(tmp_path: Path, text: str, gold: str, message: str) -> None:
+def test_text_and_links_that_do_not_fit_are_refused(
+    tmp_path: Path, text: str, gold: str, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         run(tmp_path, text=text, gold=gold)
 
@@ -150,11 +229,22 @@ def test_an_encoder_reads_the_words_of_the_gold_text_as_they_stand(tmp_path: Pat
     words = ["x.y", "don't", "z"]  # any tokenizer would split these
     (tmp_path / "text").write_text("x.y don't z ||| x.y don't z\n", encoding="utf-8")
     (tmp_path / "links").write_text("0-0 1-1 2-2\n", encoding="utf-8")
-    encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "bert", [*words, "don", "x", "y", "t", ".", "'"]))
+    encoder = TransformerEncoder.from_folder(
+        tiny_bert(tmp_path / "bert", [*words, "don", "x", "y", "t", ".", "'"])
+    )
     outcome = evaluate(AlignedEncoder(encoder), tmp_path, layers="0-2")
-    assert values(outcome) == {"f1": 1.0, "precision": 1.0, "recall": 1.0, "alignment_error_rate": 0.0}
-    (tmp_path / "text").write_text(f"{'z ' * 70}||| {'z ' * 70}\n", encoding="utf-8")  # the encoder has 64 positions
-    assert evaluate(AlignedEncoder(encoder), tmp_path).notes["de-en"]["test"]["words_unread"] == 2 * 8
+    assert values(outcome) == {
+        "f1": 1.0,
+        "precision": 1.0,
+        "recall": 1.0,
+        "alignment_error_rate": 0.0,
+    }
+    (tmp_path / "text").write_text(
+        f"{'z ' * 70}||| {'z ' * 70}\n", encoding="utf-8"
+    )  # the encoder has 64 positions
+    assert (
+        evaluate(AlignedEncoder(encoder), tmp_path).notes["de-en"]["test"]["words_unread"] == 2 * 8
+    )
 
 
 def test_idle_options_and_data_for_several_languages() -> None:
@@ -163,9 +253,19 @@ def test_idle_options_and_data_for_several_languages() -> None:
         return WordAlignment(WordAlignment.Params.model_validate({"data": data, **params}))
 
     assert task(threshold=0.2).canonical() == task().canonical()
-    assert task(threshold=0.2, extraction="softmax").canonical() != task(extraction="softmax").canonical()
+    assert (
+        task(threshold=0.2, extraction="softmax").canonical()
+        != task(extraction="softmax").canonical()
+    )
     assert task(first=1, format="naacl").canonical() == task(format="naacl").canonical()
     assert task().check(("de",), "en") == []
-    assert task().check(("de", "fr"), "en") == ["data.test.text is one file for several languages: write {lang} in its path"]
-    assert task(data={}).check(("de",), "en") == ["data has neither dev nor test: there is nothing to evaluate"]
-    assert {name: str(source.path) for name, source in task().sources("de", "en").items()} == {"test_text": "gold", "test_links": "gold.de"}
+    assert task().check(("de", "fr"), "en") == [
+        "data.test.text is one file for several languages: write {lang} in its path"
+    ]
+    assert task(data={}).check(("de",), "en") == [
+        "data has neither dev nor test: there is nothing to evaluate"
+    ]
+    assert {name: str(source.path) for name, source in task().sources("de", "en").items()} == {
+        "test_text": "gold",
+        "test_links": "gold.de",
+    }

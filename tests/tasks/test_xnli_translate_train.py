@@ -38,7 +38,10 @@ def files(tmp_path):
 
 
 def of(lang, *rows):
-    return Rows(f"{lang}.tsv", [Row(f"p{i}-{lang}", f"h{i}-{lang}", label, name, i) for i, label, name in rows])
+    return Rows(
+        f"{lang}.tsv",
+        [Row(f"p{i}-{lang}", f"h{i}-{lang}", label, name, i) for i, label, name in rows],
+    )
 
 
 def mixed(switching="sentence", **languages):
@@ -49,7 +52,9 @@ def examples(parts):
     """(premise, hypothesis, their languages, label) by unit."""
     found = {}
     for part in parts:
-        for premise, hypothesis, label, unit in zip(part.premises, part.hypotheses, part.labels, part.units, strict=True):
+        for premise, hypothesis, label, unit in zip(
+            part.premises, part.hypotheses, part.labels, part.units, strict=True
+        ):
             found.setdefault(unit, []).append((*premise, *hypothesis, *part.langs, label))
     return found
 
@@ -74,7 +79,10 @@ def test_each_pair_of_another_language_is_mixed_with_the_pivot_both_ways_in_one_
     [
         ([(1, 0, "a")], r"de\.tsv: 1 labelled rows, but en\.tsv has 2"),
         ([(1, 0, "a"), (3, 2, "b")], r"de\.tsv:3: en\.tsv has no row in this line"),
-        ([(1, 0, "a"), (2, 1, "b")], r"de\.tsv:2: the label is neutral, but contradiction in en\.tsv"),
+        (
+            [(1, 0, "a"), (2, 1, "b")],
+            r"de\.tsv:2: the label is neutral, but contradiction in en\.tsv",
+        ),
         ([(1, 0, "a"), (2, 2, "c")], r"de\.tsv:2: the id is c, but b"),
     ],
 )
@@ -84,7 +92,9 @@ def test_files_that_are_not_parallel_are_not_mixed(rows, fault):
 
 
 def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
-    """The German answers, which zero-shot training never sees, are learnt; only with sentences mixed both trainings differ."""
+    """The German answers, which zero-shot training never sees, are learnt; only with sentences
+    mixed both trainings differ.
+    """
     both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
     write(at(both["train"], "de"), "de", 120, 5)
     trained = {}
@@ -92,10 +102,18 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
         xnli = task(both, setting="translate-train", code_switching=switching)
         folder = tmp_path / switching
         folder.mkdir()
-        notes = xnli.train(AlignedEncoder(encoder), xnli.training_languages(("de",), "en"), TaskInputs("en"), Runtime(), folder)
+        notes = xnli.train(
+            AlignedEncoder(encoder),
+            xnli.training_languages(("de",), "en"),
+            TaskInputs("en"),
+            Runtime(),
+            folder,
+        )
         assert notes["rows_by_language"] == {"en": 120, "de": 120}
         assert notes["examples"] == (240 if switching == "none" else 360)
-        outcome = xnli.evaluate(AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), folder)
+        outcome = xnli.evaluate(
+            AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), folder
+        )
         assert min(values(outcome)[lang, "test"] for lang in ("en", "de")) > 0.9
         trained[switching] = outcome.predictions
     assert not trained["none"].equals(trained["sentence"])
@@ -103,31 +121,55 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
 
 def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, files):
     both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
-    at(both["train"], "de").write_text(at(files["dev"], "de").read_text(encoding="utf-8"), encoding="utf-8")
+    at(both["train"], "de").write_text(
+        at(files["dev"], "de").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     with pytest.raises(DataError, match=r"dev-de\.tsv:1: 30 of 30 rows"):
-        task(both, setting="translate-train").train(AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), tmp_path)
+        task(both, setting="translate-train").train(
+            AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), tmp_path
+        )
 
 
 def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, files):
     params = task(files, setting="translate-train", code_switching="sentence", dropout=0.0).params
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    tuning = _FineTuning(params, turned, mixed(de=of("de", (1, 0, "a"), (2, 2, "b"))), None, "en", 0)
+    tuning = _FineTuning(
+        params, turned, mixed(de=of("de", (1, 0, "a"), (2, 2, "b"))), None, "en", 0
+    )
     tuning.module.eval()
     step = Step(0, 0, np.array([3, 0, 2]))
     whole = tuning.loss(step, np.arange(3)).detach()
-    assert float(whole) == pytest.approx(sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6)
-    logits = tuning.classifier([tuning.pieces[i] for i in (3, 5, 0, 2, 4)]).detach()  # by hand: units 3, 0 and 2
-    assert float(whole) == pytest.approx(float(torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))), abs=1e-6)
-    assert [tuning.pieces[i].languages for i in (0, 3, 5)] == [("en", "en"), ("de", "en"), ("en", "de")]
+    assert float(whole) == pytest.approx(
+        sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6
+    )
+    logits = tuning.classifier(
+        [tuning.pieces[i] for i in (3, 5, 0, 2, 4)]
+    ).detach()  # by hand: units 3, 0 and 2
+    assert float(whole) == pytest.approx(
+        float(torch.nn.functional.cross_entropy(logits, torch.tensor([2, 2, 0, 0, 0]))), abs=1e-6
+    )
+    assert [tuning.pieces[i].languages for i in (0, 3, 5)] == [
+        ("en", "en"),
+        ("de", "en"),
+        ("en", "de"),
+    ]
 
 
 def test_which_settings_read_which_training_data(files):
     zero_shot = task(files)
     assert zero_shot.training_languages(("de",), "en") == ("en",)
-    assert "needs `setting: translate-train`" in task(files, code_switching="sentence").check(("de",), "en")[0]
+    assert (
+        "needs `setting: translate-train`"
+        in task(files, code_switching="sentence").check(("de",), "en")[0]
+    )
     assert "code_switching" not in zero_shot.canonical()
-    assert "reads one file per language; put {lang} in the path" in task(files, setting="translate-train").check(("de",), "en")[0]
-    both = task({**files, "train": "train-{lang}.tsv"}, setting="translate-train", code_switching="sentence")
+    assert (
+        "reads one file per language; put {lang} in the path"
+        in task(files, setting="translate-train").check(("de",), "en")[0]
+    )
+    both = task(
+        {**files, "train": "train-{lang}.tsv"}, setting="translate-train", code_switching="sentence"
+    )
     assert both.check(("de",), "en") == []
     assert both.training_languages(("de", "fr"), "en") == ("en", "de", "fr")
     assert both.sources("de", "en")["train"].path.name == "train-de.tsv"
@@ -135,10 +177,20 @@ def test_which_settings_read_which_training_data(files):
 
 
 def test_the_phrasebook_is_parallel_enough_to_mix():
-    params = Xnli.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}, setting="translate-train")
+    params = Xnli.Params(
+        data="phrasebook",
+        phrasebook={"train": 60, "dev": 12, "test": 12},
+        setting="translate-train",
+    )
     data = NliData(params, TaskInputs("en"))
     rows = {lang: data.rows("train", lang) for lang in ("en", "de", "el")}
     parts = training_parts(rows, "en", "sentence", whole=False)
-    assert {part.langs for part in parts} == {("en", "en"), ("de", "en"), ("en", "de"), ("el", "en"), ("en", "el")}
+    assert {part.langs for part in parts} == {
+        ("en", "en"),
+        ("de", "en"),
+        ("en", "de"),
+        ("el", "en"),
+        ("en", "el"),
+    }
     assert all(len(part.labels) > 50 for part in parts)
     assert set(parts[0].labels) == set(range(len(LABELS)))

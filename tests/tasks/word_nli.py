@@ -30,7 +30,11 @@ def write_all(folder):
     for k, lang in enumerate(("en", "de")):
         write(folder / f"dev-{lang}.tsv", lang, 30, 10 + k)
         write(folder / f"test-{lang}.tsv", lang, 33, 20 + k)
-    return {"train": f"{folder}/train-{{pivot}}.tsv", "dev": f"{folder}/dev-{{lang}}.tsv", "test": f"{folder}/test-{{lang}}.tsv"}
+    return {
+        "train": f"{folder}/train-{{pivot}}.tsv",
+        "dev": f"{folder}/dev-{{lang}}.tsv",
+        "test": f"{folder}/test-{{lang}}.tsv",
+    }
 
 
 def at(template, lang):

@@ -10,18 +10,27 @@ from raxalign.train.objective import Objective, Step
 
 
 class Regression(Objective):
-    """Mean squared error of a small network with dropout on a fixed problem; `limit` is the micro-batch that fits into memory.
+    """Mean squared error of a small network with dropout on a fixed problem; `limit` is the
+    micro-batch that fits into memory.
 
-    One layer is used for rows below 3 alone, so that in some steps some workers have no gradient for it.
+    One layer is used for rows below 3 alone, so that in some steps some workers have no gradient
+    for it.
     """
 
     def __init__(self, n: int = 22, dropout: float = 0.0, limit: int | None = None) -> None:
         generator = torch.Generator().manual_seed(3)
-        self.x, self.y = torch.randn(n, 5, generator=generator), torch.randn(n, 1, generator=generator)
+        self.x, self.y = (
+            torch.randn(n, 5, generator=generator),
+            torch.randn(n, 1, generator=generator),
+        )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(11)
-            self.body = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1))
-            self.module = nn.ModuleDict({"body": self.body, "rare": nn.Linear(5, 1), "idle": nn.Linear(2, 2)})
+            self.body = nn.Sequential(
+                nn.Linear(5, 8), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1)
+            )
+            self.module = nn.ModuleDict(
+                {"body": self.body, "rare": nn.Linear(5, 1), "idle": nn.Linear(2, 2)}
+            )
         self.limit = limit
         self.seen: list[tuple[int, list[int]]] = []
         self.micros: list[int] = []

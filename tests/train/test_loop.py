@@ -18,7 +18,9 @@ from tests.train.problems import Regression, weights
 SETTINGS = TrainSettings(learning_rate=0.05, batch_size=4, epochs=3, warmup=0.1)
 
 
-def trained(settings: TrainSettings = SETTINGS, runtime: Runtime | None = None, **options: float) -> tuple[Regression, Fitted]:
+def trained(
+    settings: TrainSettings = SETTINGS, runtime: Runtime | None = None, **options: float
+) -> tuple[Regression, Fitted]:
     objective = Regression(**options)
     return objective, fit(objective, len(objective.x), settings, runtime or Runtime())
 
@@ -43,7 +45,9 @@ def test_without_shuffle_rows_come_in_their_order() -> None:
 
 
 def test_one_seed_gives_one_result_and_another_another() -> None:
-    first, second, other = (weights(trained(dropout=0.3, runtime=Runtime(seed=seed))[0]) for seed in (1, 1, 2))
+    first, second, other = (
+        weights(trained(dropout=0.3, runtime=Runtime(seed=seed))[0]) for seed in (1, 1, 2)
+    )
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
 
@@ -73,13 +77,19 @@ def test_a_row_that_does_not_fit_is_an_error_that_says_so() -> None:
 def test_a_loss_that_is_no_number_names_the_step_and_is_not_retried() -> None:
     objective = Regression()
     objective.y[7] = float("nan")
-    with pytest.raises(TrainingDiverged, match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.") as caught:
+    with pytest.raises(
+        TrainingDiverged,
+        match=r"diverged at step 2 of 18: loss nan \(1\.276 at the start\), learning_rate 0\.05\.",
+    ) as caught:
         fit(objective, 22, replace(SETTINGS, shuffle=False), Runtime())
     assert not caught.value.retryable
 
 
 def test_a_loss_that_explodes_ends_the_training_soon() -> None:
-    with pytest.raises(TrainingDiverged, match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000") as caught:
+    with pytest.raises(
+        TrainingDiverged,
+        match=r"diverged at step 4 of 18: loss \S+ \(1\.276 at the start\), learning_rate 1000",
+    ) as caught:
         trained(replace(SETTINGS, learning_rate=1e3, warmup=0.0, shuffle=False))
     assert not caught.value.retryable
 
@@ -90,14 +100,18 @@ def test_weights_that_the_last_step_broke_are_not_given_back() -> None:
             if step.number == 17:
                 self.body[0].weight.fill_(float("inf"))
 
-    with pytest.raises(TrainingDiverged, match=r"diverged at step 18 of 18: .*the weights are not finite"):
+    with pytest.raises(
+        TrainingDiverged, match=r"diverged at step 18 of 18: .*the weights are not finite"
+    ):
         fit(Broken(), 22, SETTINGS, Runtime())
 
 
 def test_a_gradient_that_is_no_number_is_named_where_it_is_clipped() -> None:
     class Steep(Regression):
         def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-            return super().loss(step, positions) + (0 * self.module["body"][0].weight).sqrt().sum()  # the slope of sqrt at 0
+            return (
+                super().loss(step, positions) + (0 * self.module["body"][0].weight).sqrt().sum()
+            )  # the slope of sqrt at 0
 
     with pytest.raises(TrainingDiverged, match=r"at step 1 of 18: loss .*, gradient norm nan"):
         fit(Steep(), 22, replace(SETTINGS, clip=1.0), Runtime())
@@ -139,11 +153,17 @@ def stop_at(step: int) -> Runtime:
 
 
 @pytest.mark.parametrize("died", [5, 8, 13])
-def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path: Path, died: int) -> None:
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(
+    tmp_path: Path, died: int
+) -> None:
     whole, expected = trained(dropout=0.3)
     with pytest.raises(Killed):
-        trained(dropout=0.3, runtime=replace(stop_at(died), checkpoints=tmp_path, checkpoint_every=4))
-    objective, fitted = trained(dropout=0.3, runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4))
+        trained(
+            dropout=0.3, runtime=replace(stop_at(died), checkpoints=tmp_path, checkpoint_every=4)
+        )
+    objective, fitted = trained(
+        dropout=0.3, runtime=Runtime(checkpoints=tmp_path, checkpoint_every=4)
+    )
     assert objective.seen[0][0] == (died - 1) // 4 * 4
     assert fitted.losses == expected.losses
     assert torch.equal(weights(objective), weights(whole))
@@ -164,7 +184,9 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) ->
 
     best, expected, _ = run(Runtime())
     assert (expected.selected, expected.scores) == (12, [(6, 0.2), (12, 0.7), (18, 0.7), (24, 0.1)])
-    assert torch.equal(best, weights(trained(replace(SETTINGS, steps=12, warmup=2.4), dropout=0.3)[0]))
+    assert torch.equal(
+        best, weights(trained(replace(SETTINGS, steps=12, warmup=2.4), dropout=0.3)[0])
+    )
     with pytest.raises(Killed):
         run(replace(stop_at(17), checkpoints=tmp_path, checkpoint_every=5))
     resumed, fitted, epochs = run(Runtime(checkpoints=tmp_path, checkpoint_every=5))
@@ -176,7 +198,9 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) ->
 def test_a_checkpoint_of_another_training_or_a_damaged_one_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
-    other, _ = trained(replace(SETTINGS, learning_rate=0.01), Runtime(checkpoints=tmp_path, checkpoint_every=100))
+    other, _ = trained(
+        replace(SETTINGS, learning_rate=0.01), Runtime(checkpoints=tmp_path, checkpoint_every=100)
+    )
     assert other.seen[0][0] == 0
     (folder,) = (tmp_path / "train").glob("step-*")
     state = folder / "state.safetensors"

@@ -19,7 +19,9 @@ def test_warmup_from_one_on_counts_steps() -> None:
 
 
 def test_the_linear_schedule_ends_just_above_zero() -> None:
-    assert rates(warmup=0.2, schedule="linear") == pytest.approx([1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25])
+    assert rates(warmup=0.2, schedule="linear") == pytest.approx(
+        [1.0, 2.0, 2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25]
+    )
 
 
 def test_no_warmup_begins_at_the_peak() -> None:

@@ -20,13 +20,22 @@ SETTINGS = TrainSettings(learning_rate=0.05, batch_size=5, epochs=3, weight_deca
 
 
 def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regression, list[float]]:
-    objective = Regression(n=21)  # the last batch of an epoch has one row: the second worker has none
-    return objective, fit(objective, 21, settings, runtime, select=lambda epoch: -abs(epoch - 2.0)).losses
+    objective = Regression(
+        n=21
+    )  # the last batch of an epoch has one row: the second worker has none
+    return (
+        objective,
+        fit(objective, 21, settings, runtime, select=lambda epoch: -abs(epoch - 2.0)).losses,
+    )
 
 
 def work(rank: int, folder: Path) -> None:
-    """One of two workers: trains to step 7 and stops, trains again from the checkpoint, which only the first one can see."""
-    runtime = Runtime(rank=rank, world_size=2, checkpoints=folder / f"checkpoints-{rank}", checkpoint_every=4)
+    """One of two workers: trains to step 7 and stops, trains again from the checkpoint, which only
+    the first one can see.
+    """
+    runtime = Runtime(
+        rank=rank, world_size=2, checkpoints=folder / f"checkpoints-{rank}", checkpoint_every=4
+    )
 
     class Stopped(Exception):
         pass
@@ -39,7 +48,11 @@ def work(rank: int, folder: Path) -> None:
     with pytest.raises(Stopped):
         fit(Stopping(n=21), 21, SETTINGS, runtime, select=lambda epoch: -abs(epoch - 2.0))
     objective, losses = train(runtime)
-    result = {"losses": losses, "weights": weights(objective).tolist(), "began": objective.seen[0][0]}
+    result = {
+        "losses": losses,
+        "weights": weights(objective).tolist(),
+        "began": objective.seen[0][0],
+    }
     (folder / f"{rank}.json").write_text(json.dumps(result))
 
 

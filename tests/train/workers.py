@@ -10,16 +10,23 @@ from typing import Any
 import torch
 
 
-def _work(rank: int, job: Callable[[int, Path], None], count: int, folder: str, together: Any) -> None:
+def _work(
+    rank: int, job: Callable[[int, Path], None], count: int, folder: str, together: Any
+) -> None:
     torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=count)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=count
+    )
     job(rank, Path(folder))
     together.wait()  # nobody closes a connection on which another one still waits
-    # No shutdown of the interpreter: gloo's threads may still run then, and now and again the process aborts although all is done.
+    # No shutdown of the interpreter: gloo's threads may still run then, and now and again the
+    # process aborts although all is done.
     os._exit(0)
 
 
 def run_workers(job: Callable[[int, Path], None], count: int, folder: Path) -> None:
-    """Run ``job(rank, folder)``, a function of a module, in `count` new processes with a process group; raises what one of them raised."""
+    """Run ``job(rank, folder)``, a function of a module, in `count` new processes with a process
+    group; raises what one of them raised.
+    """
     together = torch.multiprocessing.get_context("spawn").Barrier(count)
     torch.multiprocessing.spawn(_work, (job, count, str(folder), together), nprocs=count)

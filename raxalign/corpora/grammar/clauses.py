@@ -1,4 +1,6 @@
-"""Clauses in six languages: word order, tense, negation, clitics and the links of the verb's parts."""
+"""Clauses in six languages: word order, tense, negation, clitics and the links of the verb's
+parts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,21 @@ from raxalign.corpora.grammar.phrases import bulgarian_preposition, gender, phra
 from raxalign.corpora.grammar.terms import NP, PREPOSITION, Token
 
 # Where the offsets of a clause's members begin.
-SUBJECT, OBJECT, RECIPIENT, PLACE, VERB, NEGATION, MODAL, TIME, CONJUNCTION, PREDICATE, RELATIVE, LIKENESS, STRIDE = (
+(
+    SUBJECT,
+    OBJECT,
+    RECIPIENT,
+    PLACE,
+    VERB,
+    NEGATION,
+    MODAL,
+    TIME,
+    CONJUNCTION,
+    PREDICATE,
+    RELATIVE,
+    LIKENESS,
+    STRIDE,
+) = (
     0,
     50,
     100,
@@ -32,8 +48,8 @@ MODALS = ("want", "can", "must")
 class Clause(NamedTuple):
     """A clause before any language: `tense` is pres, past, fut or a modal (want, can, must).
 
-    `place_as` is in, to or near; `fronted` puts the time first; `predicate` is an adjective (then `verb` is "be"),
-    with `than` in a comparison; `like` is what the subject does it like.
+    `place_as` is in, to or near; `fronted` puts the time first; `predicate` is an adjective (then
+    `verb` is "be"), with `than` in a comparison; `like` is what the subject does it like.
     """
 
     subject: NP
@@ -53,7 +69,10 @@ class Clause(NamedTuple):
 
 def moved(tokens: tuple[Token, ...] | list[Token], by: int) -> list[Token]:
     """The tokens with their offsets moved by a number."""
-    return [(form, tuple([offset + by for offset in offsets]), tag, entity) for form, offsets, tag, entity in tokens]
+    return [
+        (form, tuple([offset + by for offset in offsets]), tag, entity)
+        for form, offsets, tag, entity in tokens
+    ]
 
 
 @cache
@@ -75,7 +94,10 @@ def times() -> dict[str, tuple[frozenset[str], dict[str, tuple[Token, ...]]]]:
         by_lang = {}
         for lang, cell in zip(lexicon.LANGS, cells, strict=True):
             single = " " not in cell and "_" not in cell
-            by_lang[lang] = tuple(_time_word(item, single and key not in ("monday", "friday")) for item in cell.split())
+            by_lang[lang] = tuple(
+                _time_word(item, single and key not in ("monday", "friday"))
+                for item in cell.split()
+            )
         table[key] = (frozenset(tenses.split(",")), by_lang)
     return table
 
@@ -107,7 +129,10 @@ def place(lang: str, np: NP, sense: str) -> list[Token]:
     if sense == "near":
         second = {"es": "de", "fr": "de", "bg": "до", "el": "σε"}.get(lang)
         if second:
-            return [word(_PLACES["near"][lang], PLACE + PREPOSITION, "ADV"), *at(lang, np, PLACE, "dat", second)]
+            return [
+                word(_PLACES["near"][lang], PLACE + PREPOSITION, "ADV"),
+                *at(lang, np, PLACE, "dat", second),
+            ]
         return at(lang, np, PLACE, "dat", _PLACES["near"][lang])
     preposition = _PLACES.get(sense, {}).get(lang)
     if sense == "goal" and lang == "es":
@@ -127,7 +152,9 @@ def _verb(lang: str, key: str) -> Verb:
 
 
 class Group(NamedTuple):
-    """A verb's words: those before the finite one, the finite one, and those after it (German: at the clause's end)."""
+    """A verb's words: those before the finite one, the finite one, and those after it (German: at
+    the clause's end).
+    """
 
     before: list[Token]
     finite: list[Token]
@@ -144,12 +171,42 @@ _BE = {
     "el": {"pres": ("είναι", "είναι"), "past": ("ήταν", "ήταν")},
 }
 _MODAL_FORMS = {
-    "en": {"want": ("wants", "want"), "can": ("can", "can"), "must": ("must", "must"), "fut": ("will", "will")},
-    "de": {"want": ("will", "wollen"), "can": ("kann", "können"), "must": ("muss", "müssen"), "fut": ("wird", "werden")},
-    "es": {"want": ("quiere", "quieren"), "can": ("puede", "pueden"), "must": ("debe", "deben"), "fut": ("va", "van")},
-    "fr": {"want": ("veut", "veulent"), "can": ("peut", "peuvent"), "must": ("doit", "doivent"), "fut": ("va", "vont")},
-    "bg": {"want": ("иска", "искат"), "can": ("може", "могат"), "must": ("трябва", "трябва"), "fut": ("ще", "ще")},
-    "el": {"want": ("θέλει", "θέλουν"), "can": ("μπορεί", "μπορούν"), "must": ("πρέπει", "πρέπει"), "fut": ("θα", "θα")},
+    "en": {
+        "want": ("wants", "want"),
+        "can": ("can", "can"),
+        "must": ("must", "must"),
+        "fut": ("will", "will"),
+    },
+    "de": {
+        "want": ("will", "wollen"),
+        "can": ("kann", "können"),
+        "must": ("muss", "müssen"),
+        "fut": ("wird", "werden"),
+    },
+    "es": {
+        "want": ("quiere", "quieren"),
+        "can": ("puede", "pueden"),
+        "must": ("debe", "deben"),
+        "fut": ("va", "van"),
+    },
+    "fr": {
+        "want": ("veut", "veulent"),
+        "can": ("peut", "peuvent"),
+        "must": ("doit", "doivent"),
+        "fut": ("va", "vont"),
+    },
+    "bg": {
+        "want": ("иска", "искат"),
+        "can": ("може", "могат"),
+        "must": ("трябва", "трябва"),
+        "fut": ("ще", "ще"),
+    },
+    "el": {
+        "want": ("θέλει", "θέλουν"),
+        "can": ("μπορεί", "μπορούν"),
+        "must": ("πρέπει", "πρέπει"),
+        "fut": ("θα", "θα"),
+    },
 }
 
 
@@ -176,14 +233,26 @@ def verb_group(lang: str, clause: Clause, plural: bool) -> Group:
     if clause.verb == "be":
         finite = [copula(lang, clause, plural)]
         if lang in ("en", "de"):
-            return Group([], finite, [word("not" if lang == "en" else "nicht", NEGATION, "PART")] if no else [])
+            return Group(
+                [],
+                finite,
+                [word("not" if lang == "en" else "nicht", NEGATION, "PART")] if no else [],
+            )
         if lang == "fr":
             return (
-                Group([word("n'" if finite[0][0][0] in "eé" else "ne", NEGATION + 1, "PART")], finite, [word("pas", NEGATION, "PART")])
+                Group(
+                    [word("n'" if finite[0][0][0] in "eé" else "ne", NEGATION + 1, "PART")],
+                    finite,
+                    [word("pas", NEGATION, "PART")],
+                )
                 if no
                 else Group([], finite, [])
             )
-        return Group([word({"es": "no", "bg": "не", "el": "δεν"}[lang], NEGATION, "PART")] if no else [], finite, [])
+        return Group(
+            [word({"es": "no", "bg": "не", "el": "δεν"}[lang], NEGATION, "PART")] if no else [],
+            finite,
+            [],
+        )
     return _GROUPS[lang](clause, _verb(lang, clause.verb), plural)
 
 
@@ -195,7 +264,9 @@ def _english(clause: Clause, verb: Verb, plural: bool) -> Group:
         if clause.tense == "want":
             negation = [word("do" if plural else "does", MODAL + 1, "AUX"), *no] if no else []
             return Group(
-                negation, [word("want", MODAL, "VERB") if no else modal("en", "want", plural)], [word("to", MODAL + 2, "PART"), base, *particle]
+                negation,
+                [word("want", MODAL, "VERB") if no else modal("en", "want", plural)],
+                [word("to", MODAL + 2, "PART"), base, *particle],
             )
         if no and clause.tense == "can":
             return Group([], [("cannot", (MODAL, NEGATION), "AUX", "")], [base, *particle])
@@ -203,26 +274,44 @@ def _english(clause: Clause, verb: Verb, plural: bool) -> Group:
     if no:
         auxiliary = "did" if clause.tense == "past" else "do" if plural else "does"
         return Group([word(auxiliary, VERB + 1, "AUX"), *no], [base], particle)
-    present = verb.forms[0] if plural else {"have": "has"}.get(verb.forms[0]) or lexicon.english_plural(verb.forms[0])
-    return Group([], [word(verb.forms[1] if clause.tense == "past" else present, VERB, "VERB")], particle)
+    present = (
+        verb.forms[0]
+        if plural
+        else {"have": "has"}.get(verb.forms[0]) or lexicon.english_plural(verb.forms[0])
+    )
+    return Group(
+        [], [word(verb.forms[1] if clause.tense == "past" else present, VERB, "VERB")], particle
+    )
 
 
 def _german(clause: Clause, verb: Verb, plural: bool) -> Group:
     infinitive, third, participle = verb.forms
     if clause.tense in ("fut", *MODALS):
-        return Group([], [modal("de", clause.tense, plural)], [word(verb.prefix + infinitive, VERB, "VERB")])
+        return Group(
+            [], [modal("de", clause.tense, plural)], [word(verb.prefix + infinitive, VERB, "VERB")]
+        )
     if clause.tense == "past":
-        auxiliary = ("sind" if plural else "ist") if verb.is_auxiliary_be else "haben" if plural else "hat"
+        auxiliary = (
+            ("sind" if plural else "ist") if verb.is_auxiliary_be else "haben" if plural else "hat"
+        )
         return Group([], [word(auxiliary, VERB + 1, "AUX")], [word(participle, VERB, "VERB")])
-    return Group([], [word(infinitive if plural else third, VERB, "VERB")], [word(verb.prefix, VERB + 2, "ADP")] if verb.prefix else [])
+    return Group(
+        [],
+        [word(infinitive if plural else third, VERB, "VERB")],
+        [word(verb.prefix, VERB + 2, "ADP")] if verb.prefix else [],
+    )
 
 
 def _spanish(clause: Clause, verb: Verb, plural: bool) -> Group:
     before = [word("no", NEGATION, "PART")] if clause.negated else []
     if clause.tense in ("fut", *MODALS):
         link = [word("a", MODAL + 2, "ADP")] if clause.tense == "fut" else []
-        return Group(before, [modal("es", clause.tense, plural)], [*link, word(verb.forms[0], VERB, "VERB")])
-    return Group(before, [word(verb.forms[(3 if clause.tense == "past" else 1) + plural], VERB, "VERB")], [])
+        return Group(
+            before, [modal("es", clause.tense, plural)], [*link, word(verb.forms[0], VERB, "VERB")]
+        )
+    return Group(
+        before, [word(verb.forms[(3 if clause.tense == "past" else 1) + plural], VERB, "VERB")], []
+    )
 
 
 def _french(clause: Clause, verb: Verb, plural: bool) -> Group:
@@ -233,10 +322,14 @@ def _french(clause: Clause, verb: Verb, plural: bool) -> Group:
     elif clause.tense == "past":
         participle = verb.forms[3]
         if verb.is_auxiliary_be:
-            participle += ("e" if gender("fr", clause.subject) == "f" else "") + ("s" if plural else "")
+            participle += ("e" if gender("fr", clause.subject) == "f" else "") + (
+                "s" if plural else ""
+            )
         elif clause.object and clause.object.key == "she" and clause.object.sort == "pronoun":
             participle += "e"
-        auxiliary = ("sont" if plural else "est") if verb.is_auxiliary_be else "ont" if plural else "a"
+        auxiliary = (
+            ("sont" if plural else "est") if verb.is_auxiliary_be else "ont" if plural else "a"
+        )
         finite = word(auxiliary, VERB + 1, "AUX")
         after = [word(participle, VERB, "VERB")]
     else:
@@ -244,7 +337,9 @@ def _french(clause: Clause, verb: Verb, plural: bool) -> Group:
     if not clause.negated:
         return Group([], [finite], after)
     ne = "n'" if lexicon.starts_with_vowel(finite[0]) else "ne"
-    return Group([word(ne, NEGATION + 1, "PART")], [finite], [word("pas", NEGATION, "PART"), *after])
+    return Group(
+        [word(ne, NEGATION + 1, "PART")], [finite], [word("pas", NEGATION, "PART"), *after]
+    )
 
 
 def _bulgarian(clause: Clause, verb: Verb, plural: bool) -> Group:
@@ -252,11 +347,19 @@ def _bulgarian(clause: Clause, verb: Verb, plural: bool) -> Group:
     perfective = word(verb.forms[4 + plural], VERB, "VERB")
     if clause.tense == "fut":
         if clause.negated:
-            return Group([("няма", (MODAL, NEGATION), "AUX", ""), word("да", MODAL + 2, "PART")], [perfective], [])
+            return Group(
+                [("няма", (MODAL, NEGATION), "AUX", ""), word("да", MODAL + 2, "PART")],
+                [perfective],
+                [],
+            )
         return Group([modal("bg", "fut", plural)], [perfective], [])
     if clause.tense in MODALS:
-        return Group(before, [modal("bg", clause.tense, plural)], [word("да", MODAL + 2, "PART"), perfective])
-    return Group(before, [word(verb.forms[(2 if clause.tense == "past" else 0) + plural], VERB, "VERB")], [])
+        return Group(
+            before, [modal("bg", clause.tense, plural)], [word("да", MODAL + 2, "PART"), perfective]
+        )
+    return Group(
+        before, [word(verb.forms[(2 if clause.tense == "past" else 0) + plural], VERB, "VERB")], []
+    )
 
 
 def _greek(clause: Clause, verb: Verb, plural: bool) -> Group:
@@ -265,10 +368,32 @@ def _greek(clause: Clause, verb: Verb, plural: bool) -> Group:
     if clause.tense == "fut":
         return Group([*before, modal("el", "fut", plural)], [perfective], [])
     if clause.tense in MODALS:
-        return Group(before, [modal("el", clause.tense, plural)], [word("να", MODAL + 2, "PART"), perfective])
-    return Group(before, [word(verb.forms[(2 if clause.tense == "past" else 0) + plural], VERB, "VERB")], [])
+        return Group(
+            before, [modal("el", clause.tense, plural)], [word("να", MODAL + 2, "PART"), perfective]
+        )
+    return Group(
+        before, [word(verb.forms[(2 if clause.tense == "past" else 0) + plural], VERB, "VERB")], []
+    )
 
 
-_GROUPS = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "bg": _bulgarian, "el": _greek}
+_GROUPS = {
+    "en": _english,
+    "de": _german,
+    "es": _spanish,
+    "fr": _french,
+    "bg": _bulgarian,
+    "el": _greek,
+}
 
-__all__ = ["NP", "Clause", "at", "bulgarian_preposition", "copula", "modal", "place", "times", "verb_group", "word"]
+__all__ = [
+    "NP",
+    "Clause",
+    "at",
+    "bulgarian_preposition",
+    "copula",
+    "modal",
+    "place",
+    "times",
+    "verb_group",
+    "word",
+]

@@ -1,11 +1,24 @@
-"""Sentences out of clauses: subordination, coordination, relative clauses, questions and punctuation in six languages."""
+"""Sentences out of clauses: subordination, coordination, relative clauses, questions and
+punctuation in six languages.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from raxalign.corpora.grammar import lexicon
-from raxalign.corpora.grammar.clauses import CONJUNCTION, PLACE, STRIDE, SUBJECT, VERB, Clause, at, moved, place, word
+from raxalign.corpora.grammar.clauses import (
+    CONJUNCTION,
+    PLACE,
+    STRIDE,
+    SUBJECT,
+    VERB,
+    Clause,
+    at,
+    moved,
+    place,
+    word,
+)
 from raxalign.corpora.grammar.order import clause_words
 from raxalign.corpora.grammar.phrases import gender
 from raxalign.corpora.grammar.terms import NP, Token
@@ -17,7 +30,8 @@ STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 350, 360, 370, 290
 class Meaning(NamedTuple):
     """A sentence before any language: how its clauses hang together, and the clauses.
 
-    `kind` is main, that, because, when, if, but, and, relative, question, who, where, what or exist.
+    `kind` is main, that, because, when, if, but, and, relative, question, who, where, what or
+    exist.
     """
 
     kind: str
@@ -26,8 +40,22 @@ class Meaning(NamedTuple):
 
 _CONJUNCTIONS = {
     "that": {"en": "that", "de": "dass", "es": "que", "fr": "que", "bg": "че", "el": "ότι"},
-    "because": {"en": "because", "de": "weil", "es": "porque", "fr": "parce que", "bg": "защото", "el": "επειδή"},
-    "when": {"en": "when", "de": "als", "es": "cuando", "fr": "quand", "bg": "когато", "el": "όταν"},
+    "because": {
+        "en": "because",
+        "de": "weil",
+        "es": "porque",
+        "fr": "parce que",
+        "bg": "защото",
+        "el": "επειδή",
+    },
+    "when": {
+        "en": "when",
+        "de": "als",
+        "es": "cuando",
+        "fr": "quand",
+        "bg": "когато",
+        "el": "όταν",
+    },
     "if": {"en": "if", "de": "wenn", "es": "si", "fr": "si", "bg": "ако", "el": "αν"},
     "but": {"en": "but", "de": "aber", "es": "pero", "fr": "mais", "bg": "но", "el": "αλλά"},
     "and": {"en": "and", "de": "und", "es": "y", "fr": "et", "bg": "и", "el": "και"},
@@ -53,7 +81,10 @@ def _conjunction(lang: str, kind: str, following: str) -> list[Token]:
         form = form[:-1] + "'"
     elif lang == "fr" and form == "si" and following in ("il", "ils"):
         form = "s'"
-    return [word(part, CONJUNCTION + 1 if part == "parce" else CONJUNCTION, tag) for part in form.split()]
+    return [
+        word(part, CONJUNCTION + 1 if part == "parce" else CONJUNCTION, tag)
+        for part in form.split()
+    ]
 
 
 def _joined(lang: str, meaning: Meaning) -> list[Token]:
@@ -74,7 +105,12 @@ def _fronted(lang: str, meaning: Meaning) -> list[Token]:
     """A clause of time or condition before the main clause."""
     condition, main = meaning.clauses
     words = clause_words(lang, condition, "sub")
-    return [*_conjunction(lang, meaning.kind, words[0][0]), *words, _comma(COMMA), *moved(clause_words(lang, main, "first"), STRIDE)]
+    return [
+        *_conjunction(lang, meaning.kind, words[0][0]),
+        *words,
+        _comma(COMMA),
+        *moved(clause_words(lang, main, "first"), STRIDE),
+    ]
 
 
 def _relative(lang: str, meaning: Meaning) -> list[Token]:
@@ -90,7 +126,12 @@ def _relative(lang: str, meaning: Meaning) -> list[Token]:
         form = {"en": "who", "es": "que", "fr": "qui", "el": "που"}[lang]
     clause = moved(clause_words(lang, inner, "sub", subject=[word(form, SUBJECT, "PRON")]), STRIDE)
     commas = lang in ("de", "bg")
-    whole = [*at(lang, subject, SUBJECT), *([_comma(COMMA)] if commas else []), *clause, *([_comma(SECOND_COMMA)] if commas else [])]
+    whole = [
+        *at(lang, subject, SUBJECT),
+        *([_comma(COMMA)] if commas else []),
+        *clause,
+        *([_comma(SECOND_COMMA)] if commas else []),
+    ]
     return clause_words(lang, main, "main", subject=whole)
 
 
@@ -100,17 +141,34 @@ def _exist(lang: str, clause: Clause) -> list[Token]:
     assert clause.place is not None
     where = place(lang, clause.place, "in")
     if lang == "de":
-        return [*where, word("sind" if plural else "ist", VERB, "VERB"), *at("de", clause.subject, SUBJECT)]
-    forms = {"en": ("there is", "there are"), "es": ("hay", "hay"), "fr": ("il y a", "il y a"), "bg": ("има", "има"), "el": ("υπάρχει", "υπάρχουν")}
+        return [
+            *where,
+            word("sind" if plural else "ist", VERB, "VERB"),
+            *at("de", clause.subject, SUBJECT),
+        ]
+    forms = {
+        "en": ("there is", "there are"),
+        "es": ("hay", "hay"),
+        "fr": ("il y a", "il y a"),
+        "bg": ("има", "има"),
+        "el": ("υπάρχει", "υπάρχουν"),
+    }
     *dummies, finite = forms[lang][plural].split()
     subject = at(lang, clause.subject, SUBJECT, "acc" if lang == "bg" else "nom")
-    return [*[word(form, VERB + 1, "PRON") for form in dummies], word(finite, VERB, "VERB"), *subject, *where]
+    return [
+        *[word(form, VERB + 1, "PRON") for form in dummies],
+        word(finite, VERB, "VERB"),
+        *subject,
+        *where,
+    ]
 
 
 def _question(lang: str, meaning: Meaning) -> list[Token]:
     clause = meaning.clauses[0]
     if meaning.kind == "who":
-        return clause_words(lang, clause, "main", subject=[word(_QUESTION_WORDS["who"][lang], SUBJECT, "PRON")])
+        return clause_words(
+            lang, clause, "main", subject=[word(_QUESTION_WORDS["who"][lang], SUBJECT, "PRON")]
+        )
     if meaning.kind == "what":
         clause = clause._replace(object=None)
     words = clause_words(lang, clause, "question")
@@ -119,7 +177,10 @@ def _question(lang: str, meaning: Meaning) -> list[Token]:
         words = [word("est-ce", VERB + 3, "PART"), word(elided, VERB + 3, "PART"), *words]
     if meaning.kind in ("where", "what"):
         tag = "ADV" if meaning.kind == "where" else "PRON"
-        words = [word(_QUESTION_WORDS[meaning.kind][lang], QUESTION_WORD, tag), *[token for token in words if token[0] != "ли"]]
+        words = [
+            word(_QUESTION_WORDS[meaning.kind][lang], QUESTION_WORD, tag),
+            *[token for token in words if token[0] != "ли"],
+        ]
     return words
 
 

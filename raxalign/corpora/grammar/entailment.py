@@ -1,8 +1,10 @@
 """Entailment: premise, hypothesis and label, parallel over the languages.
 
-The hypothesis is drawn without regard to the label, and the premise is made for it: so the hypothesis alone says nothing. What decides is
-a more special or more general noun, negation on either side, opposites, numbers, swapped roles, and whether a clause stands under a verb of
-knowing (which vouches for it) or of saying and believing (which do not). Numbers are meant exactly: who bought two did not buy five.
+The hypothesis is drawn without regard to the label, and the premise is made for it: so the
+hypothesis alone says nothing. What decides is a more special or more general noun, negation on
+either side, opposites, numbers, swapped roles, and whether a clause stands under a verb of knowing
+(which vouches for it) or of saying and believing (which do not). Numbers are meant exactly: who
+bought two did not buy five.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from raxalign.corpora.grammar.terms import NP
 
 Label = Literal["entailment", "neutral", "contradiction"]
 LABELS: tuple[Label, ...] = ("entailment", "neutral", "contradiction")
-KINDS_OF = {"animal": "animal", "fruit": "fruit", "garment": "garment", "tool": "tool", "flower": "flower", "instrument": "music"}
+KINDS_OF = {
+    "animal": "animal",
+    "fruit": "fruit",
+    "garment": "garment",
+    "tool": "tool",
+    "flower": "flower",
+    "instrument": "music",
+}
 _DEALINGS = ("buy", "sell", "find", "lose", "see", "seek", "bring", "steal")
 _MEETINGS = ("see", "help", "call", "invite", "await", "support.help", "follow", "love", "seek")
 
@@ -48,14 +57,18 @@ def _holder(draw: Draw, clause: Clause) -> NP:
 
 def _beside(draw: Draw, clause: Clause) -> Meaning:
     """The clause with another one that says nothing about it."""
-    others = [state for state in _neutral_states() if state.subject not in (clause.subject, clause.object)]
+    others = [
+        state for state in _neutral_states() if state.subject not in (clause.subject, clause.object)
+    ]
     other = others[draw(len(others))]._replace(tense=clause.tense)
     return Meaning("and", (clause, other) if draw(2) else (other, clause))
 
 
 @cache
 def _neutral_states() -> list[Clause]:
-    return [state for state in states() if "person" not in lexicon.nouns()[state.subject.key].classes][::3]
+    return [
+        state for state in states() if "person" not in lexicon.nouns()[state.subject.key].classes
+    ][::3]
 
 
 def _denied(clause: Clause) -> Clause:
@@ -63,18 +76,30 @@ def _denied(clause: Clause) -> Clause:
 
 
 def _framed(draw: Draw, premise: Clause) -> Meaning:
-    """The premise alone, beside another clause or vouched for: whichever it is says nothing about the label."""
+    """The premise alone, beside another clause or vouched for: whichever it is says nothing about
+    the label.
+    """
     frame = draw(4)
     if frame == 0:
         return _beside(draw, premise)
-    return _under("know.fact", _holder(draw, premise), premise) if frame == 1 else Meaning("main", (premise,))
+    return (
+        _under("know.fact", _holder(draw, premise), premise)
+        if frame == 1
+        else Meaning("main", (premise,))
+    )
 
 
-def _vouched(draw: Draw, label: Label, clause: Clause, contrary: Clause, stranger: Clause) -> Meaning:
-    """The clause (or its contrary) beside another, under knowing, or under saying and believing; neutral too is what a stranger did."""
+def _vouched(
+    draw: Draw, label: Label, clause: Clause, contrary: Clause, stranger: Clause
+) -> Meaning:
+    """The clause (or its contrary) beside another, under knowing, or under saying and believing;
+    neutral too is what a stranger did.
+    """
     if label == "neutral":
         if draw(2):
-            return _under(("say", "believe")[draw(2)], _holder(draw, clause), clause if draw(2) else contrary)
+            return _under(
+                ("say", "believe")[draw(2)], _holder(draw, clause), clause if draw(2) else contrary
+            )
         said = stranger
     else:
         said = clause if label == "entailment" else contrary
@@ -103,7 +128,12 @@ def _opposites(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     found = _contrasts()
     clause = found[draw(len(found))]._replace(tense="pres")
     opposite = clause._replace(predicate=lexicon.adjectives()[clause.predicate].opposite)
-    others = [other for other in found if other.subject != clause.subject and other.predicate in (clause.predicate, opposite.predicate)]
+    others = [
+        other
+        for other in found
+        if other.subject != clause.subject
+        and other.predicate in (clause.predicate, opposite.predicate)
+    ]
     # Where nothing else can be so (only answers are right), something quite different is said.
     others = others or [other for other in found if other.subject != clause.subject]
     stranger = others[draw(len(others))]._replace(tense="pres")
@@ -128,15 +158,31 @@ def _kinds(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     members = of_class(KINDS_OF[group])
     member, general, negated = members[draw(len(members))], bool(draw(2)), draw(3) == 0
     subject, verb = _dealing(draw)
-    clause = Clause(subject, verb, "past", NP("noun", group if general else member), negated=negated)
+    clause = Clause(
+        subject, verb, "past", NP("noun", group if general else member), negated=negated
+    )
     adjectives = fitting(member)
-    special = clause._replace(object=NP("noun", member, adjective="" if general and draw(2) else adjectives[draw(len(adjectives))]))
+    special = clause._replace(
+        object=NP(
+            "noun",
+            member,
+            adjective="" if general and draw(2) else adjectives[draw(len(adjectives))],
+        )
+    )
     if label == "contradiction":
-        return _framed(draw, special._replace(negated=False) if negated else _denied(clause)), clause
+        return (
+            _framed(draw, special._replace(negated=False) if negated else _denied(clause)),
+            clause,
+        )
     if label == "entailment":
         return (_beside(draw, clause) if negated else _framed(draw, special)), clause
-    # What was done with something of another kind says nothing; nor does the general about the special.
-    instead = NP("noun", group) if not general and not negated and draw(2) else NP("noun", _other(draw, group))
+    # What was done with something of another kind says nothing; nor does the general about the
+    # special.
+    instead = (
+        NP("noun", group)
+        if not general and not negated and draw(2)
+        else NP("noun", _other(draw, group))
+    )
     said = clause._replace(object=instead, negated=bool(draw(2)) and instead.key != group)
     return _framed(draw, said), clause
 
@@ -166,14 +212,22 @@ def _roles(draw: Draw, label: Label) -> tuple[Meaning, Clause]:
     people = _people()
     subject = people[draw(len(people))]
     rest = [np for np in people if np != subject]
-    clause = Clause(subject, _MEETINGS[draw(len(_MEETINGS))], "past", rest[draw(len(rest))], negated=draw(3) == 0)
+    clause = Clause(
+        subject,
+        _MEETINGS[draw(len(_MEETINGS))],
+        "past",
+        rest[draw(len(rest))],
+        negated=draw(3) == 0,
+    )
     assert clause.object is not None
     dated = clause._replace(time=_TIMES[draw(len(_TIMES))], negated=False)
     if label == "entailment":
         return (_beside(draw, clause) if clause.negated else _framed(draw, dated)), clause
     if label == "contradiction":
         return _framed(draw, dated if clause.negated else _denied(clause)), clause
-    swapped = (dated if draw(2) else _denied(dated)._replace(time=""))._replace(subject=clause.object, object=clause.subject)
+    swapped = (dated if draw(2) else _denied(dated)._replace(time=""))._replace(
+        subject=clause.object, object=clause.subject
+    )
     return _framed(draw, swapped), clause
 
 
@@ -183,7 +237,8 @@ _FAMILIES = (_polarity, _kinds, _opposites, _roles, _numbers)
 def _make(stream: int, draw: Draw) -> tuple[tuple[Meaning, Clause, Label], str]:
     label = LABELS[stream % 3]
     premise, hypothesis = _FAMILIES[stream // 3](draw, label)
-    # The split goes by the hypothesis, so that none is in two splits, not even with another premise.
+    # The split goes by the hypothesis, so that none is in two splits, not even with another
+    # premise.
     return (premise, hypothesis, label), repr(hypothesis)
 
 
@@ -193,9 +248,18 @@ def _pool(split: Split, seed: int) -> Pool[tuple[Meaning, Clause, Label]]:
 
 
 def entailment(n: int, lang: str, split: Split, seed: int = 0) -> list[Entailment]:
-    """The first n examples of a split (train, dev, test), balanced over the labels; no hypothesis is in two splits."""
+    """The first n examples of a split (train, dev, test), balanced over the labels; no hypothesis
+    is in two splits.
+    """
     found = []
     for number, (premise, hypothesis, label) in enumerate(_pool(split, seed).first(n)):
         words = realization(tokens(lang, premise)).words
-        found.append(Entailment(number, words, realization(tokens(lang, Meaning("main", (hypothesis,)))).words, label))
+        found.append(
+            Entailment(
+                number,
+                words,
+                realization(tokens(lang, Meaning("main", (hypothesis,)))).words,
+                label,
+            )
+        )
     return found

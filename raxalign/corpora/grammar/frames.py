@@ -1,6 +1,8 @@
-"""Sentence frames: each is a product of lists of choices, and the meaning that a choice of each makes.
+"""Sentence frames: each is a product of lists of choices, and the meaning that a choice of each
+makes.
 
-The number of a sentence inside its frame is the mixed-radix number of its choices, so different numbers are different sentences.
+The number of a sentence inside its frame is the mixed-radix number of its choices, so different
+numbers are different sentences.
 """
 
 from __future__ import annotations
@@ -14,7 +16,22 @@ from raxalign.corpora.grammar.clauses import Clause, times
 from raxalign.corpora.grammar.compose import Meaning
 from raxalign.corpora.grammar.terms import NP
 
-OWNABLE = ("car", "bicycle", "book", "key", "suitcase", "coat", "hat", "shirt", "watch.clock", "picture", "phone", "dog", "horse", "knife")
+OWNABLE = (
+    "car",
+    "bicycle",
+    "book",
+    "key",
+    "suitcase",
+    "coat",
+    "hat",
+    "shirt",
+    "watch.clock",
+    "picture",
+    "phone",
+    "dog",
+    "horse",
+    "knife",
+)
 
 
 class Frame(NamedTuple):
@@ -48,7 +65,9 @@ def of_class(*classes: str) -> list[str]:
 
 def fitting(noun: str) -> list[str]:
     """The adjectives that go with a noun."""
-    return [key for key, adjective in lexicon.adjectives().items() if lexicon.admits(adjective, noun)]
+    return [
+        key for key, adjective in lexicon.adjectives().items() if lexicon.admits(adjective, noun)
+    ]
 
 
 @cache
@@ -57,7 +76,10 @@ def named(full: bool = False) -> list[NP]:
     found = []
     for sort in ("male", "female"):
         for index in range(len(lexicon.names(sort))):
-            found += [NP(sort, str(index), surname=surname) for surname in (range(len(lexicon.names("surname"))) if full else [-1])]
+            found += [
+                NP(sort, str(index), surname=surname)
+                for surname in (range(len(lexicon.names("surname"))) if full else [-1])
+            ]
     return found
 
 
@@ -67,22 +89,43 @@ def persons() -> list[NP]:
     found = []
     for index, key in enumerate(of_class("person")):
         adjectives = fitting(key)
-        found += [NP("noun", key), NP("noun", key), NP("noun", key, "indef"), NP("noun", key, "this")]
-        found += [NP("noun", key, adjective=adjectives[(index + step) % len(adjectives)]) for step in (0, 3, 5)]
-        found += [NP("noun", key, plural=True), NP("noun", key, "some", True), NP("noun", key, str(2 + index % 4), True)]
+        found += [
+            NP("noun", key),
+            NP("noun", key),
+            NP("noun", key, "indef"),
+            NP("noun", key, "this"),
+        ]
+        found += [
+            NP("noun", key, adjective=adjectives[(index + step) % len(adjectives)])
+            for step in (0, 3, 5)
+        ]
+        found += [
+            NP("noun", key, plural=True),
+            NP("noun", key, "some", True),
+            NP("noun", key, str(2 + index % 4), True),
+        ]
     return list(dict.fromkeys(found))
 
 
 @cache
 def people() -> list[NP]:
     """Whoever can do something."""
-    return [*persons(), *named(), *named(True)[::4], *[NP("pronoun", key) for key in ("he", "she", "they")]]
+    return [
+        *persons(),
+        *named(),
+        *named(True)[::4],
+        *[NP("pronoun", key) for key in ("he", "she", "they")],
+    ]
 
 
 @cache
 def simple_people() -> list[NP]:
     """Names, pronouns and plain definite nouns: for sentences of two clauses."""
-    return [*[NP("noun", key) for key in of_class("person")], *named(), *[NP("pronoun", key) for key in ("he", "she", "they")]]
+    return [
+        *[NP("noun", key) for key in of_class("person")],
+        *named(),
+        *[NP("pronoun", key) for key in ("he", "she", "they")],
+    ]
 
 
 def things(key: str, definite: bool = False) -> list[NP]:
@@ -91,15 +134,20 @@ def things(key: str, definite: bool = False) -> list[NP]:
     found = [NP("noun", key), NP("noun", key, "this"), NP("noun", key, plural=True)]
     found += [NP("noun", key, adjective=adjective) for adjective in adjectives]
     if not definite:
-        found += [NP("noun", key, "indef"), NP("noun", key, "some", True), *[NP("noun", key, count, True) for count in "2345"]]
+        found += [
+            NP("noun", key, "indef"),
+            NP("noun", key, "some", True),
+            *[NP("noun", key, count, True) for count in "2345"],
+        ]
         found += [NP("noun", key, "indef", adjective=adjective) for adjective in adjectives[::2]]
         found += [NP("noun", key, "3", True, adjective) for adjective in adjectives[1::2]]
     return found
 
 
 GENERAL = (
-    "buy", "sell", "find", "lose", "see", "seek", "bring", "forget", "steal", "clean", "repair", "paint", "open", "close.shut", "eat", "cut", "drink",
-    "read", "write", "feed", "help", "visit", "call", "invite", "await", "support.help", "follow", "wear", "hear", "carry", "love",
+    "buy", "sell", "find", "lose", "see", "seek", "bring", "forget", "steal", "clean", "repair",
+    "paint", "open", "close.shut", "eat", "cut", "drink", "read", "write", "feed", "help", "visit",
+    "call", "invite", "await", "support.help", "follow", "wear", "hear", "carry", "love",
 )  # fmt: skip
 SPECIAL = (
     "watch.look",
@@ -118,14 +166,20 @@ SPECIAL = (
 
 @cache
 def actions(verbs: tuple[str, ...], definite: bool = False) -> list[tuple[str, NP]]:
-    """What can be done: a verb and its object. Milk and other masses come only in the definite singular."""
+    """What can be done: a verb and its object. Milk and other masses come only in the definite
+    singular.
+    """
     found = []
     for verb in verbs:
         entry = lexicon.verbs()[verb]
         for key in lexicon.nouns():
             if lexicon.admits(entry, key):
-                mass = "drink" in lexicon.nouns()[key].classes or "kin" in lexicon.nouns()[key].classes
-                phrases = [NP("noun", key), NP("noun", key, "this")] if mass else things(key, definite)
+                mass = (
+                    "drink" in lexicon.nouns()[key].classes or "kin" in lexicon.nouns()[key].classes
+                )
+                phrases = (
+                    [NP("noun", key), NP("noun", key, "this")] if mass else things(key, definite)
+                )
                 found += [(verb, np) for np in phrases]
     return found
 
@@ -152,19 +206,40 @@ def unfronted(*tenses: str) -> list[tuple[str, str, bool]]:
 def places(*classes: str) -> list[NP]:
     """Definite places of the classes, and cities where asked for."""
     found = [NP("noun", key) for key in of_class(*classes)]
-    return found + ([NP("city", str(index)) for index in range(len(lexicon.names("city")))] if "city" in classes else [])
+    return found + (
+        [NP("city", str(index)) for index in range(len(lexicon.names("city")))]
+        if "city" in classes
+        else []
+    )
 
 
 @cache
 def states() -> list[Clause]:
     """What can be the case beside something else: subjects with adjectives."""
     found = []
-    for key in of_class("person", "room", "building", "thing", "vehicle", "garment", "show", "text", "abstract", "food"):
-        found += [Clause(NP("noun", key), "be", "past", predicate=adjective) for adjective in fitting(key) if adjective != "close.near"]
+    for key in of_class(
+        "person",
+        "room",
+        "building",
+        "thing",
+        "vehicle",
+        "garment",
+        "show",
+        "text",
+        "abstract",
+        "food",
+    ):
+        found += [
+            Clause(NP("noun", key), "be", "past", predicate=adjective)
+            for adjective in fitting(key)
+            if adjective != "close.near"
+        ]
     return found
 
 
-def simple(subject: NP, action: tuple[str, NP], moment: tuple[str, str, bool], **more: Any) -> Clause:
+def simple(
+    subject: NP, action: tuple[str, NP], moment: tuple[str, str, bool], **more: Any
+) -> Clause:
     """Somebody does something at some time."""
     tense, time, fronted = moment
     return Clause(subject, action[0], tense, action[1], time=time, fronted=fronted, **more)

@@ -1,4 +1,6 @@
-"""The word tables: hand-written forms of nouns, verbs, adjectives and names in six languages, read once from the text files beside this one."""
+"""The word tables: hand-written forms of nouns, verbs, adjectives and names in six languages, read
+once from the text files beside this one.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ _VOWELS = "aeiouyàâéèêëîïôœûùáíóúh"
 
 
 class Noun(NamedTuple):
-    """A noun in one language: gender (m, f, n), singular and plural forms by role, and the preposition of place.
+    """A noun in one language: gender (m, f, n), singular and plural forms by role, and the
+    preposition of place.
 
-    `forms` are: nominative, oblique (accusative; in Bulgarian the short definite form), plural nominative, plural oblique,
-    definite singular and definite plural (Bulgarian only), and the form after numerals.
+    `forms` are: nominative, oblique (accusative; in Bulgarian the short definite form), plural
+    nominative, plural oblique, definite singular and definite plural (Bulgarian only), and the form
+    after numerals.
     """
 
     gender: str
@@ -30,7 +34,9 @@ class Noun(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """An adjective in one language: forms by (gender, plural), stem for German and Greek, copula for Spanish, and its place in French."""
+    """An adjective in one language: forms by (gender, plural), stem for German and Greek, copula
+    for Spanish, and its place in French.
+    """
 
     forms: tuple[str, ...]
     comparative: str
@@ -40,7 +46,9 @@ class Adjective(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb in one language: its forms in the order of the table, separable prefix, auxiliary and the government of its object."""
+    """A verb in one language: its forms in the order of the table, separable prefix, auxiliary and
+    the government of its object.
+    """
 
     forms: tuple[str, ...]
     prefix: str
@@ -51,7 +59,9 @@ class Verb(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is common to the languages: classes, the opposite's key or an empty string, and the entries by language."""
+    """What is common to the languages: classes, the opposite's key or an empty string, and the
+    entries by language.
+    """
 
     key: str
     classes: frozenset[str]
@@ -62,7 +72,11 @@ class Entry(NamedTuple):
 def rows(name: str) -> list[list[str]]:
     """The cells of a table of this folder, without comments."""
     text = files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
-    return [[cell.strip() for cell in line.split(" | ")] for line in text.splitlines() if line and not line.startswith("#")]
+    return [
+        [cell.strip() for cell in line.split(" | ")]
+        for line in text.splitlines()
+        if line and not line.startswith("#")
+    ]
 
 
 def starts_with_vowel(word: str) -> bool:
@@ -96,9 +110,22 @@ def _bulgarian(cell: str, person: bool, place: str) -> Noun:
     if gender == "m":
         short = rest[0]
         full = short[:-1] + ("ът" if short[-1] == "а" else "ят")
-        return Noun(gender, singular, short, plural, plural, full, definite_plural, plural if person else short, place, False)
+        return Noun(
+            gender,
+            singular,
+            short,
+            plural,
+            plural,
+            full,
+            definite_plural,
+            plural if person else short,
+            place,
+            False,
+        )
     definite = singular + ("та" if gender == "f" else "то")
-    return Noun(gender, singular, definite, plural, plural, definite, definite_plural, plural, place, False)
+    return Noun(
+        gender, singular, definite, plural, plural, definite, definite_plural, plural, place, False
+    )
 
 
 def _greek(cell: str, place: str) -> Noun:
@@ -108,7 +135,18 @@ def _greek(cell: str, place: str) -> Noun:
         oblique = singular[:-1]
         if plural.endswith(("οι", "οί")):
             plural_oblique = plural[:-2] + ("ούς" if plural.endswith("οί") else "ους")
-    return Noun(gender, singular, oblique, plural, rest[0] if rest else plural_oblique, "", "", plural, place, False)
+    return Noun(
+        gender,
+        singular,
+        oblique,
+        plural,
+        rest[0] if rest else plural_oblique,
+        "",
+        "",
+        plural,
+        place,
+        False,
+    )
 
 
 def _noun(lang: str, cell: str, person: bool, place: str) -> Noun:
@@ -126,7 +164,9 @@ def _noun(lang: str, cell: str, person: bool, place: str) -> Noun:
 
 
 def _greek_adjective(masculine: str) -> tuple[str, ...]:
-    """Nominative and accusative forms: m, m accusative, f, n, plural m, plural m accusative, plural f, plural n."""
+    """Nominative and accusative forms: m, m accusative, f, n, plural m, plural m accusative, plural
+    f, plural n.
+    """
     if masculine.endswith("ύς"):
         stem = masculine[:-2]
         return tuple(stem + end for end in ("ύς", "ύ", "ιά", "ύ", "ιοί", "ιούς", "ιές", "ιά"))
@@ -134,8 +174,13 @@ def _greek_adjective(masculine: str) -> tuple[str, ...]:
     # After a vowel the feminine has alpha: νέος, νέα.
     after_vowel = stem[-1] in "αειουηωέίόύή"
     if accent:
-        return tuple(stem + end for end in ("ός", "ό", "ά" if after_vowel else "ή", "ό", "οί", "ούς", "ές", "ά"))
-    return tuple(stem + end for end in ("ος", "ο", "α" if after_vowel else "η", "ο", "οι", "ους", "ες", "α"))
+        return tuple(
+            stem + end
+            for end in ("ός", "ό", "ά" if after_vowel else "ή", "ό", "οί", "ούς", "ές", "ά")
+        )
+    return tuple(
+        stem + end for end in ("ος", "ο", "α" if after_vowel else "η", "ο", "οι", "ους", "ες", "α")
+    )
 
 
 def _adjective(lang: str, cell: str) -> Adjective:
@@ -153,7 +198,13 @@ def _adjective(lang: str, cell: str) -> Adjective:
     if lang == "fr":
         m, f, *rest = parts
         plural = m if m[-1] in "sx" else m + ("x" if m.endswith("eau") or m == "mou" else "s")
-        return Adjective((m, f, "mous" if m == "mou" else plural, f + "s"), "", "", "<" in rest, rest[1] if len(rest) > 1 else "")
+        return Adjective(
+            (m, f, "mous" if m == "mou" else plural, f + "s"),
+            "",
+            "",
+            "<" in rest,
+            rest[1] if len(rest) > 1 else "",
+        )
     if lang == "bg":
         return Adjective(tuple(parts), "", "", True, "")
     return Adjective(_greek_adjective(parts[0]), "", "", True, "")
@@ -178,7 +229,14 @@ def _verb(cell: str) -> Verb:
     particle = forms[0].partition("_")[2]
     plain = tuple(form.partition("_")[0] for form in forms)
     case = "dat" if government == ["dat"] else "acc"
-    return Verb(plain, prefix if bar else "", is_be, "" if government in ([], ["dat"]) else government[0], case, particle)
+    return Verb(
+        plain,
+        prefix if bar else "",
+        is_be,
+        "" if government in ([], ["dat"]) else government[0],
+        case,
+        particle,
+    )
 
 
 @cache
@@ -187,9 +245,16 @@ def nouns() -> dict[str, Entry]:
     table = {}
     for key, classes, where, *cells in rows("nouns"):
         kinds = frozenset(classes.split(","))
-        places = dict(zip(("en", "de", "fr", "bg"), where.split("/"), strict=True)) if where != "-" else {}
+        places = (
+            dict(zip(("en", "de", "fr", "bg"), where.split("/"), strict=True))
+            if where != "-"
+            else {}
+        )
         places |= {"es": "en", "el": "σε"} if places else {}
-        forms = {lang: _noun(lang, cell, "person" in kinds, places.get(lang, "")) for lang, cell in zip(LANGS, cells, strict=True)}
+        forms = {
+            lang: _noun(lang, cell, "person" in kinds, places.get(lang, ""))
+            for lang, cell in zip(LANGS, cells, strict=True)
+        }
         table[key] = Entry(key, kinds, "", dict(forms))
     return table
 
@@ -210,13 +275,17 @@ def verbs() -> dict[str, Entry]:
     table = {}
     for key, objects, opposite, *cells in rows("verbs"):
         forms = {lang: _verb(cell) for lang, cell in zip(LANGS, cells, strict=True)}
-        table[key] = Entry(key, frozenset(objects.split(",")) - {"-"}, opposite.strip("-"), dict(forms))
+        table[key] = Entry(
+            key, frozenset(objects.split(",")) - {"-"}, opposite.strip("-"), dict(forms)
+        )
     return table
 
 
 @cache
 def names(sort: str) -> list[dict[str, str]]:
-    """The names of a sort (male, female, surname, city), each by language; Greek cities begin with their gender."""
+    """The names of a sort (male, female, surname, city), each by language; Greek cities begin with
+    their gender.
+    """
     return [dict(zip(LANGS, cells, strict=True)) for kind, *cells in rows("names") if kind == sort]
 
 

@@ -1,4 +1,6 @@
-"""The order of a clause's members: verb-second and verb-final German, clitics, dropped pronouns, inverted experiencers."""
+"""The order of a clause's members: verb-second and verb-final German, clitics, dropped pronouns,
+inverted experiencers.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def predicate(lang: str, key: str, subject: NP, compared: bool = False) -> list[
         form = adjective.forms[3 if subject.is_plural else column]
         return [word("по-" + form if compared else form, PREDICATE, "ADJ")]
     form = adjective.forms[(0, 2, 3)[column] + (0 if not subject.is_plural else 4)]
-    return [*([word("πιο", PREDICATE + 1, "ADV")] if compared else []), word(form, PREDICATE, "ADJ")]
+    return [
+        *([word("πιο", PREDICATE + 1, "ADV")] if compared else []),
+        word(form, PREDICATE, "ADJ"),
+    ]
 
 
 def _than(lang: str, np: NP) -> list[Token]:
@@ -69,7 +74,9 @@ def _likeness(lang: str, np: NP) -> list[Token]:
 
 
 def _object(lang: str, clause: Clause) -> list[Token]:
-    """The object unless it is a clitic; with its preposition where the verb or Spanish asks for one."""
+    """The object unless it is a clitic; with its preposition where the verb or Spanish asks for
+    one.
+    """
     np = clause.object
     if np is None:
         return []
@@ -94,7 +101,13 @@ def _clitic(lang: str, clause: Clause, following: str) -> list[Token]:
 def _recipient(lang: str, clause: Clause) -> list[Token]:
     if clause.recipient is None:
         return []
-    return at(lang, clause.recipient, RECIPIENT, "dat", {"en": "to", "de": "", "es": "a", "fr": "à", "bg": "на", "el": "σε"}[lang])
+    return at(
+        lang,
+        clause.recipient,
+        RECIPIENT,
+        "dat",
+        {"en": "to", "de": "", "es": "a", "fr": "à", "bg": "на", "el": "σε"}[lang],
+    )
 
 
 def _doubled(lang: str, clause: Clause) -> list[Token]:
@@ -120,19 +133,32 @@ def _predicate(lang: str, clause: Clause) -> list[Token]:
 
 
 def _german(clause: Clause, order: str, subject: list[Token]) -> list[Token]:
-    """Main clauses have the finite verb second, questions and clauses after another first, subordinate ones last."""
+    """Main clauses have the finite verb second, questions and clauses after another first,
+    subordinate ones last.
+    """
     group = verb_group("de", clause, clause.subject.is_plural)
     is_be = clause.verb == "be"
     time, target = _time("de", clause), _object("de", clause)
     prepositional = bool(target) and target[0][1][0] == OBJECT + PREPOSITION
     pronoun = clause.object is not None and clause.object.sort == "pronoun"
-    direction = clause.place is not None and (clause.place_as in ("to", "from", "goal") or is_be or clause.verb == "live")
+    direction = clause.place is not None and (
+        clause.place_as in ("to", "from", "goal") or is_be or clause.verb == "live"
+    )
     no = [word("nicht", 210, "PART")] if clause.negated else []
     where = _adjuncts("de", clause)
-    middle = [*(target if pronoun else []), *([] if clause.fronted else time), *_recipient("de", clause)]
+    middle = [
+        *(target if pronoun else []),
+        *([] if clause.fronted else time),
+        *_recipient("de", clause),
+    ]
     middle += [] if pronoun or prepositional else target
     middle += [] if direction else where
-    middle += no + (target if prepositional else []) + (where if direction else []) + _predicate("de", clause)
+    middle += (
+        no
+        + (target if prepositional else [])
+        + (where if direction else [])
+        + _predicate("de", clause)
+    )
     middle += _likeness("de", clause.like) if clause.like and order != "sub" else []
     after = [] if is_be else group.after
     # A comparison with "wie" stands before a participle as well as after it; before is neutral.
@@ -149,16 +175,28 @@ def _german(clause: Clause, order: str, subject: list[Token]) -> list[Token]:
 
 
 def _experiencer(lang: str, clause: Clause) -> list[Token]:
-    """Spanish and Greek turn liking round: what is liked is the subject, who likes it the indirect object."""
+    """Spanish and Greek turn liking round: what is liked is the subject, who likes it the indirect
+    object.
+    """
     liked = clause.object
     assert liked is not None
     verb = lexicon.verbs()[clause.verb].lang[lang]
     assert isinstance(verb, Verb)
-    finite = word(verb.forms[(3 if clause.tense == "past" else 1) - (lang == "el") + liked.is_plural], VERB, "VERB")
+    finite = word(
+        verb.forms[(3 if clause.tense == "past" else 1) - (lang == "el") + liked.is_plural],
+        VERB,
+        "VERB",
+    )
     no = [word("no" if lang == "es" else "δεν", 210, "PART")] if clause.negated else []
     if lang == "es":
         clitic = word("les" if clause.subject.is_plural else "le", SUBJECT + 3, "PRON")
-        return [*at("es", clause.subject, SUBJECT, "dat", "a"), *no, clitic, finite, *at("es", liked, OBJECT)]
+        return [
+            *at("es", clause.subject, SUBJECT, "dat", "a"),
+            *no,
+            clitic,
+            finite,
+            *at("es", liked, OBJECT),
+        ]
     return [*at("el", clause.subject, SUBJECT, "acc", "σε"), *no, finite, *at("el", liked, OBJECT)]
 
 
@@ -177,7 +215,12 @@ def _svo(lang: str, clause: Clause, order: str, subject: list[Token]) -> list[To
         else:
             verb = [*before, *_clitic(lang, clause, ""), *_doubled(lang, clause), *finite, *after]
         words = [*subject, *verb]
-    words += _predicate(lang, clause) + _object(lang, clause) + _recipient(lang, clause) + _adjuncts(lang, clause)
+    words += (
+        _predicate(lang, clause)
+        + _object(lang, clause)
+        + _recipient(lang, clause)
+        + _adjuncts(lang, clause)
+    )
     words += _likeness(lang, clause.like) if clause.like else []
     return [*_time(lang, clause), *words] if clause.fronted else [*words, *_time(lang, clause)]
 
@@ -185,18 +228,36 @@ def _svo(lang: str, clause: Clause, order: str, subject: list[Token]) -> list[To
 def _english_question(clause: Clause, subject: list[Token]) -> list[Token]:
     plural = clause.subject.is_plural
     if clause.verb == "be":
-        return [*verb_group("en", clause, plural).finite, *subject, *_predicate("en", clause), *_adjuncts("en", clause), *_time("en", clause)]
+        return [
+            *verb_group("en", clause, plural).finite,
+            *subject,
+            *_predicate("en", clause),
+            *_adjuncts("en", clause),
+            *_time("en", clause),
+        ]
     if clause.tense not in ("past", "pres"):
         group = verb_group("en", clause, plural)
         verb, first = group.after, group.finite[0]
     else:
         group = verb_group("en", clause._replace(negated=True), plural)
         verb, first = [*group.finite, *group.after], group.before[0]
-    return [first, *subject, *verb, *_object("en", clause), *_recipient("en", clause), *_adjuncts("en", clause), *_time("en", clause)]
+    return [
+        first,
+        *subject,
+        *verb,
+        *_object("en", clause),
+        *_recipient("en", clause),
+        *_adjuncts("en", clause),
+        *_time("en", clause),
+    ]
 
 
-def clause_words(lang: str, clause: Clause, order: str = "main", subject: list[Token] | None = None) -> list[Token]:
-    """The words of a clause; `order` is main, sub, first (German, after another clause) or question; `subject` replaces the clause's own."""
+def clause_words(
+    lang: str, clause: Clause, order: str = "main", subject: list[Token] | None = None
+) -> list[Token]:
+    """The words of a clause; `order` is main, sub, first (German, after another clause) or
+    question; `subject` replaces the clause's own.
+    """
     if clause.verb == "like.enjoy" and lang in ("es", "el"):
         return _experiencer(lang, clause)
     dropped = clause.subject.sort == "pronoun" and lang in ("es", "bg", "el")
@@ -212,6 +273,10 @@ def clause_words(lang: str, clause: Clause, order: str = "main", subject: list[T
 def _drop(words: list[Token]) -> list[Token]:
     """Let the finite verb express the pronoun that its language leaves out."""
     for index, (form, offsets, tag, entity) in enumerate(words):
-        if tag in ("VERB", "AUX") and offsets[0] in (VERB, 220) and form not in ("ще", "θα", "трябва", "πρέπει", "няма"):
+        if (
+            tag in ("VERB", "AUX")
+            and offsets[0] in (VERB, 220)
+            and form not in ("ще", "θα", "трябва", "πρέπει", "няма")
+        ):
             return [*words[:index], (form, (*offsets, SUBJECT), tag, entity), *words[index + 1 :]]
     raise AssertionError("a clause without a finite verb")

@@ -1,18 +1,40 @@
-"""Noun phrases in five languages (Greek has its own file): agreement, case, order and the words' links."""
+"""Noun phrases in five languages (Greek has its own file): agreement, case, order and the words'
+links.
+"""
 
 from __future__ import annotations
 
 from functools import cache
 
 from raxalign.corpora.grammar import lexicon
-from raxalign.corpora.grammar.greek import greek_article, greek_nu, greek_phrase, greek_prepositional
+from raxalign.corpora.grammar.greek import (
+    greek_article,
+    greek_nu,
+    greek_phrase,
+    greek_prepositional,
+)
 from raxalign.corpora.grammar.lexicon import Adjective, Noun
-from raxalign.corpora.grammar.terms import ADJECTIVE, ARTICLE, COUNTS, NOUN, NP, OWNER, OWNERS, PREPOSITION, QUANTITY, SURNAME, Token, determined
+from raxalign.corpora.grammar.terms import (
+    ADJECTIVE,
+    ARTICLE,
+    COUNTS,
+    NOUN,
+    NP,
+    OWNER,
+    OWNERS,
+    PREPOSITION,
+    QUANTITY,
+    SURNAME,
+    Token,
+    determined,
+)
 
 
 @cache
 def phrase(lang: str, np: NP, case: str = "nom", preposition: str = "") -> tuple[Token, ...]:
-    """The words of a phrase in a case (nom, acc, dat), after a preposition of the language (uncontracted) or none."""
+    """The words of a phrase in a case (nom, acc, dat), after a preposition of the language
+    (uncontracted) or none.
+    """
     if np.sort == "pronoun":
         return ((_PRONOUNS[lang][np.key], (NOUN,), "PRON", ""),) if lang in _PRONOUNS else ()
     if np.sort != "noun":
@@ -42,19 +64,37 @@ _PRONOUNS = {
 }
 
 
-def _english(np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str) -> tuple[Token, ...]:
+def _english(
+    np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str
+) -> tuple[Token, ...]:
     head = noun.plural if np.plural else noun.nominative
     inner: list[Token] = [(adjective.forms[0], (ADJECTIVE,), "ADJ", "")] if adjective else []
     inner.append((head, (NOUN,), "NOUN", ""))
-    det = {"def": "the", "indef": "an" if inner[0][0][0] in "aeiou" else "a", "this": "these" if np.plural else "this", "some": "some"}.get(np.det)
+    det = {
+        "def": "the",
+        "indef": "an" if inner[0][0][0] in "aeiou" else "a",
+        "this": "these" if np.plural else "this",
+        "some": "some",
+    }.get(np.det)
     offsets, tag = determined(np)
     before: list[Token] = [(preposition, (PREPOSITION,), "ADP", "")] if preposition else []
     return (*before, (det or COUNTS["en"].get(np.det, np.det), offsets, tag, ""), *inner)
 
 
-_DE_DEF = {"nom": ("der", "die", "das", "die"), "acc": ("den", "die", "das", "die"), "dat": ("dem", "der", "dem", "den")}
+_DE_DEF = {
+    "nom": ("der", "die", "das", "die"),
+    "acc": ("den", "die", "das", "die"),
+    "dat": ("dem", "der", "dem", "den"),
+}
 _DE_EIN = {"nom": ("", "e", "", "e"), "acc": ("en", "e", "", "e"), "dat": ("em", "er", "em", "en")}
-_DE_CONTRACTED = {("in", "dem"): "im", ("an", "dem"): "am", ("zu", "dem"): "zum", ("zu", "der"): "zur", ("von", "dem"): "vom", ("bei", "dem"): "beim"}
+_DE_CONTRACTED = {
+    ("in", "dem"): "im",
+    ("an", "dem"): "am",
+    ("zu", "dem"): "zum",
+    ("zu", "der"): "zur",
+    ("von", "dem"): "vom",
+    ("bei", "dem"): "beim",
+}
 
 
 def _german_determiner(np: NP, case: str, column: int) -> str:
@@ -67,7 +107,9 @@ def _german_determiner(np: NP, case: str, column: int) -> str:
         return "einigen" if case == "dat" else "einige"
     if np.det.isdigit():
         return COUNTS["de"][np.det]
-    return {"indef": "ein", "his": "sein", "her": "ihr", "their": "ihr"}[np.det] + _DE_EIN[case][column]
+    return {"indef": "ein", "his": "sein", "her": "ihr", "their": "ihr"}[np.det] + _DE_EIN[case][
+        column
+    ]
 
 
 def _german_ending(np: NP, case: str, column: int) -> str:
@@ -82,21 +124,35 @@ def _german_ending(np: NP, case: str, column: int) -> str:
     return "er" if column == 0 else "es"
 
 
-def _german(np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str) -> tuple[Token, ...]:
+def _german(
+    np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str
+) -> tuple[Token, ...]:
     column = 3 if np.plural else "mfn".index(noun.gender)
-    head = (noun.plural_oblique if case == "dat" else noun.plural) if np.plural else (noun.nominative if case == "nom" else noun.oblique)
+    head = (
+        (noun.plural_oblique if case == "dat" else noun.plural)
+        if np.plural
+        else (noun.nominative if case == "nom" else noun.oblique)
+    )
     offsets, tag = determined(np)
     det: Token = (_german_determiner(np, case, column), offsets, tag, "")
     words: list[Token] = [det]
     if preposition:
         contracted = _DE_CONTRACTED.get((preposition, det[0])) if np.det == "def" else None
-        words = [(contracted, (PREPOSITION, ARTICLE), "ADP", "")] if contracted else [(preposition, (PREPOSITION,), "ADP", ""), det]
+        words = (
+            [(contracted, (PREPOSITION, ARTICLE), "ADP", "")]
+            if contracted
+            else [(preposition, (PREPOSITION,), "ADP", ""), det]
+        )
     if adjective:
-        words.append((adjective.forms[1] + _german_ending(np, case, column), (ADJECTIVE,), "ADJ", ""))
+        words.append(
+            (adjective.forms[1] + _german_ending(np, case, column), (ADJECTIVE,), "ADJ", "")
+        )
     return (*words, (head, (NOUN,), "NOUN", ""))
 
 
-def _spanish(np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str) -> tuple[Token, ...]:
+def _spanish(
+    np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str
+) -> tuple[Token, ...]:
     index = (noun.gender == "f") + 2 * np.plural
     tables = {
         "def": ("el", "la", "los", "las"),
@@ -104,7 +160,13 @@ def _spanish(np: NP, noun: Noun, adjective: Adjective | None, _case: str, prepos
         "this": ("este", "esta", "estos", "estas"),
         "some": ("", "", "algunos", "algunas"),
     }
-    det = tables[np.det][index] if np.det in tables else "su" if np.det in OWNERS else COUNTS["es"][np.det]
+    det = (
+        tables[np.det][index]
+        if np.det in tables
+        else "su"
+        if np.det in OWNERS
+        else COUNTS["es"][np.det]
+    )
     offsets, tag = determined(np)
     words: list[Token] = [(det, offsets, tag, "")]
     if preposition and det == "el" and preposition in ("a", "de"):
@@ -119,7 +181,14 @@ def _spanish(np: NP, noun: Noun, adjective: Adjective | None, _case: str, prepos
 
 def _french_determiner(np: NP, feminine: bool, elided: bool) -> str:
     if np.plural:
-        plural = {"def": "les", "this": "ces", "some": "quelques", "his": "ses", "her": "ses", "their": "leurs"}
+        plural = {
+            "def": "les",
+            "this": "ces",
+            "some": "quelques",
+            "his": "ses",
+            "her": "ses",
+            "their": "leurs",
+        }
         return plural.get(np.det) or COUNTS["fr"][np.det]
     if np.det == "def":
         return "l'" if elided else "la" if feminine else "le"
@@ -130,25 +199,46 @@ def _french_determiner(np: NP, feminine: bool, elided: bool) -> str:
     return "leur" if np.det == "their" else "sa" if feminine and not elided else "son"
 
 
-def _french(np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str) -> tuple[Token, ...]:
+def _french(
+    np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str
+) -> tuple[Token, ...]:
     feminine = noun.gender == "f"
     head: Token = (noun.plural if np.plural else noun.nominative, (NOUN,), "NOUN", "")
     head_elides = lexicon.starts_with_vowel(head[0]) and not noun.aspirated
     inner = [head]
     if adjective:
         form = adjective.forms[feminine + 2 * np.plural]
-        if adjective.before and adjective.before_vowel and head_elides and not feminine and not np.plural:
+        if (
+            adjective.before
+            and adjective.before_vowel
+            and head_elides
+            and not feminine
+            and not np.plural
+        ):
             form = adjective.before_vowel
         inner.insert(0 if adjective.before else 1, (form, (ADJECTIVE,), "ADJ", ""))
     elided = head_elides if inner[0] is head else lexicon.starts_with_vowel(inner[0][0])
     det = _french_determiner(np, feminine, elided)
     offsets, tag = determined(np)
     words: list[Token] = [(det, offsets, tag, "")]
-    contracted = {("à", "le"): "au", ("à", "les"): "aux", ("de", "le"): "du", ("de", "les"): "des"}.get((preposition, det))
+    contracted = {
+        ("à", "le"): "au",
+        ("à", "les"): "aux",
+        ("de", "le"): "du",
+        ("de", "les"): "des",
+    }.get((preposition, det))
     if contracted:
         words = [(contracted, (PREPOSITION, ARTICLE), "ADP", "")]
     elif preposition:
-        words.insert(0, ("d'" if preposition == "de" and lexicon.starts_with_vowel(det) else preposition, (PREPOSITION,), "ADP", ""))
+        words.insert(
+            0,
+            (
+                "d'" if preposition == "de" and lexicon.starts_with_vowel(det) else preposition,
+                (PREPOSITION,),
+                "ADP",
+                "",
+            ),
+        )
     return (*words, *inner)
 
 
@@ -166,11 +256,18 @@ def _bulgarian_first(np: NP, noun: Noun, adjective: Adjective, case: str) -> Tok
         return form, (ADJECTIVE,), "ADJ", ""
     suffix = "те" if np.plural else {"m": "", "f": "та", "n": "то"}[noun.gender]
     if not suffix:
-        return adjective.forms[3] + ("ят" if case == "nom" else "я"), (ADJECTIVE, ARTICLE), "ADJ", ""
+        return (
+            adjective.forms[3] + ("ят" if case == "nom" else "я"),
+            (ADJECTIVE, ARTICLE),
+            "ADJ",
+            "",
+        )
     return form + suffix, (ADJECTIVE, ARTICLE), "ADJ", ""
 
 
-def _bulgarian(np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str) -> tuple[Token, ...]:
+def _bulgarian(
+    np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str
+) -> tuple[Token, ...]:
     definite = np.det in ("def", *OWNERS)
     kin = "kin" in lexicon.nouns()[np.key].classes
     index = 3 if np.plural else "mfn".index(noun.gender)
@@ -187,14 +284,27 @@ def _bulgarian(np: NP, noun: Noun, adjective: Adjective | None, case: str, prepo
         words.append(_bulgarian_first(np, noun, adjective, case))
     carries = definite and not adjective and not (np.det in OWNERS and kin)
     if np.plural:
-        head = noun.definite_plural if carries else noun.counted if np.det == "some" or np.det.isdigit() else noun.plural
+        head = (
+            noun.definite_plural
+            if carries
+            else noun.counted
+            if np.det == "some" or np.det.isdigit()
+            else noun.plural
+        )
     else:
         head = (noun.definite if case == "nom" else noun.oblique) if carries else noun.nominative
     owner: list[Token] = [("си", (OWNER,), "PRON", "")] if np.det in OWNERS else []
-    head_token: Token = (head, (NOUN, ARTICLE) if carries and np.det == "def" else (NOUN,), "NOUN", "")
+    head_token: Token = (
+        head,
+        (NOUN, ARTICLE) if carries and np.det == "def" else (NOUN,),
+        "NOUN",
+        "",
+    )
     words += [*owner, head_token] if adjective else [head_token, *owner]
     if preposition:
-        words.insert(0, (bulgarian_preposition(preposition, words[0][0]), (PREPOSITION,), "ADP", ""))
+        words.insert(
+            0, (bulgarian_preposition(preposition, words[0][0]), (PREPOSITION,), "ADP", "")
+        )
     return tuple(words)
 
 
@@ -204,7 +314,14 @@ def _bulgarian_count(np: NP, noun: Noun) -> str:
     return "два" if np.det == "2" and noun.gender == "m" else COUNTS["bg"][np.det]
 
 
-_MAKERS = {"en": _english, "de": _german, "es": _spanish, "fr": _french, "bg": _bulgarian, "el": greek_phrase}
+_MAKERS = {
+    "en": _english,
+    "de": _german,
+    "es": _spanish,
+    "fr": _french,
+    "bg": _bulgarian,
+    "el": greek_phrase,
+}
 
 
 def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
@@ -220,7 +337,18 @@ def _name(lang: str, np: NP, case: str, preposition: str) -> tuple[Token, ...]:
         words = greek_prepositional([(article, (ARTICLE,), "DET", "")], preposition)
     elif preposition:
         fitted = bulgarian_preposition(preposition, name) if lang == "bg" else preposition
-        words = [("d'" if (lang, preposition) == ("fr", "de") and lexicon.starts_with_vowel(name) else fitted, (PREPOSITION,), "ADP", "")]
+        words = [
+            (
+                (
+                    "d'"
+                    if (lang, preposition) == ("fr", "de") and lexicon.starts_with_vowel(name)
+                    else fitted
+                ),
+                (PREPOSITION,),
+                "ADP",
+                "",
+            )
+        ]
     first, _, rest = name.partition(" ")
     words.append((first, (NOUN,), "PROPN", entity))
     if rest:

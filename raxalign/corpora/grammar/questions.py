@@ -1,4 +1,6 @@
-"""Questions with answer spans: a context of a few sentences, parallel over the languages, in which one sentence holds the answer."""
+"""Questions with answer spans: a context of a few sentences, parallel over the languages, in which
+one sentence holds the answer.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +31,26 @@ class Question:
 
 
 def _make(stream: int, draw: Draw) -> tuple[Asked, str]:
-    """Four deeds of four people: two share the verb, two the place, all the things are different."""
+    """Four deeds of four people: two share the verb, two the place, all the things are
+    different.
+    """
     who = [*named(), *[NP("noun", key) for key in of_class("person")]]
     verbs, cities = list(_DEEDS), places("city")
-    things = sorted({np.key for _, np in actions(_DEEDS) if not np.adjective and np.det == "def"} - _animate())
+    things = sorted(
+        {np.key for _, np in actions(_DEEDS) if not np.adjective and np.det == "def"} - _animate()
+    )
     first, second = verbs.pop(draw(len(verbs))), verbs.pop(draw(len(verbs)))
     allowed = [_objects(verb, tuple(things)) for verb in (first, first, second, second)]
     where = draw(len(cities))
     other_place = cities[(where + 1 + draw(len(cities) - 1)) % len(cities)]
     clauses = []
     taken: set[str] = set()
-    for verb, objects, city in zip((first, first, second, second), allowed, (cities[where], other_place, cities[where], other_place), strict=True):
+    for verb, objects, city in zip(
+        (first, first, second, second),
+        allowed,
+        (cities[where], other_place, cities[where], other_place),
+        strict=True,
+    ):
         free = [key for key in objects if key not in taken]
         key = free[draw(len(free))]
         taken.add(key)
@@ -65,15 +76,29 @@ def _pool(split: Split, seed: int) -> Pool[Asked]:
 
 
 def _answer(words: list[Token], kind: str) -> tuple[int, int]:
-    """The first and last word of the answer: names and places bare, people and things with their article."""
-    low, high = {"who": (SUBJECT, OBJECT), "what": (OBJECT, RECIPIENT), "where": (PLACE, PLACE + 50)}[kind]
-    proper = [at for at, token in enumerate(words) if low <= token[1][0] < high and token[2] == "PROPN"]
-    found = proper or [at for at, token in enumerate(words) if any(low <= offset < high for offset in token[1]) and token[2] != "VERB"]
+    """The first and last word of the answer: names and places bare, people and things with their
+    article.
+    """
+    low, high = {
+        "who": (SUBJECT, OBJECT),
+        "what": (OBJECT, RECIPIENT),
+        "where": (PLACE, PLACE + 50),
+    }[kind]
+    proper = [
+        at for at, token in enumerate(words) if low <= token[1][0] < high and token[2] == "PROPN"
+    ]
+    found = proper or [
+        at
+        for at, token in enumerate(words)
+        if any(low <= offset < high for offset in token[1]) and token[2] != "VERB"
+    ]
     return found[0], found[-1]
 
 
 def questions(n: int, lang: str, split: Split, seed: int = 0) -> list[Question]:
-    """The first n questions of a split: who did it, where, and what they did it to, in turns; no context is in two splits."""
+    """The first n questions of a split: who did it, where, and what they did it to, in turns; no
+    context is in two splits.
+    """
     made = []
     for number, (kind, asked, clauses) in enumerate(_pool(split, seed).first(n)):
         context, answer, start = "", "", 0
@@ -90,7 +115,13 @@ def questions(n: int, lang: str, split: Split, seed: int = 0) -> list[Question]:
                 answer, start = joined[begin:], len(context) + begin
             context += detokenized(forms)
         clause = clauses[asked]
-        about = clause._replace(subject=NP("pronoun", "he")) if kind == "who" else clause._replace(place=None) if kind == "where" else clause
+        about = (
+            clause._replace(subject=NP("pronoun", "he"))
+            if kind == "who"
+            else clause._replace(place=None)
+            if kind == "where"
+            else clause
+        )
         question = detokenized([token[0] for token in tokens(lang, Meaning(kind, (about,)))])
         made.append(Question(number, context, question, answer, start))
     return made

@@ -14,13 +14,17 @@ _MASK = (1 << 64) - 1
 
 
 def scrambled(number: int, size: int, seed: int) -> int:
-    """A permutation of range(size) that depends on the seed: a four-round Feistel network, walked until it falls inside."""
+    """A permutation of range(size) that depends on the seed: a four-round Feistel network, walked
+    until it falls inside.
+    """
     half = max(1, (size - 1).bit_length() + 1 >> 1)
     low = (1 << half) - 1
     while True:
         left, right = number >> half, number & low
         for turn in range(4):
-            mixed = (right * 0x9E3779B97F4A7C15 + (seed * 4 + turn + 1) * 0xBF58476D1CE4E5B9) & _MASK
+            mixed = (
+                right * 0x9E3779B97F4A7C15 + (seed * 4 + turn + 1) * 0xBF58476D1CE4E5B9
+            ) & _MASK
             mixed = ((mixed ^ (mixed >> 29)) * 0x94D049BB133111EB) & _MASK
             left, right = right, left ^ ((mixed >> 32) & low)
         number = left << half | right
@@ -36,18 +40,24 @@ def capacity() -> int:
 
 @lru_cache(maxsize=1024)
 def meaning(number: int, seed: int) -> Meaning:
-    """What sentence `number` of a seed says, before any language; different numbers say different things."""
+    """What sentence `number` of a seed says, before any language; different numbers say different
+    things.
+    """
     table = frames()
     inner, which = divmod(number, len(table))
     frame = table[which]
     if not 0 <= inner < frame.size:
-        raise RaxalignError(f"the phrasebook has {capacity()} sentences; sentence {number} was asked for")
+        raise RaxalignError(
+            f"the phrasebook has {capacity()} sentences; sentence {number} was asked for"
+        )
     return frame.meaning(scrambled(inner, frame.size, seed * 1009 + which))
 
 
 @dataclass(frozen=True)
 class Realization:
-    """A sentence in one language: its words, what each expresses (for links), universal part-of-speech tags, and entities in BIO."""
+    """A sentence in one language: its words, what each expresses (for links), universal
+    part-of-speech tags, and entities in BIO.
+    """
 
     words: tuple[str, ...]
     senses: tuple[tuple[int, ...], ...]
@@ -94,8 +104,12 @@ def realization(words: list[Token]) -> Realization:
     return Realization(forms, senses, tags, tuple(entities))
 
 
-def links(source: tuple[tuple[int, ...], ...], target: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, int], ...]:
-    """Words that express the same; a part that the other side does not express links to the whole that it belongs to."""
+def links(
+    source: tuple[tuple[int, ...], ...], target: tuple[tuple[int, ...], ...]
+) -> tuple[tuple[int, int], ...]:
+    """Words that express the same; a part that the other side does not express links to the whole
+    that it belongs to.
+    """
     of_source, of_target = _places(source), _places(target)
     found = set()
     for sense, places in of_source.items():
@@ -117,7 +131,9 @@ def _places(senses: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
 
 
 def detokenized(words: tuple[str, ...] | list[str]) -> str:
-    """The words joined by spaces, none before punctuation and after an apostrophe or an opening mark."""
+    """The words joined by spaces, none before punctuation and after an apostrophe or an opening
+    mark.
+    """
     text = ""
     for word in words:
         glue = not text or text[-1] in "'¿" or word in (".", ",", "?", ";")

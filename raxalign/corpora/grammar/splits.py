@@ -1,4 +1,6 @@
-"""Train, dev and test parts of labelled examples: disjoint, without repeats, and each smaller set a prefix of a larger one."""
+"""Train, dev and test parts of labelled examples: disjoint, without repeats, and each smaller set a
+prefix of a larger one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _MISSES = 4_000
 
 
 def choices(key: int) -> Draw:
-    """A function that chooses among `count`, time and again: splitmix64 (Steele et al. 2014) from a key."""
+    """A function that chooses among `count`, time and again: splitmix64 (Steele et al. 2014) from a
+    key.
+    """
     state = key & _MASK
 
     def draw(count: int) -> int:
@@ -30,7 +34,9 @@ def choices(key: int) -> Draw:
 
 
 def part_of(signature: str) -> Split:
-    """The part to which everything with this signature belongs: eight tenths train, a tenth each dev and test."""
+    """The part to which everything with this signature belongs: eight tenths train, a tenth each
+    dev and test.
+    """
     part = crc32(signature.encode()) % 10
     return "test" if part == 0 else "dev" if part == 1 else "train"
 
@@ -38,13 +44,24 @@ def part_of(signature: str) -> Split:
 class Pool(Generic[Item]):
     """The examples of one split and seed in their order, made when asked for.
 
-    `make(stream, draw)` gives an example and the signature that decides its split. Streams take turns, so that what they stand for (labels,
-    families) is balanced in every prefix; where they need not be `even`, a stream that has no more is passed over.
+    `make(stream, draw)` gives an example and the signature that decides its split. Streams take
+    turns, so that what they stand for (labels, families) is balanced in every prefix; where they
+    need not be `even`, a stream that has no more is passed over.
     """
 
-    def __init__(self, name: str, split: Split, seed: int, streams: int, make: Callable[[int, Draw], tuple[Item, str]], even: bool = True) -> None:
+    def __init__(
+        self,
+        name: str,
+        split: Split,
+        seed: int,
+        streams: int,
+        make: Callable[[int, Draw], tuple[Item, str]],
+        even: bool = True,
+    ) -> None:
         if split not in ("train", "dev", "test"):
-            raise DataError("phrasebook", f"no split {split!r} of {name}", remedy="use train, dev or test")
+            raise DataError(
+                "phrasebook", f"no split {split!r} of {name}", remedy="use train, dev or test"
+            )
         self._name, self._split, self._seed, self._make = name, split, seed, make
         self._even = even
         self._cursors = [0] * streams
@@ -61,14 +78,19 @@ class Pool(Generic[Item]):
                 self._turns.append(stream)
                 self._items.append(item)
             elif self._even or stream is None:
-                known = f"has no more than {len(self._items)} different {self._split} examples of {self._name}"
+                known = (
+                    f"has no more than {len(self._items)} different {self._split} examples of"
+                    f" {self._name}"
+                )
                 raise DataError("phrasebook", known, remedy="ask for fewer")
         return self._items[:n]
 
     def _next(self, stream: int) -> Item | None:
         for _ in range(_MISSES):
             # Keys of different seeds and streams lie far apart in the generator's cycle.
-            key = (self._seed * 1009 + stream) * 0xD1342543DE82EF95 + self._cursors[stream] * 0x2545F4914F6CDD1D
+            key = (self._seed * 1009 + stream) * 0xD1342543DE82EF95 + self._cursors[
+                stream
+            ] * 0x2545F4914F6CDD1D
             self._cursors[stream] += 1
             item, signature = self._make(stream, choices(key))
             if part_of(signature) == self._split and item not in self._seen:

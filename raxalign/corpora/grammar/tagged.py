@@ -1,4 +1,6 @@
-"""Tagged sentences: requests with slots, and sentences with persons, places and organisations, both in BIO."""
+"""Tagged sentences: requests with slots, and sentences with persons, places and organisations, both
+in BIO.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,19 @@ class Tagged:
 
 @cache
 def _fillers(slot: str) -> list[dict[str, str]]:
-    return [dict(zip(lexicon.LANGS, cells, strict=True)) for kind, *cells in lexicon.rows("fillers") if kind == slot]
+    return [
+        dict(zip(lexicon.LANGS, cells, strict=True))
+        for kind, *cells in lexicon.rows("fillers")
+        if kind == slot
+    ]
 
 
 @cache
 def _requests() -> list[dict[str, list[str]]]:
-    return [dict(zip(lexicon.LANGS, (cell.split() for cell in cells), strict=True)) for _, *cells in lexicon.rows("requests")]
+    return [
+        dict(zip(lexicon.LANGS, (cell.split() for cell in cells), strict=True))
+        for _, *cells in lexicon.rows("requests")
+    ]
 
 
 def _choices(slot: str) -> list[Filler]:
@@ -55,11 +64,19 @@ def _choices(slot: str) -> list[Filler]:
 def _fill(lang: str, slot: str, filler: Filler, preposition: str) -> list[tuple[str, str]]:
     """The words of a slot with their tags; prepositions and articles stay outside."""
     if isinstance(filler, NP):
-        words = [(form, tag == "PROPN") for form, _, tag, _ in phrase(lang, filler, "acc", preposition)]
+        words = [
+            (form, tag == "PROPN") for form, _, tag, _ in phrase(lang, filler, "acc", preposition)
+        ]
     elif isinstance(filler, str):
-        words = [(form, any(offset % 100 in (30, 40) for offset in offsets)) for form, offsets, _, _ in times()[filler][1][lang]]
+        words = [
+            (form, any(offset % 100 in (30, 40) for offset in offsets))
+            for form, offsets, _, _ in times()[filler][1][lang]
+        ]
     else:
-        words = [(form.lstrip("_"), not form.startswith("_")) for form in _fillers(slot)[filler][lang].split()]
+        words = [
+            (form.lstrip("_"), not form.startswith("_"))
+            for form in _fillers(slot)[filler][lang].split()
+        ]
     tagged, inside = [], False
     for form, counts in words:
         tagged.append((form, f"{'I' if inside else 'B'}-{slot}" if counts else "O"))
@@ -72,7 +89,11 @@ def _make_request(stream: int, draw: Draw) -> tuple[Request, str]:
     filled: list[tuple[str, Filler]] = []
     for item in template:
         if match := re.fullmatch(r"\{(\w+)(?::.+)?\}", item):
-            options = [option for option in _choices(match[1]) if (option not in [value for _, value in filled]) or isinstance(option, int)]
+            options = [
+                option
+                for option in _choices(match[1])
+                if (option not in [value for _, value in filled]) or isinstance(option, int)
+            ]
             filled.append((match[1], options[draw(len(options))]))
     request = (stream, tuple(filled))
     return request, repr(request)
@@ -84,14 +105,18 @@ def _request_pool(split: Split, seed: int) -> Pool[Request]:
 
 
 def slots(n: int, lang: str, split: Split, seed: int = 0) -> list[Tagged]:
-    """The first n requests of a split, tagged with their slots (`SLOTS`); no request is in two splits."""
+    """The first n requests of a split, tagged with their slots (`SLOTS`); no request is in two
+    splits.
+    """
     found = []
     for number, (template, filled) in enumerate(_request_pool(split, seed).first(n)):
         values = dict(filled)
         pairs: list[tuple[str, str]] = []
         for item in _requests()[template][lang]:
             match = re.fullmatch(r"\{(\w+)(?::(.+))?\}", item)
-            pairs += _fill(lang, match[1], values[match[1]], match[2] or "") if match else [(item, "O")]
+            pairs += (
+                _fill(lang, match[1], values[match[1]], match[2] or "") if match else [(item, "O")]
+            )
         words, tags = zip(*pairs, strict=True)
         found.append(Tagged(number, words, tags))
     return found
@@ -114,15 +139,43 @@ def _make_entities(stream: int, draw: Draw) -> tuple[Meaning, str]:
     clauses = (
         Clause(one, "work", tense, place=firm, place_as="firm", time=time, fronted=fronted),
         Clause(firm, deal[0], tense, deal[1], time=time, fronted=fronted),
-        Clause((one, common)[draw(2)], "go", tense, place=city, place_as="to", time=time, fronted=fronted),
-        Clause(one, ("see", "invite", "help", "call")[draw(4)], tense, (other, common)[draw(2)], time=time, fronted=fronted),
+        Clause(
+            (one, common)[draw(2)],
+            "go",
+            tense,
+            place=city,
+            place_as="to",
+            time=time,
+            fronted=fronted,
+        ),
+        Clause(
+            one,
+            ("see", "invite", "help", "call")[draw(4)],
+            tense,
+            (other, common)[draw(2)],
+            time=time,
+            fronted=fronted,
+        ),
         Clause(common, deal[0], tense, deal[1], place=city, time=time, fronted=fronted),
-        Clause(firm, ("invite", "support.help", "seek")[draw(3)], tense, (one, common)[draw(2)], time=time, fronted=fronted),
+        Clause(
+            firm,
+            ("invite", "support.help", "seek")[draw(3)],
+            tense,
+            (one, common)[draw(2)],
+            time=time,
+            fronted=fronted,
+        ),
     )
     if stream < len(clauses):
         said = Meaning("main", (clauses[stream],))
     else:
-        said = Meaning("that", (Clause(other, "say", "past"), clauses[draw(len(clauses))]._replace(time="", fronted=False)))
+        said = Meaning(
+            "that",
+            (
+                Clause(other, "say", "past"),
+                clauses[draw(len(clauses))]._replace(time="", fronted=False),
+            ),
+        )
     return said, repr(said)
 
 
@@ -132,7 +185,9 @@ def _entity_pool(split: Split, seed: int) -> Pool[Meaning]:
 
 
 def entities(n: int, lang: str, split: Split, seed: int = 0) -> list[Tagged]:
-    """The first n sentences of a split, tagged with persons, places and organisations (`ENTITIES`); no sentence is in two splits."""
+    """The first n sentences of a split, tagged with persons, places and organisations (`ENTITIES`);
+    no sentence is in two splits.
+    """
     found = []
     for number, said in enumerate(_entity_pool(split, seed).first(n)):
         made = realization(tokens(lang, said))

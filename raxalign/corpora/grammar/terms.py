@@ -1,8 +1,10 @@
-"""What noun phrases are made of: the phrase before any language, the words' shape, and what their offsets mean.
+"""What noun phrases are made of: the phrase before any language, the words' shape, and what their
+offsets mean.
 
-A word is a tuple (form, offsets, part of speech, entity). Offsets name what the word expresses inside its phrase; two words of two
-languages are linked when they share one. A part (an offset that is no multiple of ten) falls back on its whole (the ten) where the other
-language has no such part: the article "the" on the Bulgarian noun that carries it as a suffix.
+A word is a tuple (form, offsets, part of speech, entity). Offsets name what the word expresses
+inside its phrase; two words of two languages are linked when they share one. A part (an offset that
+is no multiple of ten) falls back on its whole (the ten) where the other language has no such part:
+the article "the" on the Bulgarian noun that carries it as a suffix.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ OWNERS = ("his", "her", "their")
 
 
 class NP(NamedTuple):
-    """A noun phrase before any language: `sort` is noun, male, female, city, org or pronoun (key he, she, they).
+    """A noun phrase before any language: `sort` is noun, male, female, city, org or pronoun (key
+    he, she, they).
 
-    `det` is def, indef, this, some, 2 to 5, or the owner (his, her, their), which is always the clause's subject. `surname` is -1 for none.
+    `det` is def, indef, this, some, 2 to 5, or the owner (his, her, their), which is always the
+    clause's subject. `surname` is -1 for none.
     """
 
     sort: str
@@ -44,7 +48,9 @@ class NP(NamedTuple):
     @property
     def is_animate(self) -> bool:
         """Whether Spanish marks it as an object with "a"."""
-        return self.sort in ("male", "female") or (self.sort == "noun" and bool(lexicon.nouns()[self.key].classes & {"person", "kin"}))
+        return self.sort in ("male", "female") or (
+            self.sort == "noun" and bool(lexicon.nouns()[self.key].classes & {"person", "kin"})
+        )
 
 
 def determined(np: NP) -> tuple[tuple[int, ...], str]:

@@ -1,1 +1,3 @@
-"""Readers of files and of the hub: lines, dictionaries, downloads, and a file read to its end before anything starts."""
+"""Readers of files and of the hub: lines, dictionaries, downloads, and a file read to its end
+before anything starts.
+"""

@@ -14,10 +14,11 @@ _CLEARLY = 5
 
 
 def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
-    """The entries (word of the other language, word of the pivot) in file order, repeated ones included; blank lines are skipped.
+    """The entries (word of the other language, word of the pivot) in file order, repeated ones
+    included; blank lines are skipped.
 
-    Words are divided by white space; `swap` is for a file with the pivot's word first. Raises `DataError` with the line where there are not
-    two, and for a file without an entry.
+    Words are divided by white space; `swap` is for a file with the pivot's word first. Raises
+    `DataError` with the line where there are not two, and for a file without an entry.
     """
     entries = []
     try:
@@ -27,7 +28,11 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
                 if not words:
                     continue
                 if len(words) != 2:
-                    raise DataError(path, f"{len(words)} words; an entry is two, divided by a space or a tab", line=number)
+                    raise DataError(
+                        path,
+                        f"{len(words)} words; an entry is two, divided by a space or a tab",
+                        line=number,
+                    )
                 entries.append((words[1], words[0]) if swap else (words[0], words[1]))
     except OSError as error:
         raise DataError(path, f"the dictionary cannot be read ({error.strerror})") from error
@@ -37,22 +42,35 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
 
 
 def found_entries(
-    path: Path, entries: Sequence[tuple[str, str]], words: tuple[AbstractSet[str], AbstractSet[str]], *, langs: tuple[str, str], swap: bool
+    path: Path,
+    entries: Sequence[tuple[str, str]],
+    words: tuple[AbstractSet[str], AbstractSet[str]],
+    *,
+    langs: tuple[str, str],
+    swap: bool,
 ) -> int:
     """How many different entries have both words in the texts of their languages, in any case.
 
-    `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the codes of both. Raises `DataError` where the
-    sides exchanged are clearly the right ones: five times as many entries would be found, and at least five.
+    `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the
+    codes of both. Raises `DataError` where the sides exchanged are clearly the right ones: five
+    times as many entries would be found, and at least five.
     """
     different = {(src.lower(), tgt.lower()) for src, tgt in entries}
-    found, exchanged = (sum(a in words[0] and b in words[1] for a, b in side) for side in (different, {(b, a) for a, b in different}))
+    found, exchanged = (
+        sum(a in words[0] and b in words[1] for a, b in side)
+        for side in (different, {(b, a) for a, b in different})
+    )
     if exchanged >= max(_TELLING, _CLEARLY * found):
         lang, pivot = langs
         first, second = (pivot, lang) if swap else (lang, pivot)
         raise DataError(
             path,
-            f"{found:,} of {len(different):,} entries have both words in the texts as a word of {first} and one of {second}; the other way round "
-            f"{exchanged:,} have",
-            remedy="The other language's word comes first: leave out `swap`" if swap else "The pivot's word comes first: set `swap: true`",
+            f"{found:,} of {len(different):,} entries have both words in the texts as a word of"
+            f" {first} and one of {second}; the other way round {exchanged:,} have",
+            remedy=(
+                "The other language's word comes first: leave out `swap`"
+                if swap
+                else "The pivot's word comes first: set `swap: true`"
+            ),
         )
     return found

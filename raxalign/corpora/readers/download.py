@@ -1,4 +1,6 @@
-"""Files from HTTP servers: resumed where they were cut off, checked, and in place only when whole."""
+"""Files from HTTP servers: resumed where they were cut off, checked, and in place only when
+whole.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ _TIMEOUT = 60.0
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})  # statuses that another try may mend
 
 
-def download(url: str, target: Path, *, sha256: str | None = None, attempts: int = 5, pause: float = 1.0) -> str:
+def download(
+    url: str, target: Path, *, sha256: str | None = None, attempts: int = 5, pause: float = 1.0
+) -> str:
     """Fetch a file, unless it is there, and return its SHA-256.
 
-    What has arrived lies in `<target>.part` and survives a kill: the next call asks the server for the rest, as long as it says that the
-    file is still the same. Processes that want the same file take turns. After `attempts` tries in a row without a byte (pauses between
-    them double from `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of `sha256`, is a `DataError`.
+    What has arrived lies in `<target>.part` and survives a kill: the next call asks the server for
+    the rest, as long as it says that the file is still the same. Processes that want the same file
+    take turns. After `attempts` tries in a row without a byte (pauses between them double from
+    `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of
+    `sha256`, is a `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with turn(target.with_name(target.name + ".lock")):
@@ -34,7 +40,9 @@ def download(url: str, target: Path, *, sha256: str | None = None, attempts: int
         part = _Part(target)
         resumed = _complete(url, part, attempts, pause)
         found = file_digest(part.path)
-        if sha256 is not None and found != sha256 and resumed:  # the pieces may be of different files
+        if (
+            sha256 is not None and found != sha256 and resumed
+        ):  # the pieces may be of different files
             part.discard()
             _complete(url, part, attempts, pause)
             found = file_digest(part.path)
@@ -94,21 +102,32 @@ def _complete(url: str, part: _Part, attempts: int, pause: float) -> bool:
             problem = "the connection was cut"
         except HTTPError as error:
             if error.code not in _AGAIN:
-                raise DataError(url, f"the server answers {error.code} {error.reason}", remedy="Check the corpus, version and languages") from error
+                raise DataError(
+                    url,
+                    f"the server answers {error.code} {error.reason}",
+                    remedy="Check the corpus, version and languages",
+                ) from error
             problem = f"the server answers {error.code} {error.reason}"
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error) or type(error).__name__
         grown = part.size > before
         resumed, failures = resumed or grown, 0 if grown else failures + 1
         if failures >= attempts:
-            raise TransientError(f"{url}: {problem} ({attempts} tries). What has arrived is kept; run again to go on")
+            raise TransientError(
+                f"{url}: {problem} ({attempts} tries). What has arrived is kept; run again to go on"
+            )
         if not grown:
             time.sleep(pause * 2 ** (failures - 1))
 
 
 def _fetch_rest(url: str, part: _Part) -> bool:
-    """One request; returns whether the file is whole. Raises `HTTPError` and `OSError` as urllib does."""
-    request, validator = Request(url, headers={"User-Agent": "raxalign"}), part.validator  # noqa: S310 (`Opus` takes http and https only)
+    """One request; returns whether the file is whole. Raises `HTTPError` and `OSError` as urllib
+    does.
+    """
+    request, validator = (
+        Request(url, headers={"User-Agent": "raxalign"}),  # noqa: S310
+        part.validator,
+    )
     have = part.size if validator else 0
     if have:
         request.add_header("Range", f"bytes={have}-")
@@ -116,7 +135,9 @@ def _fetch_rest(url: str, part: _Part) -> bool:
     try:
         response: HTTPResponse = urlopen(request, timeout=_TIMEOUT)  # noqa: S310
     except HTTPError as error:
-        if have and error.code == 416:  # nothing after what is there: whole, or the server's file is shorter now
+        if (
+            have and error.code == 416
+        ):  # nothing after what is there: whole, or the server's file is shorter now
             if error.headers.get("Content-Range", "").rpartition("/")[2] == str(have):
                 return True
             part.discard()
@@ -137,7 +158,9 @@ def _fetch_rest(url: str, part: _Part) -> bool:
 def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | None]:
     """Where the answer begins in the file, and the file's size if it is told."""
     if status == 206:
-        span, _, total = headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ").partition("/")
+        span, _, total = (
+            headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ").partition("/")
+        )
         return int(span.partition("-")[0]), int(total) if total.isdigit() else None
     length = headers.get("Content-Length")
     return 0, int(length) if length else None
@@ -159,4 +182,8 @@ def _checked(path: Path, url: str, sha256: str | None) -> str:
 
 
 def _wrong(what: str, expected: str, found: str) -> DataError:
-    return DataError(what, f"the SHA-256 is {found}, not {expected}", remedy="The file has changed, or the pin is of another file")
+    return DataError(
+        what,
+        f"the SHA-256 is {found}, not {expected}",
+        remedy="The file has changed, or the pin is of another file",
+    )

@@ -1,4 +1,6 @@
-"""What corpora of local text files share: parts, other codes for languages, and words that are given."""
+"""What corpora of local text files share: parts, other codes for languages, and words that are
+given.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from raxalign.corpora.text.words import divide_at_blanks
 
 WHOLE = ""  # the name of the only part of a corpus that has one
 
-_CODES = "The files' own codes for languages, by language (`{nl: nld}`), where they differ from those of the grid."
+_CODES = (
+    "The files' own codes for languages, by language (`{nl: nld}`), where they differ from those of"
+    " the grid."
+)
 
 
 class FileCorpus(Corpus):
@@ -28,7 +33,10 @@ class FileCorpus(Corpus):
         """The options of all corpora of local text files."""
 
         path: DataPath | Parts = Field(
-            description="Path of the file, or of one for each of `train`, `dev` and `test`; it may hold `{lang}` and `{pivot}`."
+            description=(
+                "Path of the file, or of one for each of `train`, `dev` and `test`; it may hold"
+                " `{lang}` and `{pivot}`."
+            )
         )
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
         codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
@@ -36,11 +44,15 @@ class FileCorpus(Corpus):
     params: Params
 
     @abstractmethod
-    def read_part(self, part: str, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
+    def read_part(
+        self, part: str, lang: str, pivot: str, inputs: CorpusInputs
+    ) -> Iterator[SentencePair]:
         """The sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
 
     def parts(self) -> tuple[str, ...]:
-        """The names of the parts in order: training, dev, test; `WHOLE` alone for a corpus that is one."""
+        """The names of the parts in order: training, dev, test; `WHOLE` alone for a corpus that is
+        one.
+        """
         path = self.params.path
         return tuple(path.paths()) if isinstance(path, Parts) else (WHOLE,)
 
@@ -55,7 +67,9 @@ class FileCorpus(Corpus):
         return self.params.codes.get(lang, lang)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs of all parts in order, streamed; ids run on from one part to the next."""
+        """The sentence pairs of all parts in order, streamed; ids run on from one part to the
+        next.
+        """
         first = 0
         for part in self.parts():
             number = -1
@@ -65,17 +79,27 @@ class FileCorpus(Corpus):
             first += number + 1
 
     def part_sizes(self, lang: str, pivot: str, inputs: CorpusInputs) -> tuple[int, int]:
-        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has none where it has no file."""
+        """Count the sentence pairs of (test, dev), which are read and checked for this; dev has
+        none where it has no file.
+        """
         if self.parts() == (WHOLE,):
             return super().part_sizes(lang, pivot, inputs)
-        sizes = {part: sum(1 for _ in self.read_part(part, lang, pivot, inputs)) for part in self.parts() if part != "train"}
+        sizes = {
+            part: sum(1 for _ in self.read_part(part, lang, pivot, inputs))
+            for part in self.parts()
+            if part != "train"
+        }
         return sizes["test"], sizes.get("dev", 0)
 
 
 def source_name(part: str, name: str) -> str:
-    """The name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of a part."""
+    """The name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of a
+    part.
+    """
     return f"{part}/{name}" if part else name
 
 
 def _with_words(pair: SentencePair) -> SentencePair:
-    return replace(pair, source_words=divide_at_blanks(pair.source), target_words=divide_at_blanks(pair.target))
+    return replace(
+        pair, source_words=divide_at_blanks(pair.source), target_words=divide_at_blanks(pair.target)
+    )

@@ -1,4 +1,6 @@
-"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals mean."""
+"""Asking the Hugging Face Hub about datasets: the commit behind a name, rows, and what its refusals
+mean.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def dataset_revision(name: str, revision: str) -> str:
-    """The commit that a branch or tag of a dataset is at; raises `DataError` or `TransientError`."""
+    """The commit that a branch or tag of a dataset is at; raises `DataError` or
+    `TransientError`.
+    """
     from huggingface_hub import HfApi
 
     try:
@@ -26,12 +30,16 @@ class MissingSplit(DataError):
     """A dataset of the hub has no such split in a configuration."""
 
 
-def load_rows(name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None) -> Dataset:
-    """The rows of a split of a dataset on the hub (or of a local copy of its repository), by default in the hub's own cache.
+def load_rows(
+    name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None
+) -> Dataset:
+    """The rows of a split of a dataset on the hub (or of a local copy of its repository), by
+    default in the hub's own cache.
 
-    A configuration that the repository does not describe is the folder of that name, as on the branches of converted parquet files
-    (``refs/convert/parquet``: ``<config>/<split>/0000.parquet``, no README). Where there is no split `validation`, one called `dev` is it.
-    Raises `MissingSplit`, other `DataError` and `TransientError`.
+    A configuration that the repository does not describe is the folder of that name, as on the
+    branches of converted parquet files (``refs/convert/parquet``:
+    ``<config>/<split>/0000.parquet``, no README). Where there is no split `validation`, one called
+    `dev` is it. Raises `MissingSplit`, other `DataError` and `TransientError`.
     """
     where = f"{name}/{config}:{split}" if config else f"{name}:{split}"
     try:
@@ -45,7 +53,11 @@ def load_rows(name: str, config: str | None, split: str, revision: str | None, c
     except Exception as error:
         raise hub_error(where, error) from error
     told = f"has no split {' and '.join(missing)}; its splits are {', '.join(there)}"
-    raise MissingSplit(f"hub:{where}", told, remedy="One that is trained on, or that `selection` reads, has to be there")
+    raise MissingSplit(
+        f"hub:{where}",
+        told,
+        remedy="One that is trained on, or that `selection` reads, has to be there",
+    )
 
 
 def _parts(split: str) -> list[str]:
@@ -57,7 +69,9 @@ def _parts(split: str) -> list[str]:
     return [part.partition("[")[0].strip() for part in split.split("+")]
 
 
-def _builder(name: str, config: str | None, revision: str | None, cache: str | None) -> DatasetBuilder:
+def _builder(
+    name: str, config: str | None, revision: str | None, cache: str | None
+) -> DatasetBuilder:
     from datasets import load_dataset_builder
 
     try:
@@ -72,10 +86,15 @@ def _builder(name: str, config: str | None, revision: str | None, cache: str | N
 
 
 def check_columns(where: str, table: Dataset, expected: Iterable[str]) -> None:
-    """Raises `DataError` where a table lacks a column; `where` names dataset, configuration and split."""
+    """Raises `DataError` where a table lacks a column; `where` names dataset, configuration and
+    split.
+    """
     missing = [column for column in expected if column not in table.column_names]
     if missing:
-        told = f"has no column {' and '.join(missing)}; its columns are {', '.join(table.column_names)}"
+        told = (
+            f"has no column {' and '.join(missing)}; its columns are"
+            f" {', '.join(table.column_names)}"
+        )
         raise DataError(f"hub:{where}", told, remedy="Check `dataset` and the configuration")
 
 
@@ -86,12 +105,33 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-    offline = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError)
-    status = next((getattr(link.response, "status_code", 0) for link in chain if isinstance(link, errors.HfHubHTTPError)), 0)
-    unreachable = any(isinstance(link, offline) or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"} for link in chain)
+    offline = (
+        errors.OfflineModeIsEnabled,
+        errors.LocalEntryNotFoundError,
+        ConnectionError,
+        TimeoutError,
+    )
+    status = next(
+        (
+            getattr(link.response, "status_code", 0)
+            for link in chain
+            if isinstance(link, errors.HfHubHTTPError)
+        ),
+        0,
+    )
+    unreachable = any(
+        isinstance(link, offline)
+        or type(link).__name__ in {"ConnectError", "ConnectTimeout", "ReadTimeout"}
+        for link in chain
+    )
     if unreachable or status == 429 or status >= 500:
-        return TransientError(f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)})")
-    remedy = "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth login)"
+        return TransientError(
+            f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)})"
+        )
+    remedy = (
+        "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth"
+        " login)"
+    )
     return DataError(f"hub:{name}", f"cannot be loaded ({first_line(error)})", remedy=remedy)
 
 

@@ -1,4 +1,6 @@
-"""Reading a data file to its end: what its reader refuses is collected, so that all faults of all files are reported together."""
+"""Reading a data file to its end: what its reader refuses is collected, so that all faults of all
+files are reported together.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,8 @@ class Refusals:
 
 @dataclass(frozen=True)
 class FileRead:
-    """What a reader found in one file: its number of rows (examples, sentences, questions, entries) and its first faults in the order of the
-    file; `more` counts the faults beyond them.
+    """What a reader found in one file: its number of rows (examples, sentences, questions, entries)
+    and its first faults in the order of the file; `more` counts the faults beyond them.
     """
 
     path: Path
@@ -49,7 +51,9 @@ class FileRead:
 
 
 def read_through(path: Path, read: Callable[[Report], int]) -> FileRead:
-    """Calls `read`, which reads the file and returns its number of rows; it reports the faults after which it can go on, and raises others."""
+    """Calls `read`, which reads the file and returns its number of rows; it reports the faults
+    after which it can go on, and raises others.
+    """
     faults: list[DataError] = []
     rows = 0
     try:

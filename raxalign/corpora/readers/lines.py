@@ -1,4 +1,6 @@
-"""Lines of text, UTF-8 unless another encoding is named, read fast and checked: bad bytes are an error with file and line."""
+"""Lines of text, UTF-8 unless another encoding is named, read fast and checked: bad bytes are an
+error with file and line.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def plain_or_packed(path: Path) -> Path:
-    """The file that a path names: itself, or the same with ``.gz`` added where only that is there."""
+    """The file that a path names: itself, or the same with ``.gz`` added where only that is
+    there.
+    """
     packed = path.with_name(f"{path.name}.gz")
     return packed if not path.exists() and packed.is_file() else path
 
@@ -28,7 +32,8 @@ def plain_or_packed(path: Path) -> Path:
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file as a stream of bytes, unpacked where its name ends in ``.gz``.
 
-    Raises `DataError` for a file that is not there, and for a packed one that is damaged, at whichever byte.
+    Raises `DataError` for a file that is not there, and for a packed one that is damaged, at
+    whichever byte.
     """
     if not path.is_file():
         raise DataError(path, "there is no such file")
@@ -40,11 +45,15 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with gzip.open(path) as packed:
             yield cast("IO[bytes]", packed)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(path, f"the gzip file is damaged ({error})", remedy="Fetch or pack it again") from error
+        raise DataError(
+            path, f"the gzip file is damaged ({error})", remedy="Fetch or pack it again"
+        ) from error
 
 
 def count_lines(path: Path, enough: int) -> int | None:
-    """The number of lines of a file, counted up to `enough` (about a megabyte of lines further); None where it cannot be read."""
+    """The number of lines of a file, counted up to `enough` (about a megabyte of lines further);
+    None where it cannot be read.
+    """
     n_lines, last = 0, b"\n"
     try:
         with opened(path) as stream:
@@ -55,11 +64,19 @@ def count_lines(path: Path, enough: int) -> int | None:
     return n_lines + (last != b"\n")
 
 
-def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", remedy: str = "Convert the file to UTF-8") -> Iterator[str]:
-    r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is dropped); NEL and U+2028 do not.
+def read_lines(
+    stream: IO[bytes],
+    name: Path | str,
+    *,
+    encoding: str = "utf-8",
+    remedy: str = "Convert the file to UTF-8",
+) -> Iterator[str]:
+    r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is
+    dropped); NEL and U+2028 do not.
 
-    `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises `DataError` with `name` and the 1-based line for
-    invalid bytes, which `remedy` says what to do about, and for NUL bytes.
+    `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises
+    `DataError` with `name` and the 1-based line for invalid bytes, which `remedy` says what to do
+    about, and for NUL bytes.
     """
     n_lines, rest = 0, b""
     while block := stream.read(_BLOCK):
@@ -76,8 +93,11 @@ def read_lines(stream: IO[bytes], name: Path | str, *, encoding: str = "utf-8", 
         yield from _decode(rest, name, n_lines, encoding, remedy)
 
 
-def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]) -> Iterator[SentencePair]:
-    """Pairs line k of one file with line k of the other; each is a stream with the name that errors report.
+def read_parallel(
+    source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes], Path | str]
+) -> Iterator[SentencePair]:
+    """Pairs line k of one file with line k of the other; each is a stream with the name that errors
+    report.
 
     Raises `DataError` for different line counts (both are told) and where both files are empty.
     """
@@ -100,7 +120,12 @@ def read_parallel(source: tuple[IO[bytes], Path | str], target: tuple[IO[bytes],
 
 def _without_bom(block: bytes, name: Path | str) -> bytes:
     if block.startswith(_UTF16):
-        raise DataError(name, "is UTF-16, not UTF-8", line=1, remedy="Convert it, for example with iconv -f UTF-16 -t UTF-8")
+        raise DataError(
+            name,
+            "is UTF-16, not UTF-8",
+            line=1,
+            remedy="Convert it, for example with iconv -f UTF-16 -t UTF-8",
+        )
     return block.removeprefix(_BOM)
 
 
@@ -110,9 +135,13 @@ def _decode(block: bytes, name: Path | str, n_before: int, encoding: str, remedy
     except UnicodeDecodeError as error:
         line = n_before + block.count(b"\n", 0, error.start) + 1
         wrong = block[error.start]
-        raise DataError(name, f"invalid {encoding.upper()} (byte 0x{wrong:02x})", line=line, remedy=remedy) from error
+        raise DataError(
+            name, f"invalid {encoding.upper()} (byte 0x{wrong:02x})", line=line, remedy=remedy
+        ) from error
     if "\0" in text:
         line = n_before + text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged")
+        raise DataError(
+            name, "has a NUL byte", line=line, remedy="This is not plain text, or it was damaged"
+        )
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines

@@ -1,7 +1,9 @@
-"""Arrow datasets on disk in the layout of Hugging Face's `datasets`, written as a stream and read memory-mapped, without importing it.
+"""Arrow datasets on disk in the layout of Hugging Face's `datasets`, written as a stream and read
+memory-mapped, without importing it.
 
-A folder holds `data-00000-of-00001.arrow` (an Arrow IPC stream), `dataset_info.json` and, written last, `state.json`:
-`datasets.load_from_disk` opens it. Our own metadata is JSON under the schema's key ``raxalign``.
+A folder holds `data-00000-of-00001.arrow` (an Arrow IPC stream), `dataset_info.json` and, written
+last, `state.json`: `datasets.load_from_disk` opens it. Our own metadata is JSON under the schema's
+key ``raxalign``.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ _DATA, _STATE, _INFO = "data-00000-of-00001.arrow", "state.json", "dataset_info.
 class DatasetWriter:
     """Writes one dataset as a stream of record batches; a context manager.
 
-    `metadata` may be added to until the end (counts are known only then). When the block raises, or a batch does not fit `schema`, the
-    folder is left without anything that opens as a dataset.
+    `metadata` may be added to until the end (counts are known only then). When the block raises, or
+    a batch does not fit `schema`, the folder is left without anything that opens as a dataset.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "data"
-    >>> with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {"lang": "de"}) as writer:
+    >>> with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {"lang": "de"}) as
+        writer:
     ...     writer.write({"words": [["ein", "Haus"], ["ja"]]})
     >>> read_table(folder).num_rows, read_metadata(folder)
     (2, {'lang': 'de'})
@@ -51,17 +54,31 @@ class DatasetWriter:
         return self
 
     def write(self, columns: Mapping[str, Sequence[Any]] | pa.RecordBatch) -> None:
-        """Appends one record batch: a list for each column, or a batch of the schema's types. Raises `ValueError` where they differ."""
+        """Appends one record batch: a list for each column, or a batch of the schema's types.
+        Raises `ValueError` where they differ.
+        """
         if not isinstance(columns, pa.RecordBatch):
             if set(columns) != set(self.schema.names):
-                raise ValueError(f"{self.folder}: columns {sorted(columns)} were given, {sorted(self.schema.names)} are expected")
-            columns = pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in self.schema], schema=self.schema)
+                raise ValueError(
+                    f"{self.folder}: columns {sorted(columns)} were given,"
+                    f" {sorted(self.schema.names)} are expected"
+                )
+            columns = pa.RecordBatch.from_arrays(
+                [pa.array(columns[f.name], f.type) for f in self.schema], schema=self.schema
+            )
         if not columns.schema.equals(self.schema, check_metadata=False):
-            raise ValueError(f"{self.folder}: a batch of {columns.schema} does not fit {self.schema}")
+            raise ValueError(
+                f"{self.folder}: a batch of {columns.schema} does not fit {self.schema}"
+            )
         self._stream.write_batch(columns.replace_schema_metadata(self._begun_with.metadata))
         self.n_rows += columns.num_rows
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             self._stream.close()
             if kind is None:
@@ -70,13 +87,21 @@ class DatasetWriter:
             self._part.unlink(missing_ok=True)
 
     def _publish(self) -> None:
-        """Gives the data its name, then writes the two JSON files: `state.json`, without which nothing opens, comes last."""
+        """Gives the data its name, then writes the two JSON files: `state.json`, without which
+        nothing opens, comes last.
+        """
         data, schema = self.folder / _DATA, self._full_schema()
         if schema.metadata != self._begun_with.metadata:
             _copy_with(schema, self._part, data)
         else:
             self._part.replace(data)
-        info = {"citation": "", "description": "", "features": self._features, "homepage": "", "license": ""}
+        info = {
+            "citation": "",
+            "description": "",
+            "features": self._features,
+            "homepage": "",
+            "license": "",
+        }
         state: dict[str, Json] = {
             "_data_files": [{"filename": _DATA}],
             "_fingerprint": file_digest(data)[:16],
@@ -92,11 +117,15 @@ class DatasetWriter:
     def _full_schema(self) -> pa.Schema:
         ours = json.dumps(self.metadata, ensure_ascii=False, sort_keys=True)
         theirs = json.dumps({"info": {"features": self._features}})
-        return self.schema.with_metadata({b"huggingface": theirs.encode(), METADATA_KEY: ours.encode()})
+        return self.schema.with_metadata(
+            {b"huggingface": theirs.encode(), METADATA_KEY: ours.encode()}
+        )
 
 
 def read_table(folder: Path) -> pa.Table:
-    """The rows of a dataset folder, memory-mapped: nothing is copied until it is used. Raises `DataError` where it cannot be opened."""
+    """The rows of a dataset folder, memory-mapped: nothing is copied until it is used. Raises
+    `DataError` where it cannot be opened.
+    """
     tables = []
     for file in _data_files(Path(folder)):
         try:
@@ -117,7 +146,9 @@ def vocabulary(folder: Path, column: str) -> set[str]:
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """The metadata that `DatasetWriter` was given; empty for a dataset written by another. Reads the schema only."""
+    """The metadata that `DatasetWriter` was given; empty for a dataset written by another. Reads
+    the schema only.
+    """
     file = _data_files(Path(folder))[0]
     try:
         metadata = pa.ipc.open_stream(pa.memory_map(str(file))).schema.metadata or {}
@@ -130,7 +161,10 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 def _data_files(folder: Path) -> list[Path]:
     state = folder / _STATE
     try:
-        files = [folder / entry["filename"] for entry in json.loads(state.read_text(encoding="utf-8"))["_data_files"]]
+        files = [
+            folder / entry["filename"]
+            for entry in json.loads(state.read_text(encoding="utf-8"))["_data_files"]
+        ]
     except FileNotFoundError as error:
         raise DataError(folder, f"is not a dataset: it has no {_STATE}") from error
     except (ValueError, KeyError, TypeError, OSError) as error:
@@ -145,7 +179,11 @@ def _damaged(file: Path, error: Exception) -> DataError:
 
 
 def _copy_with(schema: pa.Schema, source: Path, target: Path) -> None:
-    with pa.memory_map(str(source)) as mapped, pa.ipc.open_stream(mapped) as batches, pa.ipc.new_stream(str(target), schema) as stream:
+    with (
+        pa.memory_map(str(source)) as mapped,
+        pa.ipc.open_stream(mapped) as batches,
+        pa.ipc.new_stream(str(target), schema) as stream,
+    ):
         for batch in batches:
             stream.write_batch(batch.replace_schema_metadata(schema.metadata))
 

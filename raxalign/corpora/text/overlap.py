@@ -1,4 +1,6 @@
-"""When two sentences count as the same: for keeping test sentences, and repeated pairs, out of training."""
+"""When two sentences count as the same: for keeping test sentences, and repeated pairs, out of
+training.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ _ASCII = {code: None for code in range(128) if not chr(code).isalnum()}
 
 
 def normalize(text: str) -> str:
-    """A sentence without what does not tell sentences apart: NFKC, case folded, with only its letters, marks and numbers left.
+    """A sentence without what does not tell sentences apart: NFKC, case folded, with only its
+    letters, marks and numbers left.
 
-    A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...`` stay different.
+    A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``
+    stay different.
 
     >>> normalize("Ｗhat's  up?"), normalize("?!")
     ('whatsup', '?!')
@@ -35,6 +39,12 @@ def fingerprint(*sides: str) -> bytes:
 
 @cache
 def _other_characters() -> re.Pattern[str]:
-    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for punctuation)."""
-    marks = "".join(chr(code) for code in range(0x300, min(0x1FFFF, sys.maxunicode)) if unicodedata.category(chr(code))[0] == "M")
+    r"""What is neither letter, mark nor number (``\W`` takes the vowel signs of Devanagari for
+    punctuation).
+    """
+    marks = "".join(
+        chr(code)
+        for code in range(0x300, min(0x1FFFF, sys.maxunicode))
+        if unicodedata.category(chr(code))[0] == "M"
+    )
     return re.compile(rf"(?:[\W_](?<![{marks}]))+")

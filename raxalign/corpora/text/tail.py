@@ -27,9 +27,11 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Tail:
-    """The end of a corpus: at least as many pairs as were asked for, in chunks that hold text as bytes, not as Python strings.
+    """The end of a corpus: at least as many pairs as were asked for, in chunks that hold text as
+    bytes, not as Python strings.
 
-    `total` counts all pairs of the corpus; `whole` tells that all of them are here; `has_links` that any pair that was read has gold links.
+    `total` counts all pairs of the corpus; `whole` tells that all of them are here; `has_links`
+    that any pair that was read has gold links.
     """
 
     chunks: tuple[pa.RecordBatch, ...]
@@ -57,7 +59,9 @@ class Tail:
 
 
 def read_tail(pairs: Iterable[SentencePair], size: int | None) -> Tail:
-    """Go through a corpus and keep its last `size` pairs (some more, up to a chunk); all of them for None."""
+    """Go through a corpus and keep its last `size` pairs (some more, up to a chunk); all of them
+    for None.
+    """
     kept: deque[pa.RecordBatch] = deque()
     pairs, total, n_kept, has_links = iter(pairs), 0, 0, False
     while chunk := list(islice(pairs, _CHUNK)):

@@ -1,7 +1,9 @@
-"""Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by spaces.
+"""Sentences to words: Moses tokenisation, and segmentation where a script does not divide words by
+spaces.
 
-Text is first made NFC; format characters (soft hyphens, joiners, direction marks, byte order marks) and control characters are left out, as
-BERT's own tokeniser does, and a zero-width space becomes a space. No word is empty or contains white space.
+Text is first made NFC; format characters (soft hyphens, joiners, direction marks, byte order marks)
+and control characters are left out, as BERT's own tokeniser does, and a zero-width space becomes a
+space. No word is empty or contains white space.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
 
 _FORMAT = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _DIVIDED = re.compile("[^ \t\r\n]+")
 _UNSPACED = (
@@ -47,9 +50,11 @@ _THAI_AM = "\u0e33\u0eb3"  # vowels that stand after their consonant and belong 
 def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
     """The function that divides a sentence of a language into words.
 
-    Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept). For the others `characters` makes a word
-    of each character (with its combining marks; runs of other letters and of digits stay whole), and `words` calls the language's segmenter:
-    jieba for zh, PyThaiNLP for th, characters where there is none. Raises `DependencyError` where the segmenter is not installed.
+    Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept).
+    For the others `characters` makes a word of each character (with its combining marks; runs of
+    other letters and of digits stay whole), and `words` calls the language's segmenter: jieba for
+    zh, PyThaiNLP for th, characters where there is none. Raises `DependencyError` where the
+    segmenter is not installed.
     """
     known = language(lang)
     if known.spaced:
@@ -61,10 +66,11 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:
-    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and line ends, as link files count it.
+    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and
+    line ends, as link files count it.
 
-    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word that has nothing else keeps its place
-    as U+FFFD, so that the words after it keep their numbers.
+    Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word
+    that has nothing else keeps its place as U+FFFD, so that the words after it keep their numbers.
 
     >>> divide_at_blanks("don't  stop\u00a0it \u200b !")
     ("don't", 'stopit', '\ufffd', '!')
@@ -81,7 +87,11 @@ def describe(lang: str, segmentation: Segmentation = "characters") -> str:
         return f"Moses (sacremoses {version('sacremoses')})"
     if segmentation == "words" and known.segmenter is not None:
         return f"words ({known.segmenter} {version(known.segmenter)})"
-    return "characters" if segmentation == "characters" else f"characters (there is no segmenter for {lang})"
+    return (
+        "characters"
+        if segmentation == "characters"
+        else f"characters (there is no segmenter for {lang})"
+    )
 
 
 def clean(text: str) -> str:
@@ -94,7 +104,8 @@ def clean(text: str) -> str:
 
 
 def split_characters(text: str) -> list[str]:
-    """A word for each character of a script without spaces; runs of other letters, numbers and repeated dots stay whole.
+    """A word for each character of a script without spaces; runs of other letters, numbers and
+    repeated dots stay whole.
 
     >>> split_characters("我在Berlin住了12.5年……")
     ['我', '在', 'Berlin', '住', '了', '12.5', '年', '……']
@@ -104,7 +115,12 @@ def split_characters(text: str) -> list[str]:
 
 @cache
 def _character_pattern() -> re.Pattern[str]:
-    marks = _ranges(lambda char: unicodedata.category(char)[0] == "M" or char in _THAI_AM, 0x300, 0x1FFFF) + "\U000e0100-\U000e01ef"
+    marks = (
+        _ranges(
+            lambda char: unicodedata.category(char)[0] == "M" or char in _THAI_AM, 0x300, 0x1FFFF
+        )
+        + "\U000e0100-\U000e01ef"
+    )
     pieces = [_ranges(_is_unspaced_letter, first, last) for first, last in _UNSPACED]
     unspaced = "".join(pieces)
     letter = rf"(?:(?![{unspaced}])[^\W\d_][{marks}]*)"
@@ -118,7 +134,11 @@ def _character_pattern() -> re.Pattern[str]:
 
 
 def _is_unspaced_letter(char: str) -> bool:
-    return unicodedata.category(char)[0] == "L" and char not in _THAI_AM and ord(char) not in _HANGUL_JAMO
+    return (
+        unicodedata.category(char)[0] == "L"
+        and char not in _THAI_AM
+        and ord(char) not in _HANGUL_JAMO
+    )
 
 
 def _ranges(belongs: Callable[[str], bool], first: int, last: int) -> str:
@@ -146,6 +166,9 @@ def _segmenter(library: str) -> Tokenize:
 
             cut = word_tokenize
     except ImportError as error:
-        message = f"segmentation: words needs {library}, which is not installed: pip install 'raxalign[segment]' (or set segmentation: characters)"
+        message = (
+            f"segmentation: words needs {library}, which is not installed: pip install"
+            " 'raxalign[segment]' (or set segmentation: characters)"
+        )
         raise DependencyError(message) from error
     return lambda text: [word for piece in cut(clean(text)) for word in piece.split()]

@@ -25,12 +25,14 @@ _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensor
 
 @dataclass(frozen=True)
 class AlignedEncoder:
-    """An encoder plus transforms, applied in their order. `weights_changed` says that the encoder is not the one that the method was given;
-    `direction` is the language of a view by `toward`; `notes` are the method's, for the record. `frozen` stands for inside transforms that are
-    not there: up to this layer a task's training leaves the encoder as it is (it is not saved).
+    """An encoder plus transforms, applied in their order. `weights_changed` says that the encoder
+    is not the one that the method was given; `direction` is the language of a view by `toward`;
+    `notes` are the method's, for the record. `frozen` stands for inside transforms that are not
+    there: up to this layer a task's training leaves the encoder as it is (it is not saved).
 
-    Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the pooled vectors (rotations are fitted on
-    those; for affine steps and mean pooling the two are the same).
+    Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the
+    pooled vectors (rotations are fitted on those; for affine steps and mean pooling the two are the
+    same).
     """
 
     encoder: Encoder
@@ -43,10 +45,15 @@ class AlignedEncoder:
     def __post_init__(self) -> None:
         for transform in self.transforms:
             if not 0 <= transform.layer <= self.encoder.n_layers:
-                raise ValueError(f"a transform of layer {transform.layer}, but the encoder has the layers 0 to {self.encoder.n_layers}")
+                raise ValueError(
+                    f"a transform of layer {transform.layer}, but the encoder has the layers 0 to"
+                    f" {self.encoder.n_layers}"
+                )
             if transform.sort == "inside" and not isinstance(self.encoder, TransformerEncoder):
                 raise RaxalignError("only a transformer has an inside that transforms can change")
-        object.__setattr__(self, "transforms", tuple(transform.to(self.device) for transform in self.transforms))
+        object.__setattr__(
+            self, "transforms", tuple(transform.to(self.device) for transform in self.transforms)
+        )
 
     @property
     def hidden_size(self) -> int:
@@ -64,38 +71,77 @@ class AlignedEncoder:
         return self.encoder.device
 
     def toward(self, lang: str) -> AlignedEncoder:
-        """The same encoder with the pivot's transforms for one other language; transforms without `toward` always apply."""
+        """The same encoder with the pivot's transforms for one other language; transforms without
+        `toward` always apply.
+        """
         return replace(self, direction=lang)
 
     def inside_depth(self) -> int:
-        """The highest layer with an inside transform, or the `frozen` one; 0 where there is none."""
-        return max([self.frozen, *(transform.layer for transform in self.transforms if transform.sort == "inside")])
+        """The highest layer with an inside transform, or the `frozen` one; 0 where there is
+        none.
+        """
+        return max(
+            [
+                self.frozen,
+                *(transform.layer for transform in self.transforms if transform.sort == "inside"),
+            ]
+        )
 
     def active(self, sort: str) -> tuple[Transform, ...]:
         """The transforms of a sort that apply in this view."""
-        return tuple(t for t in self.transforms if t.sort == sort and t.toward in (None, self.direction))
+        return tuple(
+            t for t in self.transforms if t.sort == sort and t.toward in (None, self.direction)
+        )
 
-    def words(self, sentences: Sequence[Sequence[str]], lang: str, *, layers: str = "last", pooling: Pooling = "mean") -> WordVectors:
-        """Vectors of all words in input order, (N, L, H), transforms applied; absent words are zero."""
+    def words(
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: str = "last",
+        pooling: Pooling = "mean",
+    ) -> WordVectors:
+        """Vectors of all words in input order, (N, L, H), transforms applied; absent words are
+        zero.
+        """
         chosen = parse_layers(layers, self.n_layers)
-        return assemble(sentences, self.iter_words(sentences, lang, layers=layers, pooling=pooling), len(chosen), self.hidden_size)
+        return assemble(
+            sentences,
+            self.iter_words(sentences, lang, layers=layers, pooling=pooling),
+            len(chosen),
+            self.hidden_size,
+        )
 
     def iter_words(
-        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: str = "last", pooling: Pooling = "mean"
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: str = "last",
+        pooling: Pooling = "mean",
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """The vectors of `words` batch by batch, longest sentences first: (indices of the sentences, their vectors)."""
+        """The vectors of `words` batch by batch, longest sentences first: (indices of the
+        sentences, their vectors).
+        """
         chosen = parse_layers(layers, self.n_layers)
         edits = self.edits()
         if edits and isinstance(self.encoder, TransformerEncoder):
-            batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling, edits=edits)
+            batches = self.encoder.iter_words(
+                sentences, lang, layers=chosen, pooling=pooling, edits=edits
+            )
         else:
             batches = self.encoder.iter_words(sentences, lang, layers=chosen, pooling=pooling)
-        readouts = [[t for t in self.active("readout") if t.lang == lang and t.layer == layer] for layer in chosen]
+        readouts = [
+            [t for t in self.active("readout") if t.lang == lang and t.layer == layer]
+            for layer in chosen
+        ]
         for indices, part in batches:
             yield indices, _read(part, readouts) if any(readouts) else part
 
     def hidden(self, batch: Batch) -> tuple[torch.Tensor, ...]:
-        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of each piece. Gradient flows."""
+        """Hidden states (B, T, H) of all layers, 0 the embeddings, transformed by the language of
+        each piece. Gradient flows.
+        """
         if not isinstance(self.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
         states = list(self.encoder.hidden(batch, edits=self.edits()))
@@ -120,7 +166,9 @@ class AlignedEncoder:
         return {layer: edit(transforms) for layer, transforms in by_layer.items()}
 
     def save(self, folder: Path | str) -> None:
-        """Write transforms and notes as JSON and safetensors, and the encoder's weights only where they changed."""
+        """Write transforms and notes as JSON and safetensors, and the encoder's weights only where
+        they changed.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self._write(folder)
@@ -128,7 +176,9 @@ class AlignedEncoder:
             self.encoder.save(folder / _WEIGHTS)
 
     def export(self, folder: Path | str) -> None:
-        """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the transforms beside it; `from_export` reads it."""
+        """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the
+        transforms beside it; `from_export` reads it.
+        """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.encoder.save(folder)
@@ -138,20 +188,38 @@ class AlignedEncoder:
         from safetensors.torch import save_file
 
         records, tensors = pack(self.transforms)
-        record = {"format": _FORMAT, "weights_changed": self.weights_changed, "transforms": records, "notes": dict(self.notes)}
+        record = {
+            "format": _FORMAT,
+            "weights_changed": self.weights_changed,
+            "transforms": records,
+            "notes": dict(self.notes),
+        }
         save_file(tensors, folder / _TENSORS)
-        (folder / _RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
+        (folder / _RECORD).write_text(
+            json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
+            encoding="utf-8",
+        )
 
     @classmethod
-    def load(cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu") -> AlignedEncoder:
-        """What `save` wrote; `base` makes the encoder on `device` and is called only where the weights did not change."""
+    def load(
+        cls, folder: Path | str, base: Callable[[], Encoder], device: str = "cpu"
+    ) -> AlignedEncoder:
+        """What `save` wrote; `base` makes the encoder on `device` and is called only where the
+        weights did not change.
+        """
         transforms, changed, notes = _read_record(Path(folder))
-        encoder = TransformerEncoder.from_folder(Path(folder) / _WEIGHTS, device=device) if changed else base()
+        encoder = (
+            TransformerEncoder.from_folder(Path(folder) / _WEIGHTS, device=device)
+            if changed
+            else base()
+        )
         return cls(encoder, transforms, changed, notes)
 
     @classmethod
     def from_export(cls, folder: Path | str, device: str = "cpu") -> AlignedEncoder:
-        """What `export` wrote; a plain Hugging Face folder, or one of static vectors, gives an encoder without transforms."""
+        """What `export` wrote; a plain Hugging Face folder, or one of static vectors, gives an
+        encoder without transforms.
+        """
         kind = StaticEncoder if (Path(folder) / STATIC_RECORD).is_file() else TransformerEncoder
         encoder = kind.from_folder(Path(folder).absolute(), device=device)
         if not (Path(folder) / _RECORD).is_file():
@@ -185,7 +253,15 @@ def _read_record(folder: Path) -> tuple[tuple[Transform, ...], bool, dict[str, o
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["format"] != _FORMAT:
-            raise DataError(path, f"format {record['format']!r}, but this version reads {_FORMAT}", remedy="Use the raxalign that wrote it")
-        return unpack(record["transforms"], load_file(folder / _TENSORS)), record["weights_changed"], record["notes"]
+            raise DataError(
+                path,
+                f"format {record['format']!r}, but this version reads {_FORMAT}",
+                remedy="Use the raxalign that wrote it",
+            )
+        return (
+            unpack(record["transforms"], load_file(folder / _TENSORS)),
+            record["weights_changed"],
+            record["notes"],
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(path, f"is no aligned encoder's record ({error})") from error

@@ -13,8 +13,8 @@ from raxalign.encoders.models.pieces import CHUNK, PieceRow, Template, count_unk
 
 @dataclass(frozen=True, slots=True)
 class TextPieces:
-    """The pieces of a text, none of them special: `ids` (n,), and the characters ``text[starts[i]:ends[i]]`` of each, white space around
-    them left out.
+    """The pieces of a text, none of them special: `ids` (n,), and the characters
+    ``text[starts[i]:ends[i]]`` of each, white space around them left out.
     """
 
     ids: np.ndarray
@@ -31,7 +31,8 @@ class TextPieces:
 
 
 def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[TextPieces]:
-    """The pieces of every text. Offsets are those of the text as it was given, whatever the tokenizer's normaliser made of it.
+    """The pieces of every text. Offsets are those of the text as it was given, whatever the
+    tokenizer's normaliser made of it.
 
     Unknown pieces are counted for `lang` where somebody collects caveats.
     """
@@ -53,7 +54,9 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Without white space at either end (some tokenizers count the space before a word as its piece's)."""
+    """Without white space at either end (some tokenizers count the space before a word as its
+    piece's).
+    """
     while start < end and text[start].isspace():
         start += 1
     while start < end and text[end - 1].isspace():
@@ -61,8 +64,14 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def pair_row(template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]) -> tuple[PieceRow, int]:
-    """The row of two texts' pieces with special ones (no piece is a word), and the position of the second text's first piece."""
-    ids = np.concatenate([template.before, first, template.between, second, template.after_pair]).astype(np.int32)
+def pair_row(
+    template: Template, first: np.ndarray, second: np.ndarray, languages: tuple[str, str]
+) -> tuple[PieceRow, int]:
+    """The row of two texts' pieces with special ones (no piece is a word), and the position of the
+    second text's first piece.
+    """
+    ids = np.concatenate(
+        [template.before, first, template.between, second, template.after_pair]
+    ).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
     return PieceRow(ids, np.broadcast_to(np.int32(-1), len(ids)), begin, 0, languages), begin

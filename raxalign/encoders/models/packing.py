@@ -1,7 +1,9 @@
-"""Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass without padding.
+"""Several sentences (or sentence pairs) in one row, each seeing only itself: the forward pass
+without padding.
 
-Position ids begin anew with each sentence, and a block-diagonal mask keeps sentences apart, so every sentence has the very states that it
-has alone. Architectures whose positions cannot be given are run padded.
+Position ids begin anew with each sentence, and a block-diagonal mask keeps sentences apart, so
+every sentence has the very states that it has alone. Architectures whose positions cannot be given
+are run padded.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ _WIDTH = 128
 
 @dataclass(frozen=True)
 class Packed:
-    """Rows of pieces: `ids_BT`, the place of each piece in its sentence `positions_BT`, and its sentence `sentences_BT` (-1: padding).
-    Sentence s begins at `starts_S` of the rows laid end to end. `segments_BT` are token types (None: all 0), which encoders without a second
-    one ignore.
+    """Rows of pieces: `ids_BT`, the place of each piece in its sentence `positions_BT`, and its
+    sentence `sentences_BT` (-1: padding). Sentence s begins at `starts_S` of the rows laid end to
+    end. `segments_BT` are token types (None: all 0), which encoders without a second one ignore.
     """
 
     ids_BT: np.ndarray
@@ -45,26 +47,43 @@ def can_pack(encoder: TransformerEncoder) -> bool:
     return encoder.model.config.model_type in _PACKABLE
 
 
-def pack(ids: np.ndarray, lengths_S: np.ndarray, pad: int, width: int = _WIDTH, segments: np.ndarray | None = None) -> Packed:
-    """Put sentences, laid end to end in `ids`, into as few rows as hold them at about `width` pieces each; width 0: a row each.
+def pack(
+    ids: np.ndarray,
+    lengths_S: np.ndarray,
+    pad: int,
+    width: int = _WIDTH,
+    segments: np.ndarray | None = None,
+) -> Packed:
+    """Put sentences, laid end to end in `ids`, into as few rows as hold them at about `width`
+    pieces each; width 0: a row each.
 
     For sentence pairs `segments` tells the token type of each piece.
 
-    The longest come first, each into the emptiest row, so that rows are filled evenly and hardly any padding is left.
+    The longest come first, each into the emptiest row, so that rows are filled evenly and hardly
+    any padding is left.
     """
-    rows_S, columns_S, n_rows, used = _spread(lengths_S, -(-int(lengths_S.sum()) // width)) if width else _a_row_each(lengths_S)
+    rows_S, columns_S, n_rows, used = (
+        _spread(lengths_S, -(-int(lengths_S.sum()) // width)) if width else _a_row_each(lengths_S)
+    )
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
     flat = starts_S[owners] + places
     ids_F = np.full(n_rows * used, pad, np.int64)
-    positions_F, sentences_F = np.zeros(n_rows * used, np.int64), np.full(n_rows * used, -1, np.int64)
+    positions_F, sentences_F = (
+        np.zeros(n_rows * used, np.int64),
+        np.full(n_rows * used, -1, np.int64),
+    )
     ids_F[flat], positions_F[flat], sentences_F[flat] = ids, places, owners
     segments_F = np.zeros(n_rows * used, np.int64)
     if segments is not None:
         segments_F[flat] = segments
-    ids_BT, positions_BT, sentences_BT, segments_BT = (part.reshape(n_rows, used) for part in (ids_F, positions_F, sentences_F, segments_F))
-    return Packed(ids_BT, positions_BT, sentences_BT, starts_S, None if segments is None else segments_BT)
+    ids_BT, positions_BT, sentences_BT, segments_BT = (
+        part.reshape(n_rows, used) for part in (ids_F, positions_F, sentences_F, segments_F)
+    )
+    return Packed(
+        ids_BT, positions_BT, sentences_BT, starts_S, None if segments is None else segments_BT
+    )
 
 
 def _spread(lengths_S: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray, int, int]:
@@ -79,21 +98,44 @@ def _spread(lengths_S: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray,
 
 
 def _a_row_each(lengths_S: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
-    return np.arange(len(lengths_S)), np.zeros(len(lengths_S), np.int64), len(lengths_S), int(lengths_S.max(initial=0))
+    return (
+        np.arange(len(lengths_S)),
+        np.zeros(len(lengths_S), np.int64),
+        len(lengths_S),
+        int(lengths_S.max(initial=0)),
+    )
 
 
-def flat_states(encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]) -> list[torch.Tensor]:
-    """The hidden states of some layers, (B * T, H) each, in the order of `starts_S`. Gradient flows."""
-    ids_BT, sentences_BT = (torch.from_numpy(part).to(encoder.device) for part in (packed.ids_BT, packed.sentences_BT))
+def flat_states(
+    encoder: TransformerEncoder, packed: Packed, layers: tuple[int, ...]
+) -> list[torch.Tensor]:
+    """The hidden states of some layers, (B * T, H) each, in the order of `starts_S`. Gradient
+    flows.
+    """
+    ids_BT, sentences_BT = (
+        torch.from_numpy(part).to(encoder.device) for part in (packed.ids_BT, packed.sentences_BT)
+    )
     segments_BT = None
-    if packed.segments_BT is not None and (getattr(encoder.model.config, "type_vocab_size", 0) or 0) > 1:
+    if (
+        packed.segments_BT is not None
+        and (getattr(encoder.model.config, "type_vocab_size", 0) or 0) > 1
+    ):
         segments_BT = torch.from_numpy(packed.segments_BT).to(encoder.device)
     if can_pack(encoder):
         positions_BT = torch.from_numpy(packed.positions_BT).to(encoder.device)
-        states = _packed_states(encoder.model, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
+        states = _packed_states(
+            encoder.model, ids_BT, sentences_BT, positions_BT, segments_BT, layers
+        )
     else:
         mask_BT, none_BT = (sentences_BT >= 0).long(), torch.full_like(ids_BT, -1)
-        batch = Batch(ids_BT, mask_BT, torch.zeros_like(ids_BT) if segments_BT is None else segments_BT, none_BT, none_BT, ())
+        batch = Batch(
+            ids_BT,
+            mask_BT,
+            torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
+            none_BT,
+            none_BT,
+            (),
+        )
         hidden = encoder.hidden(batch, upto=max(layers))
         states = [hidden[layer] for layer in layers]
     return [state.reshape(-1, state.shape[-1]) for state in states]
@@ -110,12 +152,23 @@ def _packed_states(
     base = model.base_model
     dtype = next(base.parameters()).dtype
     same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
-    mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(~same_BTT, torch.finfo(dtype).min)[:, None]
+    mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(
+        ~same_BTT, torch.finfo(dtype).min
+    )[:, None]
     padding = getattr(base.embeddings.position_embeddings, "padding_idx", None)
-    first = 0 if padding is None else padding + 1  # RoBERTa counts positions from behind the padding index
+    first = (
+        0 if padding is None else padding + 1
+    )  # RoBERTa counts positions from behind the padding index
     top = int(model.config.num_hidden_layers)
-    inputs = {"input_ids": ids_BT, "attention_mask": mask_B1TT, "position_ids": positions_BT + first}
+    inputs = {
+        "input_ids": ids_BT,
+        "attention_mask": mask_B1TT,
+        "position_ids": positions_BT + first,
+    }
     if segments_BT is not None:
         inputs["token_type_ids"] = segments_BT
     output = base(**inputs, output_hidden_states=layers != (top,))
-    return [output.last_hidden_state if layer == top else output.hidden_states[layer] for layer in layers]
+    return [
+        output.last_hidden_state if layer == top else output.hidden_states[layer]
+        for layer in layers
+    ]

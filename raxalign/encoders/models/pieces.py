@@ -1,4 +1,6 @@
-"""Words to pieces: bulk tokenisation of words that are already apart, special pieces, truncation, batches."""
+"""Words to pieces: bulk tokenisation of words that are already apart, special pieces, truncation,
+batches.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class PieceRow:
-    """The pieces of a sentence or of a pair, with special pieces. `words` maps pieces to words (-1: special, or a word that truncation cut
-    in two), counted on through both sentences; pieces from `first` on belong to the second sentence; `n_words` counts all words.
+    """The pieces of a sentence or of a pair, with special pieces. `words` maps pieces to words (-1:
+    special, or a word that truncation cut in two), counted on through both sentences; pieces from
+    `first` on belong to the second sentence; `n_words` counts all words.
     """
 
     ids: np.ndarray
@@ -32,7 +35,9 @@ class PieceRow:
 
     @property
     def langs(self) -> np.ndarray:
-        """The index into `languages` of every piece: the first separator is the first sentence's, the last one the second's."""
+        """The index into `languages` of every piece: the first separator is the first sentence's,
+        the last one the second's.
+        """
         return (np.arange(len(self.ids)) >= self.first).astype(np.int64)
 
     segments = langs
@@ -49,7 +54,9 @@ class Template:
 
 
 def read_template(tokenizer: Any) -> Template:
-    """The special pieces of a tokenizer's post-processor; [CLS] a [SEP] b [SEP] where it has none."""
+    """The special pieces of a tokenizer's post-processor; [CLS] a [SEP] b [SEP] where it has
+    none.
+    """
     backend, word = tokenizer.backend_tokenizer, [["a"], ["b"]]
     backend.no_truncation()
     backend.no_padding()
@@ -75,8 +82,11 @@ def _around(encoding: Any, first: int, last: int) -> tuple[tuple[int, ...], tupl
     return tuple(encoding.ids[begin:start]), tuple(encoding.ids[end:stop])
 
 
-def bulk_pieces(tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in the text is text, not a special piece.
+def bulk_pieces(
+    tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in
+    the text is text, not a special piece.
 
     Unknown pieces are counted for `lang` (None: not at all) where somebody collects caveats.
     """
@@ -87,16 +97,25 @@ def bulk_pieces(tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | 
         backend.no_padding()
         backend.encode_special_tokens = True
         try:
-            encodings = backend.encode_batch([list(s) for s in sentences[start : start + CHUNK]], is_pretokenized=True, add_special_tokens=False)
+            encodings = backend.encode_batch(
+                [list(s) for s in sentences[start : start + CHUNK]],
+                is_pretokenized=True,
+                add_special_tokens=False,
+            )
         finally:
             backend.encode_special_tokens = False
         count_unknown(tokenizer, lang, encodings)
         for encoding in encodings:
-            yield np.array(encoding.ids, dtype=np.int32), np.array(encoding.word_ids, dtype=np.int32)
+            yield (
+                np.array(encoding.ids, dtype=np.int32),
+                np.array(encoding.word_ids, dtype=np.int32),
+            )
 
 
 def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) -> None:
-    """Report how many pieces of some encodings without special pieces are the tokenizer's unknown one, where somebody collects caveats."""
+    """Report how many pieces of some encodings without special pieces are the tokenizer's unknown
+    one, where somebody collects caveats.
+    """
     found = listener()
     if found is None or lang is None or tokenizer.unk_token_id is None:
         return
@@ -105,7 +124,9 @@ def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) ->
 
 
 def cut(pieces: tuple[np.ndarray, np.ndarray], room: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most `room` pieces; a word that loses some of its pieces keeps the others as context, but is no word any more (-1)."""
+    """At most `room` pieces; a word that loses some of its pieces keeps the others as context, but
+    is no word any more (-1).
+    """
     ids, words = pieces
     if len(ids) <= room:
         return ids, words
@@ -124,11 +145,17 @@ def share(first: int, second: int, room: int) -> tuple[int, int]:
     if first + second <= room:
         return first, second
     shorter = min(first, second, room // 2)
-    return (shorter, min(second, room - shorter)) if first <= second else (min(first, room - shorter), shorter)
+    return (
+        (shorter, min(second, room - shorter))
+        if first <= second
+        else (min(first, room - shorter), shorter)
+    )
 
 
 def token_batches(lengths: Sequence[int] | np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Indices of rows, longest first, in batches of at most `budget` pieces with padding (one row at least); ties keep input order."""
+    """Indices of rows, longest first, in batches of at most `budget` pieces with padding (one row
+    at least); ties keep input order.
+    """
     lengths = np.asarray(lengths)
     order = np.argsort(-lengths, kind="stable")
     start = 0

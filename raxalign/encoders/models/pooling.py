@@ -14,8 +14,9 @@ from raxalign.errors import RaxalignError
 
 @dataclass(frozen=True)
 class WordIndex:
-    """Where the words of a batch lie among its pieces (flattened, row after row): the piece k of ``pieces_P`` belongs to word ``owners_P[k]``
-    of ``size``; words that have a piece are ``words_M`` (ascending), with ``counts_M`` pieces each. A word's pieces are adjacent.
+    """Where the words of a batch lie among its pieces (flattened, row after row): the piece k of
+    ``pieces_P`` belongs to word ``owners_P[k]`` of ``size``; words that have a piece are
+    ``words_M`` (ascending), with ``counts_M`` pieces each. A word's pieces are adjacent.
     """
 
     pieces_P: torch.Tensor
@@ -31,8 +32,11 @@ class WordIndex:
         return present_N
 
 
-def index_words(words_BT: np.ndarray, counts: Sequence[int], device: torch.device | str) -> WordIndex:
-    """The index of a batch: `words_BT` maps pieces to words in their row (-1: none), `counts` is the number of words of each row.
+def index_words(
+    words_BT: np.ndarray, counts: Sequence[int], device: torch.device | str
+) -> WordIndex:
+    """The index of a batch: `words_BT` maps pieces to words in their row (-1: none), `counts` is
+    the number of words of each row.
 
     Word w of row b becomes word ``sum(counts[:b]) + w``.
     """
@@ -41,7 +45,10 @@ def index_words(words_BT: np.ndarray, counts: Sequence[int], device: torch.devic
     pieces_P = np.flatnonzero(flat >= 0)
     owners_P = flat[pieces_P] + starts_B[pieces_P // max(words_BT.shape[1], 1)]
     words_M, counts_M = np.unique(owners_P, return_counts=True)
-    pieces, owners, words, sizes = (torch.from_numpy(part.astype(np.int64)).to(device) for part in (pieces_P, owners_P, words_M, counts_M))
+    pieces, owners, words, sizes = (
+        torch.from_numpy(part.astype(np.int64)).to(device)
+        for part in (pieces_P, owners_P, words_M, counts_M)
+    )
     return WordIndex(pieces, owners, words, sizes, int(starts_B[-1]))
 
 
@@ -57,15 +64,20 @@ def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> 
         raise ValueError(f"pooling is first, last, mean or sum, not {pooling!r}")
     vectors_NH = vectors_NH.index_add(0, index.owners_P, flat_PH)
     if pooling == "mean":
-        sizes_N = vectors_NH.new_ones(index.size).index_copy(0, index.words_M, index.counts_M.to(vectors_NH.dtype))
+        sizes_N = vectors_NH.new_ones(index.size).index_copy(
+            0, index.words_M, index.counts_M.to(vectors_NH.dtype)
+        )
         vectors_NH = vectors_NH / sizes_N[:, None]
     return vectors_NH
 
 
 def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
-    """Raise `RaxalignError` where vectors of a language are NaN or infinite: similarities of such would be numbers without meaning."""
+    """Raise `RaxalignError` where vectors of a language are NaN or infinite: similarities of such
+    would be numbers without meaning.
+    """
     if not torch.isfinite(vectors.detach().sum()):
         raise RaxalignError(
-            f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its weights are too large, as after a training that "
-            "diverged. Train it again with a smaller `learning_rate`"
+            f"the encoder gives vectors with NaN or infinite values for sentences of {lang}: its"
+            " weights are too large, as after a training that diverged. Train it again with a"
+            " smaller `learning_rate`"
         )

@@ -1,4 +1,6 @@
-"""Static word vectors as an encoder: a space a language, the same vector for a word in every sentence."""
+"""Static word vectors as an encoder: a space a language, the same vector for a word in every
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,11 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class Reading:
-    """How words become vectors. `casing`: words are looked up as they are, lower-cased, or lower-cased where they have no vector as they
-    are; `normalization` is that of every vector before pieces are pooled: x/|x|, then the mean over the vocabulary taken off, then x/|x| again
-    (Artetxe et al. 2018; Cao et al. 2020, Appendix A.1); `pieces`: words are split into WordPieces, which have the vectors.
+    """How words become vectors. `casing`: words are looked up as they are, lower-cased, or
+    lower-cased where they have no vector as they are; `normalization` is that of every vector
+    before pieces are pooled: x/|x|, then the mean over the vocabulary taken off, then x/|x| again
+    (Artetxe et al. 2018; Cao et al. 2020, Appendix A.1); `pieces`: words are split into WordPieces,
+    which have the vectors.
     """
 
     casing: Casing = "keep"
@@ -43,7 +47,9 @@ class Reading:
 
 @dataclass
 class Space:
-    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords` unseen words have vectors too."""
+    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
+    unseen words have vectors too.
+    """
 
     words: list[str]
     vectors_VH: Floats
@@ -55,7 +61,9 @@ class Space:
         self.rows = {word: i for i, word in enumerate(self.words)}
 
     def row(self, word: str, casing: Casing) -> int:
-        """The row of a word, -1 where it has none. What subwords make is kept: the rows from ``len(words)`` on."""
+        """The row of a word, -1 where it has none. What subwords make is kept: the rows from
+        ``len(words)`` on.
+        """
         form = word.lower() if casing == "lower" else word
         found = self.rows.get(form)
         if found is None and casing == "fallback":
@@ -69,19 +77,27 @@ class Space:
 
     def table(self) -> Floats:
         """All rows, those of unseen words included."""
-        return np.concatenate([self.vectors_VH, np.stack(self._more)]) if self._more else self.vectors_VH
+        return (
+            np.concatenate([self.vectors_VH, np.stack(self._more)])
+            if self._more
+            else self.vectors_VH
+        )
 
 
 @dataclass
 class _Table:
-    """The normalised rows of a space on the device; `mean_H` is that of the unit vectors of the vocabulary."""
+    """The normalised rows of a space on the device; `mean_H` is that of the unit vectors of the
+    vocabulary.
+    """
 
     vectors_VH: torch.Tensor
     mean_H: torch.Tensor | None
 
 
 class StaticEncoder(Encoder):
-    """Word vectors, a space a language, opened when a language is first asked for. It has one layer, 0, and no hidden states."""
+    """Word vectors, a space a language, opened when a language is first asked for. It has one
+    layer, 0, and no hidden states.
+    """
 
     family: ClassVar[str] = "static"
     n_layers = 0
@@ -96,7 +112,9 @@ class StaticEncoder(Encoder):
         vocabulary: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> None:
-        """`spaces`: a language's vectors, or the file that holds them, of which `limit` are read. `vocabulary`: WordPieces, where words are split."""
+        """`spaces`: a language's vectors, or the file that holds them, of which `limit` are read.
+        `vocabulary`: WordPieces, where words are split.
+        """
         self.hidden_size, self.device, self.reading = dimension, device, reading
         self.vocabulary = None if vocabulary is None else list(vocabulary)
         self._spaces = dict(spaces)
@@ -111,19 +129,41 @@ class StaticEncoder(Encoder):
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             if record["format"] != _FORMAT:
-                raise DataError(folder / RECORD, f"format {record['format']!r}, but this version reads {_FORMAT}")
-            vocabulary = (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n") if record["reading"]["pieces"] else None
+                raise DataError(
+                    folder / RECORD,
+                    f"format {record['format']!r}, but this version reads {_FORMAT}",
+                )
+            vocabulary = (
+                (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
+                if record["reading"]["pieces"]
+                else None
+            )
             spaces = {lang: folder / f"{lang}.vec" for lang in record["languages"]}
-            return cls(spaces, record["dimension"], Reading(**record["reading"]), device, vocabulary=vocabulary)
+            return cls(
+                spaces,
+                record["dimension"],
+                Reading(**record["reading"]),
+                device,
+                vocabulary=vocabulary,
+            )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(folder, f"is no folder of static vectors ({error})") from error
 
     @classmethod
-    def from_files(cls, files: Mapping[str, Path], reading: Reading, device: str = "cpu", limit: int | None = None) -> StaticEncoder:
+    def from_files(
+        cls,
+        files: Mapping[str, Path],
+        reading: Reading,
+        device: str = "cpu",
+        limit: int | None = None,
+    ) -> StaticEncoder:
         """Vectors that lie in files, one a language; at most the first `limit` of each are read."""
         dimensions = {lang: _dimension(path) for lang, path in files.items()}
         if len(set(dimensions.values())) != 1:
-            raise RaxalignError(f"vectors of different dimensions: {', '.join(f'{lang} {n}' for lang, n in dimensions.items())}")
+            raise RaxalignError(
+                "vectors of different dimensions:"
+                f" {', '.join(f'{lang} {n}' for lang, n in dimensions.items())}"
+            )
         return cls(files, next(iter(dimensions.values())), reading, device, limit=limit)
 
     @property
@@ -134,45 +174,70 @@ class StaticEncoder(Encoder):
     def space(self, lang: str) -> Space:
         """The vectors of a language. Raises `RaxalignError` where it has none."""
         if lang not in self._spaces:
-            raise RaxalignError(f"the static encoder has no vectors for {lang}; it has {', '.join(self._spaces) or 'none at all'}")
+            raise RaxalignError(
+                f"the static encoder has no vectors for {lang}; it has"
+                f" {', '.join(self._spaces) or 'none at all'}"
+            )
         space = self._spaces[lang]
         if isinstance(space, Path):
             space = self._spaces[lang] = _read_space(space, self._limit)
             if space.vectors_VH.shape[1] != self.hidden_size:
-                raise RaxalignError(f"the vectors of {lang} have {space.vectors_VH.shape[1]} dimensions, not {self.hidden_size}")
+                raise RaxalignError(
+                    f"the vectors of {lang} have {space.vectors_VH.shape[1]} dimensions, not"
+                    f" {self.hidden_size}"
+                )
         return space
 
     def iter_words(
-        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: tuple[int, ...],
+        pooling: Pooling,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a word that have a vector.
+        """Word vectors in input order, some sentences at a time; `pooling` joins the pieces of a
+        word that have a vector.
 
-        Words without a vector are absent. Raises `RaxalignError` for a language without vectors, and for layers other than 0.
+        Words without a vector are absent. Raises `RaxalignError` for a language without vectors,
+        and for layers other than 0.
         """
         if set(layers) != {0}:
-            raise RaxalignError(f"layers {', '.join(map(str, layers))}: static vectors are one layer, 0 (`layers: last`)")
+            raise RaxalignError(
+                f"layers {', '.join(map(str, layers))}: static vectors are one layer, 0 (`layers:"
+                " last`)"
+            )
         for start in range(0, len(sentences), CHUNK):
             part = sentences[start : start + CHUNK]
             yield range(start, start + len(part)), self._looked_up(part, lang, len(layers), pooling)
 
-    def _looked_up(self, sentences: Sequence[Sequence[str]], lang: str, n_layers: int, pooling: Pooling) -> WordVectors:
+    def _looked_up(
+        self, sentences: Sequence[Sequence[str]], lang: str, n_layers: int, pooling: Pooling
+    ) -> WordVectors:
         space, casing = self.space(lang), self.reading.casing
         offsets = [0, *np.cumsum([len(sentence) for sentence in sentences]).tolist()]
         if self.reading.pieces:
             units, owners = self._split(sentences, offsets)
         else:
-            units, owners = [word for sentence in sentences for word in sentence], np.arange(offsets[-1])
+            units, owners = (
+                [word for sentence in sentences for word in sentence],
+                np.arange(offsets[-1]),
+            )
         rows = np.array([space.row(unit, casing) for unit in units], dtype=np.int64)
         known, owners = rows[rows >= 0], owners[rows >= 0]
         words, counts = np.unique(owners, return_counts=True)
         parts = (np.arange(len(known)), owners, words, counts)
-        places_P, owners_P, words_M, counts_M = (torch.from_numpy(part.astype(np.int64)).to(self.device) for part in parts)
+        places_P, owners_P, words_M, counts_M = (
+            torch.from_numpy(part.astype(np.int64)).to(self.device) for part in parts
+        )
         index = WordIndex(places_P, owners_P, words_M, counts_M, offsets[-1])
         vectors_PH = self._table(lang).vectors_VH[torch.from_numpy(known).to(self.device)]
         vectors_NH = pool_words(vectors_PH, index, pooling)
         return WordVectors(vectors_NH[:, None].repeat(1, n_layers, 1), offsets, index.present())
 
-    def _split(self, sentences: Sequence[Sequence[str]], offsets: Sequence[int]) -> tuple[list[str], np.ndarray]:
+    def _split(
+        self, sentences: Sequence[Sequence[str]], offsets: Sequence[int]
+    ) -> tuple[list[str], np.ndarray]:
         """(pieces, the word of each)."""
         pieces, owners = [], []
         for (names, words), start in zip(self.pieces(sentences), offsets, strict=False):
@@ -181,14 +246,18 @@ class StaticEncoder(Encoder):
         return pieces, np.concatenate([np.zeros(0, np.int64), *owners])
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
-        """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split is one ``[UNK]``."""
+        """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
+        is one ``[UNK]``.
+        """
         from raxalign.encoders.models.pieces import bulk_pieces
         from raxalign.encoders.training.wordpiece import wrap_vocabulary
 
         if self.vocabulary is None:
             raise RaxalignError("the static encoder has vectors of words, not of pieces")
         if self._tokenizer is None:
-            self._tokenizer = wrap_vocabulary(self.vocabulary, lowercase=self.reading.casing == "lower")
+            self._tokenizer = wrap_vocabulary(
+                self.vocabulary, lowercase=self.reading.casing == "lower"
+            )
         for ids, words in bulk_pieces(self._tokenizer, sentences, None):
             yield [self.vocabulary[i] for i in ids.tolist()], words.astype(np.int64)
 
@@ -198,16 +267,22 @@ class StaticEncoder(Encoder):
         if table is None:
             units = torch.nn.functional.normalize(torch.from_numpy(space.vectors_VH), dim=-1)
             mean_H = units.mean(dim=0) if self.reading.normalization == "unit-center-unit" else None
-            table = self._tables[lang] = _Table(torch.zeros(0, self.hidden_size, device=self.device), mean_H)
+            table = self._tables[lang] = _Table(
+                torch.zeros(0, self.hidden_size, device=self.device), mean_H
+            )
         have = len(table.vectors_VH)
         rows = space.table()
         if have < len(rows):
-            more = _normalized(torch.from_numpy(rows[have:]), self.reading.normalization, table.mean_H)
+            more = _normalized(
+                torch.from_numpy(rows[have:]), self.reading.normalization, table.mean_H
+            )
             table.vectors_VH = torch.cat([table.vectors_VH, more.to(self.device)])
         return table
 
     def save(self, folder: Path | str) -> None:
-        """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, n-grams beside it, and how words are read."""
+        """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, n-grams
+        beside it, and how words are read.
+        """
         from safetensors.numpy import save_file
 
         folder = Path(folder)
@@ -217,18 +292,31 @@ class StaticEncoder(Encoder):
             write_vectors(folder / f"{lang}.vec", space.words, space.vectors_VH)
             if space.subwords is not None:
                 sizes = np.array([getattr(space.subwords, name) for name in _SIZES])
-                tensors = {"numbers": space.subwords.numbers, "sizes": sizes, "vectors": space.subwords.vectors_GH}
+                tensors = {
+                    "numbers": space.subwords.numbers,
+                    "sizes": sizes,
+                    "vectors": space.subwords.vectors_GH,
+                }
                 save_file(tensors, folder / f"{lang}{_NGRAMS}")
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
-        record = {"format": _FORMAT, "languages": list(self._spaces), "dimension": self.hidden_size, "reading": asdict(self.reading)}
-        (folder / RECORD).write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        record = {
+            "format": _FORMAT,
+            "languages": list(self._spaces),
+            "dimension": self.hidden_size,
+            "reading": asdict(self.reading),
+        }
+        (folder / RECORD).write_text(
+            json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
 
 
 _NGRAMS, _SIZES = ".ngrams.safetensors", ("min_n", "max_n", "buckets")
 
 
-def _normalized(rows: torch.Tensor, normalization: Normalization, mean_H: torch.Tensor | None) -> torch.Tensor:
+def _normalized(
+    rows: torch.Tensor, normalization: Normalization, mean_H: torch.Tensor | None
+) -> torch.Tensor:
     if normalization == "none":
         return rows
     rows = torch.nn.functional.normalize(rows, dim=-1)

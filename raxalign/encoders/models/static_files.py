@@ -1,4 +1,6 @@
-"""Files of word vectors: word2vec's text and binary formats, and the vectors of n-grams of characters beside them."""
+"""Files of word vectors: word2vec's text and binary formats, and the vectors of n-grams of
+characters beside them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _PRIME, _START = 16_777_619, 2_166_136_261
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Word2vec's text format: a line with both sizes, then a line a word. Nine digits, so that float32 values come back as they were."""
+    """Word2vec's text format: a line with both sizes, then a line a word. Nine digits, so that
+    float32 values come back as they were.
+    """
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"{len(words)} {vectors_VH.shape[1]}\n")
         row_format = " ".join(["%.9g"] * vectors_VH.shape[1])
@@ -28,21 +32,34 @@ def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
 
 
 def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Floats]:
-    """(words, vectors (V, H)) of a file in word2vec's text format, or its binary one (``.bin``); at most the first `limit`.
+    """(words, vectors (V, H)) of a file in word2vec's text format, or its binary one (``.bin``); at
+    most the first `limit`.
 
-    Of a word that stands there twice the first vector counts. Raises `DataError` with the line for what is no such file.
+    Of a word that stands there twice the first vector counts. Raises `DataError` with the line for
+    what is no such file.
     """
     try:
         with path.open("rb") as file:
             first = file.readline()
             if first.startswith(_FACEBOOK):
-                raise DataError(path, "is fastText's own binary format, which is not read", remedy="Name the .vec file that lies beside it")
+                raise DataError(
+                    path,
+                    "is fastText's own binary format, which is not read",
+                    remedy="Name the .vec file that lies beside it",
+                )
             try:
                 count, dimension = (int(part) for part in first.split())
             except ValueError:
-                raise DataError(path, "begins without the number of words and their dimension", line=1, remedy="It has to be word2vec's") from None
+                raise DataError(
+                    path,
+                    "begins without the number of words and their dimension",
+                    line=1,
+                    remedy="It has to be word2vec's",
+                ) from None
             count = count if limit is None else min(count, limit)
-            words, vectors = (_read_binary if path.suffix == ".bin" else _read_text)(path, file, count, dimension)
+            words, vectors = (_read_binary if path.suffix == ".bin" else _read_text)(
+                path, file, count, dimension
+            )
     except OSError as error:
         raise DataError(path, f"the vectors cannot be read ({error.strerror})") from error
     if not np.isfinite(vectors).all():
@@ -66,11 +83,15 @@ def _read_text(path: Path, file: BinaryIO, count: int, dimension: int) -> tuple[
             vectors[i] = [float(value) for value in values]
             words.append(word.decode("utf-8"))
         except ValueError as error:
-            raise DataError(path, str(error) if line else f"ends after {i} of {count} words", line=i + 2) from None
+            raise DataError(
+                path, str(error) if line else f"ends after {i} of {count} words", line=i + 2
+            ) from None
     return words, vectors
 
 
-def _read_binary(path: Path, file: BinaryIO, count: int, dimension: int) -> tuple[list[str], Floats]:
+def _read_binary(
+    path: Path, file: BinaryIO, count: int, dimension: int
+) -> tuple[list[str], Floats]:
     words, vectors = [], np.zeros((count, dimension), np.float32)
     for i in range(count):
         word = bytearray()
@@ -86,8 +107,9 @@ def _read_binary(path: Path, file: BinaryIO, count: int, dimension: int) -> tupl
 
 @dataclass(frozen=True)
 class Subwords:
-    """The trained vectors of fastText's n-grams: n-grams of `min_n` to `max_n` characters of ``<word>`` fall into `buckets` by a hash, and
-    the vector of bucket ``numbers[i]`` (ascending) is row i of `vectors_GH`. Buckets that training never met are left out.
+    """The trained vectors of fastText's n-grams: n-grams of `min_n` to `max_n` characters of
+    ``<word>`` fall into `buckets` by a hash, and the vector of bucket ``numbers[i]`` (ascending) is
+    row i of `vectors_GH`. Buckets that training never met are left out.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -98,20 +120,33 @@ class Subwords:
 
     def vector(self, word: str) -> Floats | None:
         """The mean of a word's n-grams (H,), or None where training met none of them."""
-        wanted = np.array([_hash(gram) % self.buckets for gram in ngrams(word, self.min_n, self.max_n)], dtype=np.int64)
+        wanted = np.array(
+            [_hash(gram) % self.buckets for gram in ngrams(word, self.min_n, self.max_n)],
+            dtype=np.int64,
+        )
         wanted = wanted[np.isin(wanted, self.numbers)]
-        return self.vectors_GH[np.searchsorted(self.numbers, wanted)].mean(axis=0) if len(wanted) else None
+        return (
+            self.vectors_GH[np.searchsorted(self.numbers, wanted)].mean(axis=0)
+            if len(wanted)
+            else None
+        )
 
 
 def ngrams(word: str, min_n: int, max_n: int) -> list[bytes]:
-    """All n-grams of characters of ``<word>``, as UTF-8 (Bojanowski et al. 2017, §3.2); the boundary marks alone are none.
+    """All n-grams of characters of ``<word>``, as UTF-8 (Bojanowski et al. 2017, §3.2); the
+    boundary marks alone are none.
 
     >>> [gram.decode() for gram in ngrams("an", 2, 3)]
     ['<a', '<an', 'an', 'an>', 'n>']
     """
     marked = f"<{word}>"
     last = len(marked)
-    return [marked[i : i + n].encode() for i in range(last) for n in range(min_n, max_n + 1) if i + n <= last and not (n == 1 and i in (0, last - 1))]
+    return [
+        marked[i : i + n].encode()
+        for i in range(last)
+        for n in range(min_n, max_n + 1)
+        if i + n <= last and not (n == 1 and i in (0, last - 1))
+    ]
 
 
 def _hash(gram: bytes) -> int:

@@ -1,4 +1,6 @@
-"""The mean hidden state of a language: over all pieces of its text, in rows as long as the encoder reads."""
+"""The mean hidden state of a language: over all pieces of its text, in rows as long as the encoder
+reads.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,9 @@ _CHUNK = 512
 
 @dataclass(frozen=True)
 class Reading:
-    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces of the running text or single sentences, at most `limit`
-    of them; every row weighs the same, or every token; special pieces count or not.
+    """How text becomes rows and rows a mean: `rows` are blocks of `size` pieces of the running text
+    or single sentences, at most `limit` of them; every row weighs the same, or every token; special
+    pieces count or not.
     """
 
     rows: Literal["blocks", "sentences"]
@@ -47,10 +50,19 @@ class TokenMeans:
 
 @torch.no_grad()
 def token_means(
-    encoder: TransformerEncoder, text: Chunks, lang: str, layers: Sequence[int], reading: Reading, edits: Mapping[int, Edit] | None = None
+    encoder: TransformerEncoder,
+    text: Chunks,
+    lang: str,
+    layers: Sequence[int],
+    reading: Reading,
+    edits: Mapping[int, Edit] | None = None,
 ) -> TokenMeans | None:
-    """The means of the states of some layers over a text, after the edits; None where the text has no pieces."""
-    total_LH = torch.zeros(len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device)
+    """The means of the states of some layers over a text, after the edits; None where the text has
+    no pieces.
+    """
+    total_LH = torch.zeros(
+        len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
+    )
     rows_read = tokens = 0
     rows = islice(text_rows(encoder, text, lang, reading), reading.limit)
     with evaluating(encoder.model):
@@ -59,14 +71,20 @@ def token_means(
                 part = [chunk[i] for i in chosen]
                 batch = encoder.collate(part)
                 states = encoder.hidden(batch, edits=edits, upto=max(layers))
-                kept_BT = batch.mask_BT == 1 if reading.specials == "include" else batch.words_BT >= 0
+                kept_BT = (
+                    batch.mask_BT == 1 if reading.specials == "include" else batch.words_BT >= 0
+                )
                 for place, layer in enumerate(layers):
                     sums_BH, counts_B = row_sums(states[layer], kept_BT)
-                    total_LH[place] += (sums_BH / counts_B[:, None] if reading.weighting == "blocks" else sums_BH).sum(dim=0)
+                    total_LH[place] += (
+                        sums_BH / counts_B[:, None] if reading.weighting == "blocks" else sums_BH
+                    ).sum(dim=0)
                 rows_read, tokens = rows_read + len(part), tokens + int(counts_B.sum())
     if not rows_read:
         return None
-    return TokenMeans(total_LH / (rows_read if reading.weighting == "blocks" else tokens), rows_read, tokens)
+    return TokenMeans(
+        total_LH / (rows_read if reading.weighting == "blocks" else tokens), rows_read, tokens
+    )
 
 
 def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -74,19 +92,26 @@ def row_sums(states_BTH: torch.Tensor, kept_BT: torch.Tensor) -> tuple[torch.Ten
     return torch.einsum("bt,bth->bh", kept_BT.double(), states_BTH.double()), kept_BT.sum(dim=1)
 
 
-def text_rows(encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading) -> Iterator[PieceRow]:
-    """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1 for special ones.
+def text_rows(
+    encoder: TransformerEncoder, text: Chunks, lang: str, reading: Reading
+) -> Iterator[PieceRow]:
+    """The rows of a text, special pieces around each; `words` is 0 for pieces of the text and -1
+    for special ones.
 
     Blocks take the pieces of all sentences one after the other; the last block is what is left.
     """
     template = read_template(encoder.tokenizer)
-    before, after = (np.array(pieces, np.int32) for pieces in (template.before, template.after_single))
+    before, after = (
+        np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
+    )
     room = encoder.max_positions - len(before) - len(after)
     size = min(reading.size, room) if reading.rows == "blocks" else room
     left = np.empty(0, np.int32)
 
     def row(ids: np.ndarray) -> PieceRow:
-        words = np.concatenate([np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)])
+        words = np.concatenate(
+            [np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)]
+        )
         return PieceRow(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
 
     for sentences in text:

@@ -1,4 +1,6 @@
-"""Transformer encoders: hidden states, with edits to the stream where wanted, and word vectors at the speed of the bare forward."""
+"""Transformer encoders: hidden states, with edits to the stream where wanted, and word vectors at
+the speed of the bare forward.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from torch import nn
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
-from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, share, token_batches
+from raxalign.encoders.models.pieces import (
+    PieceRow,
+    bulk_pieces,
+    cut,
+    read_template,
+    share,
+    token_batches,
+)
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
 from raxalign.errors import RaxalignError
@@ -26,8 +35,8 @@ _BLOCKS = ("encoder.layer", "transformer.layer", "layers", "encoder.layers")
 
 
 class TransformerEncoder(Encoder):
-    """A masked LM and its tokenizer. Layer 0 is what enters the first block, layer l what leaves block l (the last one after the final norm,
-    where the architecture has one).
+    """A masked LM and its tokenizer. Layer 0 is what enters the first block, layer l what leaves
+    block l (the last one after the final norm, where the architecture has one).
     """
 
     family: ClassVar[str] = "transformer"
@@ -42,13 +51,18 @@ class TransformerEncoder(Encoder):
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self._template = read_template(tokenizer)
         self._segments = (
-            "token_type_ids" in inspect.signature(model.base_model.forward).parameters and getattr(model.config, "type_vocab_size", 0) > 0
+            "token_type_ids" in inspect.signature(model.base_model.forward).parameters
+            and getattr(model.config, "type_vocab_size", 0) > 0
         )
         self._segment_types: int = getattr(model.config, "type_vocab_size", 0) or 0
 
     @classmethod
-    def from_folder(cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu") -> TransformerEncoder:
-        """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the errors."""
+    def from_folder(
+        cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
+    ) -> TransformerEncoder:
+        """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the
+        errors.
+        """
         return cls(*load_masked_lm(str(path_or_name), revision), device)
 
     def save(self, folder: Path | str) -> None:
@@ -56,42 +70,80 @@ class TransformerEncoder(Encoder):
         save_masked_lm(self.model, self.tokenizer, Path(folder))
 
     def pieces(
-        self, sentences: Sequence[Sequence[str]], lang: str, pairs: Sequence[Sequence[str]] | None = None, pair_lang: str | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        pairs: Sequence[Sequence[str]] | None = None,
+        pair_lang: str | None = None,
     ) -> list[PieceRow]:
-        """Pieces with special ones, clamped to `max_positions`: of sentences, or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
+        """Pieces with special ones, clamped to `max_positions`: of sentences, or of pairs
+        (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
 
-        Pairs that are too long lose the end of the longer sentence first. Words keep their numbers whatever is cut.
+        Pairs that are too long lose the end of the longer sentence first. Words keep their numbers
+        whatever is cut.
         """
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
-            return [self._single(pieces, len(words), lang) for pieces, words in zip(singles, sentences, strict=True)]
+            return [
+                self._single(pieces, len(words), lang)
+                for pieces, words in zip(singles, sentences, strict=True)
+            ]
         if len(pairs) != len(sentences):
             raise ValueError(f"{len(sentences)} sentences, but {len(pairs)} second ones")
         languages = (lang, pair_lang or lang)
         seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
-        return [self._pair(first, second, size, languages) for first, second, size in zip(singles, seconds, sizes, strict=True)]
+        return [
+            self._pair(first, second, size, languages)
+            for first, second, size in zip(singles, seconds, sizes, strict=True)
+        ]
 
     def _single(self, pieces: tuple[np.ndarray, np.ndarray], n_words: int, lang: str) -> PieceRow:
         before, after = self._template.before, self._template.after_single
         ids, words = cut(pieces, self.max_positions - len(before) - len(after))
         return PieceRow(
-            np.concatenate([before, ids, after]), _specials(len(before), words, len(after)), len(ids) + len(before) + len(after), n_words, (lang,)
+            np.concatenate([before, ids, after]),
+            _specials(len(before), words, len(after)),
+            len(ids) + len(before) + len(after),
+            n_words,
+            (lang,),
         )
 
     def _pair(
-        self, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], sizes: tuple[int, int], languages: tuple[str, str]
+        self,
+        first: tuple[np.ndarray, np.ndarray],
+        second: tuple[np.ndarray, np.ndarray],
+        sizes: tuple[int, int],
+        languages: tuple[str, str],
     ) -> PieceRow:
-        before, between, after = self._template.before, self._template.between, self._template.after_pair
+        before, between, after = (
+            self._template.before,
+            self._template.between,
+            self._template.after_pair,
+        )
         room = self.max_positions - len(before) - len(between) - len(after)
         keep_first, keep_second = share(len(first[0]), len(second[0]), room)
         (ids_1, words_1), (ids_2, words_2) = cut(first, keep_first), cut(second, keep_second)
-        words = np.concatenate([_specials(len(before), words_1, len(between)), np.where(words_2 >= 0, words_2 + sizes[0], -1), [-1] * len(after)])
+        words = np.concatenate(
+            [
+                _specials(len(before), words_1, len(between)),
+                np.where(words_2 >= 0, words_2 + sizes[0], -1),
+                [-1] * len(after),
+            ]
+        )
         start = len(before) + len(ids_1) + len(between)
-        return PieceRow(np.concatenate([before, ids_1, between, ids_2, after]), words, start, sum(sizes), languages)
+        return PieceRow(
+            np.concatenate([before, ids_1, between, ids_2, after]),
+            words,
+            start,
+            sum(sizes),
+            languages,
+        )
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
-        """A padded batch on the encoder's device; rows of different languages may stand together."""
+        """A padded batch on the encoder's device; rows of different languages may stand
+        together.
+        """
         width = max((len(row) for row in rows), default=0)
         languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
         number = {lang: i for i, lang in enumerate(languages)}
@@ -105,17 +157,25 @@ class TransformerEncoder(Encoder):
         if rows:
             ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
             words_BT[mask_BT] = np.concatenate([row.words for row in rows])
-        langs_B2 = np.array([(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64).reshape(-1, 2)
+        langs_B2 = np.array(
+            [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
+        ).reshape(-1, 2)
         langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
         segments_BT = second_BT if self._segment_types > 1 else np.zeros_like(second_BT)
         arrays = (ids_BT, mask_BT, segments_BT, words_BT, langs_BT)
-        ids, mask, segments, words, langs = (torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays)
+        ids, mask, segments, words, langs = (
+            torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays
+        )
         return Batch(ids, mask, segments, words, langs, languages)
 
-    def hidden(self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None) -> tuple[torch.Tensor, ...]:
-        """Hidden states (B, T, H) of the layers 0 to `upto` (the last); what an edit of layer l changes flows on and is what is read there.
+    def hidden(
+        self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
+    ) -> tuple[torch.Tensor, ...]:
+        """Hidden states (B, T, H) of the layers 0 to `upto` (the last); what an edit of layer l
+        changes flows on and is what is read there.
 
-        Gradient flows and dropout follows the model's mode; the masked-LM head and the blocks above `upto` are not computed.
+        Gradient flows and dropout follows the model's mode; the masked-LM head and the blocks above
+        `upto` are not computed.
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
@@ -129,14 +189,18 @@ class TransformerEncoder(Encoder):
         return tuple(states[: top + 1])
 
     def lm_logits(self, states: torch.Tensor) -> torch.Tensor:
-        """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions that are needed should be given."""
+        """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions
+        that are needed should be given.
+        """
         model = self.model
         if hasattr(model, "cls"):
             logits = model.cls(states)
         elif hasattr(model, "lm_head"):
             logits = model.lm_head(states)
         elif hasattr(model, "vocab_transform"):
-            logits = model.vocab_projector(model.vocab_layer_norm(model.activation(model.vocab_transform(states))))
+            logits = model.vocab_projector(
+                model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
+            )
         elif hasattr(model, "head"):
             logits = model.decoder(model.head(states))
         else:
@@ -144,23 +208,39 @@ class TransformerEncoder(Encoder):
         return logits  # type: ignore[no-any-return]
 
     def iter_words(
-        self, sentences: Sequence[Sequence[str]], lang: str, *, layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None = None
+        self,
+        sentences: Sequence[Sequence[str]],
+        lang: str,
+        *,
+        layers: tuple[int, ...],
+        pooling: Pooling,
+        edits: Mapping[int, Edit] | None = None,
     ) -> Iterator[tuple[Sequence[int], WordVectors]]:
-        """Word vectors batch by batch, longest sentences first, without gradient and without dropout."""
+        """Word vectors batch by batch, longest sentences first, without gradient and without
+        dropout.
+        """
         rows = self.pieces(sentences, lang)
         for chosen in token_batches([len(row) for row in rows], self.batch_tokens):
             part = [rows[i] for i in chosen]
             yield chosen.tolist(), self._pooled(part, layers, pooling, edits)
 
     @torch.no_grad()
-    def _pooled(self, rows: list[PieceRow], layers: tuple[int, ...], pooling: Pooling, edits: Mapping[int, Edit] | None) -> WordVectors:
+    def _pooled(
+        self,
+        rows: list[PieceRow],
+        layers: tuple[int, ...],
+        pooling: Pooling,
+        edits: Mapping[int, Edit] | None,
+    ) -> WordVectors:
         with evaluating(self.model):
             batch = self.collate(rows)
             counts = [row.n_words for row in rows]
             words_BT = batch.words_BT.cpu().numpy()
             index = index_words(words_BT, counts, self.device)
             states = self.hidden(batch, edits=edits, upto=max(layers))
-            vectors_NLH = torch.stack([pool_words(states[layer], index, pooling) for layer in layers], dim=1)
+            vectors_NLH = torch.stack(
+                [pool_words(states[layer], index, pooling) for layer in layers], dim=1
+            )
             refuse_infinite(vectors_NLH, rows[0].languages[0])
         return WordVectors(vectors_NLH, [0, *np.cumsum(counts).tolist()], index.present())
 
@@ -176,7 +256,9 @@ def _positions(model: Any, tokenizer: Any) -> int:
     embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     padding = getattr(embeddings, "padding_idx", None)
     if padding is not None:
-        limit -= padding + 1  # RoBERTa's positions count from behind the padding index: 514 rows are 512 positions
+        limit -= (
+            padding + 1
+        )  # RoBERTa's positions count from behind the padding index: 514 rows are 512 positions
     tokenizer_limit = int(tokenizer.model_max_length)
     return min(limit, tokenizer_limit) if 2 < tokenizer_limit < 1_000_000 else limit
 
@@ -202,12 +284,19 @@ def find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
         blocks = getattr(parent, name, None)
         if isinstance(blocks, nn.ModuleList):
             return parent, name, blocks
-    raise RaxalignError(f"{type(base).__name__}: its blocks are not where BERT, RoBERTa, DistilBERT or ModernBERT have them")
+    raise RaxalignError(
+        f"{type(base).__name__}: its blocks are not where BERT, RoBERTa, DistilBERT or ModernBERT"
+        " have them"
+    )
 
 
 @contextmanager
-def _watched(base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch) -> Iterator[None]:
-    """Collects into `states` what enters the first block and what leaves each, after the edits; leaves blocks above `top` out meanwhile."""
+def _watched(
+    base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch
+) -> Iterator[None]:
+    """Collects into `states` what enters the first block and what leaves each, after the edits;
+    leaves blocks above `top` out meanwhile.
+    """
     parent, name, blocks = find_blocks(base)
 
     def edited(states_BTH: torch.Tensor) -> torch.Tensor:
@@ -215,7 +304,9 @@ def _watched(base: nn.Module, top: int, states: list[torch.Tensor], edits: Mappi
         states.append(states_BTH if edit is None else edit(states_BTH, batch))
         return states[-1]
 
-    def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def enter(
+        _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if args:
             return (edited(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
@@ -225,7 +316,10 @@ def _watched(base: nn.Module, top: int, states: list[torch.Tensor], edits: Mappi
             return (edited(output[0]), *output[1:])
         return edited(output)
 
-    handles = [blocks[0].register_forward_pre_hook(enter, with_kwargs=True), *(block.register_forward_hook(leave) for block in blocks[:top])]
+    handles = [
+        blocks[0].register_forward_pre_hook(enter, with_kwargs=True),
+        *(block.register_forward_hook(leave) for block in blocks[:top]),
+    ]
     if top < len(blocks):
         setattr(parent, name, blocks[:top])
     try:

@@ -1,4 +1,6 @@
-"""What alignment adds to an encoder without touching its weights: transforms, each of a language and a layer."""
+"""What alignment adds to an encoder without touching its weights: transforms, each of a language
+and a layer.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> (x - center) @ weight + shift, on rows; a part that is None is left out. center (H,), weight (H, H), shift (H,)."""
+    """x -> (x - center) @ weight + shift, on rows; a part that is None is left out. center (H,),
+    weight (H, H), shift (H,).
+    """
 
     center: torch.Tensor | None = None
     weight: torch.Tensor | None = None
@@ -39,12 +43,21 @@ class Affine:
     def to(self, device: str) -> Affine:
         """The same map with float32 tensors of its own on a device, outside any gradient.
 
-        They are laid out row by row: the product with a transposed view, as decompositions return, is not bit-equal to that with what is read
-        back from a file.
+        They are laid out row by row: the product with a transposed view, as decompositions return,
+        is not bit-equal to that with what is read back from a file.
         """
         parts = (self.center, self.weight, self.shift)
         return Affine(
-            *(None if part is None else part.detach().to(device, torch.float32).clone(memory_format=torch.contiguous_format) for part in parts)
+            *(
+                (
+                    None
+                    if part is None
+                    else part.detach()
+                    .to(device, torch.float32)
+                    .clone(memory_format=torch.contiguous_format)
+                )
+                for part in parts
+            )
         )
 
 
@@ -52,8 +65,9 @@ class Affine:
 class Transform:
     """Steps applied to the vectors of one language at one layer.
 
-    ``readout``: applied to what is read from the layer; nothing above it changes. ``inside``: replaces the stream after the block and flows
-    on. `toward` marks a transform of the pivot's vectors that holds for one other language only (direction to-other).
+    ``readout``: applied to what is read from the layer; nothing above it changes. ``inside``:
+    replaces the stream after the block and flows on. `toward` marks a transform of the pivot's
+    vectors that holds for one other language only (direction to-other).
     """
 
     lang: str
@@ -83,20 +97,45 @@ def pack(transforms: tuple[Transform, ...]) -> tuple[list[dict[str, Any]], dict[
             if isinstance(step, Unit):
                 steps.append({"step": "unit"})
                 continue
-            parts = {part: value for part in ("center", "weight", "shift") if (value := getattr(step, part)) is not None}
+            parts = {
+                part: value
+                for part in ("center", "weight", "shift")
+                if (value := getattr(step, part)) is not None
+            }
             names = {part: f"{i}.{k}.{part}" for part in parts}
-            tensors |= {names[part]: value.detach().to("cpu", torch.float32).contiguous().clone() for part, value in parts.items()}
+            tensors |= {
+                names[part]: value.detach().to("cpu", torch.float32).contiguous().clone()
+                for part, value in parts.items()
+            }
             steps.append({"step": "affine", **names})
-        records.append({"lang": transform.lang, "layer": transform.layer, "sort": transform.sort, "toward": transform.toward, "steps": steps})
+        records.append(
+            {
+                "lang": transform.lang,
+                "layer": transform.layer,
+                "sort": transform.sort,
+                "toward": transform.toward,
+                "steps": steps,
+            }
+        )
     return records, tensors
 
 
-def unpack(records: list[dict[str, Any]], tensors: Mapping[str, torch.Tensor]) -> tuple[Transform, ...]:
+def unpack(
+    records: list[dict[str, Any]], tensors: Mapping[str, torch.Tensor]
+) -> tuple[Transform, ...]:
     """The transforms of `pack`."""
 
     def step(record: dict[str, Any]) -> Unit | Affine:
         if record["step"] == "unit":
             return Unit()
-        return Affine(*(tensors[record[part]] if part in record else None for part in ("center", "weight", "shift")))
+        return Affine(
+            *(
+                tensors[record[part]] if part in record else None
+                for part in ("center", "weight", "shift")
+            )
+        )
 
-    return tuple(Transform(r["lang"], r["layer"], r["sort"], tuple(step(s) for s in r["steps"]), r["toward"]) for r in records)
+    return tuple(
+        Transform(r["lang"], r["layer"], r["sort"], tuple(step(s) for s in r["steps"]), r["toward"])
+        for r in records
+    )

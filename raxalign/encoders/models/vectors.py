@@ -1,4 +1,6 @@
-"""What encoders read and give: batches of pieces, vectors of words, and the params by which layers and pooling are chosen."""
+"""What encoders read and give: batches of pieces, vectors of words, and the params by which layers
+and pooling are chosen.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ Pooling = Literal["first", "last", "mean", "sum"]
 
 
 def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
-    """Layer numbers of a param: ``last`` -> (n,), ``9`` -> (9,), ``9-12`` -> (9, 10, 11, 12); 0 is the embeddings, l the output of block l.
+    """Layer numbers of a param: ``last`` -> (n,), ``9`` -> (9,), ``9-12`` -> (9, 10, 11, 12); 0 is
+    the embeddings, l the output of block l.
 
     >>> parse_layers("last", 4), parse_layers("1-3", 4)
     ((4,), (1, 2, 3))
@@ -35,7 +38,8 @@ def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
 
 
 def layer_ends(layers: str) -> tuple[int, int] | None:
-    """The first and the last layer that a param names, None for ``last``. Raises `ValueError` for what is neither.
+    """The first and the last layer that a param names, None for ``last``. Raises `ValueError` for
+    what is neither.
 
     >>> layer_ends("9-12"), layer_ends("9"), layer_ends("last")
     ((9, 12), (9, 9), None)
@@ -73,8 +77,9 @@ Layer = Annotated[str, AfterValidator(_single)]
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded pieces. `ids_BT`, `mask_BT` (1 for real pieces), `segments_BT` (token types) are int64; `words_BT` maps a piece to its word in
-    the row (-1: special or padding), counted on through both sentences of a pair; `langs_BT` indexes `languages` for every piece.
+    """Padded pieces. `ids_BT`, `mask_BT` (1 for real pieces), `segments_BT` (token types) are
+    int64; `words_BT` maps a piece to its word in the row (-1: special or padding), counted on
+    through both sentences of a pair; `langs_BT` indexes `languages` for every piece.
     """
 
     ids_BT: torch.Tensor
@@ -87,8 +92,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Vectors of all words of some sentences, in input order: `vectors_NLH` (words, layers, hidden); the words of sentence i are rows
-    ``offsets[i]`` to ``offsets[i + 1]``. Words beyond the encoder's positions, or without a piece, have `present_N` False and a zero vector.
+    """Vectors of all words of some sentences, in input order: `vectors_NLH` (words, layers,
+    hidden); the words of sentence i are rows ``offsets[i]`` to ``offsets[i + 1]``. Words beyond the
+    encoder's positions, or without a piece, have `present_N` False and a zero vector.
     """
 
     vectors_NLH: torch.Tensor

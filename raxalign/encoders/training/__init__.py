@@ -1,1 +1,3 @@
-"""Encoders that are made here: masked language models and static vectors, with their vocabularies."""
+"""Encoders that are made here: masked language models and static vectors, with their
+vocabularies.
+"""

@@ -1,4 +1,6 @@
-"""GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words stand near each other."""
+"""GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words
+stand near each other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ BATCH = 16_384
 
 
 def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
-    """The co-occurrence matrix (size, size), symmetric CSR in float64: two words d places apart in a sentence count 1/d, up to `window` places.
+    """The co-occurrence matrix (size, size), symmetric CSR in float64: two words d places apart in
+    a sentence count 1/d, up to `window` places.
 
     `sentences` are word numbers; words that are not in the vocabulary are -1, and keep their place.
     """
@@ -29,7 +32,10 @@ def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
         left, right = words_T[:-distance], words_T[distance:]
         near = (owners_T[:-distance] == owners_T[distance:]) & (left >= 0) & (right >= 0)
         weights = np.full(int(near.sum()), 1.0 / distance)
-        counts = counts + sparse.coo_matrix((weights, (left[near], right[near])), shape=(size, size)).tocsr()
+        counts = (
+            counts
+            + sparse.coo_matrix((weights, (left[near], right[near])), shape=(size, size)).tocsr()
+        )
     counts = (counts + counts.T).tocsr()
     counts.sort_indices()
     return counts
@@ -37,11 +43,13 @@ def cooccurrences(sentences: Sequence[Ints], size: int, window: int) -> Any:
 
 @dataclass
 class Glove:
-    """The parameters of both roles of every word, ``[vector; bias]``, and AdaGrad's sums of squared gradients.
+    """The parameters of both roles of every word, ``[vector; bias]``, and AdaGrad's sums of squared
+    gradients.
 
-    The loss over the entries X_ij > 0 is sum f(X_ij) (w_i . c_j + b_i + d_j - log X_ij)^2 / 2 with f(x) = min(1, x / x_max)^alpha (Eq. 8-9).
-    Steps are those of AdaGrad on the gradient of a batch of entries: the squares are added before the step is taken (Duchi et al. 2011), so
-    that no coordinate moves by more than the learning rate.
+    The loss over the entries X_ij > 0 is sum f(X_ij) (w_i . c_j + b_i + d_j - log X_ij)^2 / 2 with
+    f(x) = min(1, x / x_max)^alpha (Eq. 8-9). Steps are those of AdaGrad on the gradient of a batch
+    of entries: the squares are added before the step is taken (Duchi et al. 2011), so that no
+    coordinate moves by more than the learning rate.
     """
 
     words_VH: Floats
@@ -58,33 +66,60 @@ class Glove:
             self._squares[name] = np.zeros_like(getattr(self, name)) + _START
 
     @classmethod
-    def random(cls, size: int, dimension: int, rng: np.random.Generator, *, x_max: float, learning_rate: float) -> Glove:
+    def random(
+        cls,
+        size: int,
+        dimension: int,
+        rng: np.random.Generator,
+        *,
+        x_max: float,
+        learning_rate: float,
+    ) -> Glove:
         """Uniform in +-1/(2 dimension), as in the paper's own program."""
 
         def draw(*shape: int) -> Floats:
-            return ((rng.random(shape, dtype=np.float32) - np.float32(0.5)) / np.float32(dimension)).astype(np.float32)
+            return (
+                (rng.random(shape, dtype=np.float32) - np.float32(0.5)) / np.float32(dimension)
+            ).astype(np.float32)
 
-        return cls(draw(size, dimension), draw(size, dimension), draw(size), draw(size), x_max=x_max, learning_rate=learning_rate)
+        return cls(
+            draw(size, dimension),
+            draw(size, dimension),
+            draw(size),
+            draw(size),
+            x_max=x_max,
+            learning_rate=learning_rate,
+        )
 
     def step(self, rows_N: Ints, columns_N: Ints, counts_N: npt.NDArray[np.float64]) -> float:
         """One step on a batch of different entries; returns its loss, before the step."""
         rows, at_row = np.unique(rows_N, return_inverse=True)
         columns, at_column = np.unique(columns_N, return_inverse=True)
         words, contexts = self.words_VH[rows], self.contexts_VH[columns]
-        guess_N = np.einsum("nh,nh->n", words[at_row], contexts[at_column]) + self.word_bias_V[rows_N] + self.context_bias_V[columns_N]
+        guess_N = (
+            np.einsum("nh,nh->n", words[at_row], contexts[at_column])
+            + self.word_bias_V[rows_N]
+            + self.context_bias_V[columns_N]
+        )
         gap_N = guess_N - np.log(counts_N).astype(np.float32)
         pull_N = np.minimum(1.0, (counts_N / self.x_max) ** self.alpha).astype(np.float32) * gap_N
         pulls = sparse.csr_matrix((pull_N, (at_row, at_column)), shape=(len(rows), len(columns)))
         self._move("words_VH", rows, pulls @ contexts)
         self._move("contexts_VH", columns, pulls.T.tocsr() @ words)
         self._move("word_bias_V", rows, np.bincount(at_row, pull_N, len(rows)).astype(np.float32))
-        self._move("context_bias_V", columns, np.bincount(at_column, pull_N, len(columns)).astype(np.float32))
+        self._move(
+            "context_bias_V",
+            columns,
+            np.bincount(at_column, pull_N, len(columns)).astype(np.float32),
+        )
         return float(np.dot(pull_N.astype(np.float64), gap_N) / 2)
 
     def _move(self, name: str, places: Ints, gradient: Floats) -> None:
         squares = self._squares[name]
         squares[places] += gradient * gradient
-        getattr(self, name)[places] -= np.float32(self.learning_rate) * gradient / np.sqrt(squares[places])
+        getattr(self, name)[places] -= (
+            np.float32(self.learning_rate) * gradient / np.sqrt(squares[places])
+        )
 
     def vectors(self) -> Floats:
         """The sum of both roles (V, H), which is what GloVe gives out (§4.2)."""
@@ -106,14 +141,19 @@ def train_glove(
     seed: int,
     batch: int = BATCH,
 ) -> tuple[Floats, list[float]]:
-    """(vectors (size, dimension), the mean loss of an entry in each epoch); the same for the same seed."""
+    """(vectors (size, dimension), the mean loss of an entry in each epoch); the same for the same
+    seed.
+    """
     counts = cooccurrences(sentences, size, window).tocoo()
     rows, columns = counts.row.astype(np.int64), counts.col.astype(np.int64)
     rng = np.random.default_rng(seed)
     model = Glove.random(size, dimension, rng, x_max=x_max, learning_rate=learning_rate)
     losses = []
     for _ in range(epochs):
-        total = sum(model.step(rows[part], columns[part], counts.data[part]) for part in _batches(len(rows), batch, rng))
+        total = sum(
+            model.step(rows[part], columns[part], counts.data[part])
+            for part in _batches(len(rows), batch, rng)
+        )
         losses.append(total / max(1, len(rows)))
     return model.vectors(), losses
 

@@ -1,4 +1,6 @@
-"""Masked language modelling of a small BERT from nothing (Devlin et al. 2019: 15 % of pieces; of these 80 % masked, 10 % random, 10 % kept)."""
+"""Masked language modelling of a small BERT from nothing (Devlin et al. 2019: 15 % of pieces; of
+these 80 % masked, 10 % random, 10 % kept).
+"""
 
 from __future__ import annotations
 
@@ -33,19 +35,41 @@ MASKING = 0
 """What masks are drawn by: ``chance_of(step, MASKING)``."""
 
 
-def pretrain(params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path) -> Mapping[str, object]:
-    """Train vocabulary and model on the text of all languages; returns notes (sentences, vocabulary, losses). The first worker saves them."""
+def pretrain(
+    params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path
+) -> Mapping[str, object]:
+    """Train vocabulary and model on the text of all languages; returns notes (sentences,
+    vocabulary, losses). The first worker saves them.
+    """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
-        raise RaxalignError("a scratch encoder is trained on text, but there is none: give the grid a corpus")
+        raise RaxalignError(
+            "a scratch encoder is trained on text, but there is none: give the grid a corpus"
+        )
     with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
-        tokenizer = train_wordpiece([words for part in sentences.values() for words in part], params.vocab_size, lowercase=params.lowercase)
+        tokenizer = train_wordpiece(
+            [words for part in sentences.values() for words in part],
+            params.vocab_size,
+            lowercase=params.lowercase,
+        )
         encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
         rng = np.random.default_rng(params.seed)
-        rows = PackedRows.of([row for lang, part in sentences.items() for row in pack_rows(encoder.pieces(part, lang), params.window, rng)])
+        rows = PackedRows.of(
+            [
+                row
+                for lang, part in sentences.items()
+                for row in pack_rows(encoder.pieces(part, lang), params.window, rng)
+            ]
+        )
         settings = train_settings(params, rows)
-        fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, replace(runtime, seed=params.seed), name=NAME)
+        fitted = fit(
+            Pretraining(encoder, rows, params),
+            len(rows),
+            settings,
+            replace(runtime, seed=params.seed),
+            name=NAME,
+        )
         if runtime.rank == 0:
             save_masked_lm(encoder.model, tokenizer, folder)
     return {
@@ -59,7 +83,9 @@ def pretrain(params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, 
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
-    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have `batch_size` windows of pieces on average."""
+    """The options of the loop: AdamW, linear warm-up and decay. A step has as many rows as have
+    `batch_size` windows of pieces on average.
+    """
     per_row = len(rows.ids) / len(rows)
     return TrainSettings(
         learning_rate=params.learning_rate,
@@ -75,8 +101,8 @@ def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
 
 @dataclass(frozen=True)
 class PackedRows:
-    """The rows of a pre-training: row r is the entries ``offsets[r]`` to ``offsets[r + 1]`` of the pieces `ids` and their token types
-    `segments`.
+    """The rows of a pre-training: row r is the entries ``offsets[r]`` to ``offsets[r + 1]`` of the
+    pieces `ids` and their token types `segments`.
     """
 
     ids: np.ndarray
@@ -89,19 +115,31 @@ class PackedRows:
     @classmethod
     def of(cls, rows: Sequence[PieceRow]) -> PackedRows:
         """The pieces and segments of some rows, laid end to end."""
-        ids, segments = (np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments"))
-        return cls(ids.astype(np.int32), segments.astype(np.int8), offsets_of(np.array([len(row) for row in rows])))
+        ids, segments = (
+            np.concatenate([getattr(row, name) for row in rows]) for name in ("ids", "segments")
+        )
+        return cls(
+            ids.astype(np.int32),
+            segments.astype(np.int8),
+            offsets_of(np.array([len(row) for row in rows])),
+        )
 
     def take(self, rows: np.ndarray) -> PackedRows:
         """Some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        return PackedRows(self.ids[index], self.segments[index], offsets_of(np.diff(self.offsets)[rows]))
+        return PackedRows(
+            self.ids[index], self.segments[index], offsets_of(np.diff(self.offsets)[rows])
+        )
 
 
 class Pretraining(Objective):
-    """The mean cross-entropy over the masked places of the global batch; rows share a forward pass without padding, each seeing only itself."""
+    """The mean cross-entropy over the masked places of the global batch; rows share a forward pass
+    without padding, each seeing only itself.
+    """
 
-    def __init__(self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams
+    ) -> None:
         self.module = encoder.model
         self.encoder, self.all_rows, self.window = encoder, rows, params.window
         self.rule = MaskRule.of(encoder, params.mask_share)
@@ -114,7 +152,9 @@ class Pretraining(Objective):
         self.masks = choose_masks(self.rows, self.rule, chance_of(step, MASKING))
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
-        """The contribution of some rows. Only masked places reach the head: with a large vocabulary it costs more than the blocks."""
+        """The contribution of some rows. Only masked places reach the head: with a large vocabulary
+        it costs more than the blocks.
+        """
         masked = positions[np.diff(self.masks.offsets)[positions] > 0]
         if not len(masked):
             return torch.zeros((), device=self.encoder.device)
@@ -122,8 +162,16 @@ class Pretraining(Objective):
         pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
         packed = pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
         (states_FH,) = flat_states(self.encoder, packed, (self.encoder.n_layers,))
-        places, targets = (torch.from_numpy(part).to(self.encoder.device) for part in (masks.flat(packed.starts_S), masks.targets))
-        return torch.nn.functional.cross_entropy(self.encoder.lm_logits(states_FH[places]), targets, reduction="sum") / masks.total
+        places, targets = (
+            torch.from_numpy(part).to(self.encoder.device)
+            for part in (masks.flat(packed.starts_S), masks.targets)
+        )
+        return (
+            torch.nn.functional.cross_entropy(
+                self.encoder.lm_logits(states_FH[places]), targets, reduction="sum"
+            )
+            / masks.total
+        )
 
 
 def new_bert(params: ScratchParams, vocabulary: int) -> Any:
@@ -145,8 +193,9 @@ def new_bert(params: ScratchParams, vocabulary: int) -> Any:
 
 
 def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator) -> list[PieceRow]:
-    """Training rows of at most `window` pieces of one language's sentences: a third single ones, a third pairs with two segments, and a third
-    as many as fit. So the encoder knows the positions and segments that words in sentences, pairs and long texts will have.
+    """Training rows of at most `window` pieces of one language's sentences: a third single ones, a
+    third pairs with two segments, and a third as many as fit. So the encoder knows the positions
+    and segments that words in sentences, pairs and long texts will have.
     """
     order, rows, at = rng.permutation(len(singles)), [], 0
     while at < len(order):
@@ -154,7 +203,9 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         group = [singles[order[at]]]
         at += 1
         size = len(group[0])
-        while at < len(order) and len(group) < most and size + len(singles[order[at]]) - 1 <= window:
+        while (
+            at < len(order) and len(group) < most and size + len(singles[order[at]]) - 1 <= window
+        ):
             group.append(singles[order[at]])
             size += len(group[-1]) - 1
             at += 1

@@ -1,6 +1,8 @@
-"""Training of static vectors on monolingual text, each language for itself: gensim's Word2Vec and fastText, and our own GloVe.
+"""Training of static vectors on monolingual text, each language for itself: gensim's Word2Vec and
+fastText, and our own GloVe.
 
-The same text and seed give the same vectors in every process: one thread, and words numbered by frequency, then by spelling.
+The same text and seed give the same vectors in every process: one thread, and words numbered by
+frequency, then by spelling.
 """
 
 from __future__ import annotations
@@ -25,17 +27,27 @@ if TYPE_CHECKING:
 Sentences = Sequence[Sequence[str]]
 
 
-def train(params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path) -> Mapping[str, object]:
+def train(
+    params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path
+) -> Mapping[str, object]:
     """Train the vectors of every language and save them; returns notes, with counts a language."""
-    sentences = {lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)}
+    sentences = {
+        lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
+    }
     if not any(sentences.values()):
-        raise RaxalignError("static vectors are trained on text, but there is none: give the grid a corpus")
+        raise RaxalignError(
+            "static vectors are trained on text, but there is none: give the grid a corpus"
+        )
     reading = Reading(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
-        pieces = _read_vocabulary(vocabulary) if vocabulary else _train_vocabulary(sentences, params)
+        pieces = (
+            _read_vocabulary(vocabulary) if vocabulary else _train_vocabulary(sentences, params)
+        )
         splitter = StaticEncoder({}, params.dimension, reading, vocabulary=pieces)
-        sentences = {lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()}
+        sentences = {
+            lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()
+        }
     spaces, notes = {}, {}
     for lang, part in sentences.items():
         spaces[lang], notes[lang] = _train_space(lang, part, params)
@@ -44,7 +56,11 @@ def train(params: StaticParams, text: Mapping[str, Path], vocabulary: Path | Non
 
 
 def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
-    return [[word.lower() for word in sentence] for sentence in sentences] if params.casing == "lower" else sentences
+    return (
+        [[word.lower() for word in sentence] for sentence in sentences]
+        if params.casing == "lower"
+        else sentences
+    )
 
 
 def _read_vocabulary(path: Path) -> list[str]:
@@ -60,18 +76,34 @@ def _read_vocabulary(path: Path) -> list[str]:
 
 
 def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:
-    tokenizer = train_wordpiece([words for part in sentences.values() for words in part], params.vocab_size, lowercase=params.casing == "lower")
+    tokenizer = train_wordpiece(
+        [words for part in sentences.values() for words in part],
+        params.vocab_size,
+        lowercase=params.casing == "lower",
+    )
     names: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     return names
 
 
-def _train_space(lang: str, sentences: Sentences, params: StaticParams) -> tuple[Space, dict[str, object]]:
+def _train_space(
+    lang: str, sentences: Sentences, params: StaticParams
+) -> tuple[Space, dict[str, object]]:
     counts = Counter(word for sentence in sentences for word in sentence if word != "[UNK]")
-    ranked = sorted(((word, n) for word, n in counts.items() if n >= params.min_count), key=lambda entry: (-entry[1], entry[0]))
+    ranked = sorted(
+        ((word, n) for word, n in counts.items() if n >= params.min_count),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
     if not ranked:
-        raise RaxalignError(f"static: no word of {lang} occurs {params.min_count} times in {len(sentences)} sentences; lower `min_count`")
+        raise RaxalignError(
+            f"static: no word of {lang} occurs {params.min_count} times in {len(sentences)}"
+            " sentences; lower `min_count`"
+        )
     words = [word for word, _ in ranked]
-    notes: dict[str, object] = {"sentences": len(sentences), "words": sum(counts.values()), "vocabulary": len(words)}
+    notes: dict[str, object] = {
+        "sentences": len(sentences),
+        "words": sum(counts.values()),
+        "vocabulary": len(words),
+    }
     if params.algorithm == "glove":
         vectors, losses = _glove(sentences, words, params)
         return Space(words, vectors), {**notes, "first_loss": losses[0], "last_loss": losses[-1]}
@@ -79,17 +111,30 @@ def _train_space(lang: str, sentences: Sentences, params: StaticParams) -> tuple
     return Space(words, vectors, subwords), notes
 
 
-def _glove(sentences: Sentences, words: Sequence[str], params: StaticParams) -> tuple[Floats, list[float]]:
+def _glove(
+    sentences: Sentences, words: Sequence[str], params: StaticParams
+) -> tuple[Floats, list[float]]:
     from raxalign.encoders.training.glove import train_glove
 
     numbers = {word: i for i, word in enumerate(words)}
-    rows = [np.array([numbers.get(word, -1) for word in sentence], dtype=np.int64) for sentence in sentences]
-    options: dict[str, Any] = {name: getattr(params, name) for name in ("dimension", "window", "x_max", "seed")}
-    return train_glove(rows, len(words), epochs=params.trained_epochs, learning_rate=params.rate, **options)
+    rows = [
+        np.array([numbers.get(word, -1) for word in sentence], dtype=np.int64)
+        for sentence in sentences
+    ]
+    options: dict[str, Any] = {
+        name: getattr(params, name) for name in ("dimension", "window", "x_max", "seed")
+    }
+    return train_glove(
+        rows, len(words), epochs=params.trained_epochs, learning_rate=params.rate, **options
+    )
 
 
-def _gensim(sentences: Sentences, counts: Mapping[str, int], params: StaticParams) -> tuple[Floats, Subwords | None]:
-    """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on Python's hashes; `hashfxn` says so again."""
+def _gensim(
+    sentences: Sentences, counts: Mapping[str, int], params: StaticParams
+) -> tuple[Floats, Subwords | None]:
+    """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on
+    Python's hashes; `hashfxn` says so again.
+    """
     from gensim.models import FastText, Word2Vec
 
     options: dict[str, Any] = {
@@ -114,5 +159,13 @@ def _gensim(sentences: Sentences, counts: Mapping[str, int], params: StaticParam
     vectors = np.stack([keyed[word] for word in counts]).astype(np.float32)
     if params.algorithm != "fasttext":
         return vectors, None
-    numbers = np.unique(np.concatenate([np.asarray(row, dtype=np.int64) for row in keyed.buckets_word]))
-    return vectors, Subwords(numbers, keyed.vectors_ngrams[numbers].astype(np.float32), params.min_n, params.max_n, params.buckets)
+    numbers = np.unique(
+        np.concatenate([np.asarray(row, dtype=np.int64) for row in keyed.buckets_word])
+    )
+    return vectors, Subwords(
+        numbers,
+        keyed.vectors_ngrams[numbers].astype(np.float32),
+        params.min_n,
+        params.max_n,
+        params.buckets,
+    )

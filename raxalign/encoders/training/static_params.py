@@ -18,57 +18,128 @@ _READ = ("casing", "normalization")
 
 
 class StaticParams(EncoderKind.Params):
-    """`vectors`: files with ``{lang}`` in their names, word2vec's text format or binary (``.bin``), of which the first `max_vectors` are
-    read, in place of training. `units: pieces` are those of `vocabulary` (a ``vocab.txt``) or of one of `vocab_size` trained on the text.
+    """`vectors`: files with ``{lang}`` in their names, word2vec's text format or binary (``.bin``),
+    of which the first `max_vectors` are read, in place of training. `units: pieces` are those of
+    `vocabulary` (a ``vocab.txt``) or of one of `vocab_size` trained on the text.
 
-    `casing`: words are kept as they are, lower-cased in training and use, or lower-cased where they have no vector as they are.
-    `normalization`: to unit length, the vocabulary's mean off, to unit length. `epochs` and `learning_rate` are, where not given, 5 and
-    .025 (.05 for CBOW), of GloVe 25 and .05; on some ten thousand sentences fastText wants 30 epochs. `max_sentences` a language; `negative`
-    samples; `sample` is word2vec's sub-sampling of frequent words; fastText's n-grams have `min_n` to `max_n` characters and fall into
-    `buckets`; `x_max` is GloVe's.
+    `casing`: words are kept as they are, lower-cased in training and use, or lower-cased where they
+    have no vector as they are. `normalization`: to unit length, the vocabulary's mean off, to unit
+    length. `epochs` and `learning_rate` are, where not given, 5 and .025 (.05 for CBOW), of GloVe
+    25 and .05; on some ten thousand sentences fastText wants 30 epochs. `max_sentences` a language;
+    `negative` samples; `sample` is word2vec's sub-sampling of frequent words; fastText's n-grams
+    have `min_n` to `max_n` characters and fall into `buckets`; `x_max` is GloVe's.
     """
 
-    algorithm: Literal["fasttext", "word2vec", "glove"] = Field("fasttext", description="How vectors are trained.")
-    vectors: DataPath | None = Field(
-        None, description="Files of vectors to read in place of training, in word2vec's format; the file name must hold `{lang}`."
+    algorithm: Literal["fasttext", "word2vec", "glove"] = Field(
+        "fasttext", description="How vectors are trained."
     )
-    max_vectors: int = Field(200_000, ge=1, description="Number of vectors that are read from a file, from its beginning.")
-    units: Literal["words", "pieces"] = Field("words", description="What has a vector: `words`, or the `pieces` of a vocabulary.")
-    vocabulary: DataPath | None = Field(None, description="File of the pieces, a `vocab.txt` (none: a vocabulary is trained on the text).")
-    vocab_size: int = Field(30_000, ge=100, description="Largest number of pieces in a vocabulary that is trained.")
+    vectors: DataPath | None = Field(
+        None,
+        description=(
+            "Files of vectors to read in place of training, in word2vec's format; the file name"
+            " must hold `{lang}`."
+        ),
+    )
+    max_vectors: int = Field(
+        200_000,
+        ge=1,
+        description="Number of vectors that are read from a file, from its beginning.",
+    )
+    units: Literal["words", "pieces"] = Field(
+        "words", description="What has a vector: `words`, or the `pieces` of a vocabulary."
+    )
+    vocabulary: DataPath | None = Field(
+        None,
+        description=(
+            "File of the pieces, a `vocab.txt` (none: a vocabulary is trained on the text)."
+        ),
+    )
+    vocab_size: int = Field(
+        30_000, ge=100, description="Largest number of pieces in a vocabulary that is trained."
+    )
     casing: Literal["keep", "lower", "fallback"] = Field(
         "keep",
-        description="Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a word has no vector as it is (`fallback`).",
+        description=(
+            "Case of words: kept (`keep`), lower in training and use (`lower`), or lower where a"
+            " word has no vector as it is (`fallback`)."
+        ),
     )
     normalization: Literal["unit-center-unit", "unit", "none"] = Field(
         "unit-center-unit",
-        description="What is done to vectors: nothing, length one (`unit`), or length one, the vocabulary's mean off, length one again.",
+        description=(
+            "What is done to vectors: nothing, length one (`unit`), or length one, the vocabulary's"
+            " mean off, length one again."
+        ),
     )
     dimension: int = Field(300, ge=2, description="Number of coordinates of a vector.")
     architecture: Literal["skipgram", "cbow"] = Field(
-        "skipgram", description="Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they predict it (`cbow`)."
+        "skipgram",
+        description=(
+            "Model of fastText and Word2Vec: a word predicts its neighbours (`skipgram`), or they"
+            " predict it (`cbow`)."
+        ),
     )
-    window: int = Field(5, ge=1, description="Number of words on each side that are neighbours of a word.")
-    epochs: int | None = Field(None, ge=1, description="Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25).")
-    learning_rate: float | None = Field(None, gt=0, description="Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05).")
-    min_count: int = Field(5, ge=1, description="Times that a word has to occur in the text to have a vector.")
-    negative: int = Field(5, ge=1, description="Negative samples per pair of words, of fastText and Word2Vec.")
+    window: int = Field(
+        5, ge=1, description="Number of words on each side that are neighbours of a word."
+    )
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        description="Passes over the text, or over GloVe's matrix (none: 5, with GloVe 25).",
+    )
+    learning_rate: float | None = Field(
+        None,
+        gt=0,
+        description="Learning rate at the start (none: 0.025, with CBOW and GloVe 0.05).",
+    )
+    min_count: int = Field(
+        5, ge=1, description="Times that a word has to occur in the text to have a vector."
+    )
+    negative: int = Field(
+        5, ge=1, description="Negative samples per pair of words, of fastText and Word2Vec."
+    )
     sample: float = Field(
-        1e-3, ge=0, description="Threshold above which frequent words are sub-sampled, a share of the text, of fastText and Word2Vec."
+        1e-3,
+        ge=0,
+        description=(
+            "Threshold above which frequent words are sub-sampled, a share of the text, of fastText"
+            " and Word2Vec."
+        ),
     )
-    min_n: int = Field(3, ge=1, description="Smallest number of characters in an n-gram of fastText.")
-    max_n: int = Field(6, ge=1, description="Largest number of characters in an n-gram of fastText.")
-    buckets: int = Field(200_000, ge=1, description="Number of buckets that the n-grams of fastText fall into.")
-    x_max: float = Field(100.0, gt=0, description="Number of co-occurrences from which on a pair of words has full weight in GloVe.")
-    max_sentences: int = Field(1_000_000, ge=1, description="Largest number of sentences of each language that are trained on.")
+    min_n: int = Field(
+        3, ge=1, description="Smallest number of characters in an n-gram of fastText."
+    )
+    max_n: int = Field(
+        6, ge=1, description="Largest number of characters in an n-gram of fastText."
+    )
+    buckets: int = Field(
+        200_000, ge=1, description="Number of buckets that the n-grams of fastText fall into."
+    )
+    x_max: float = Field(
+        100.0,
+        gt=0,
+        description=(
+            "Number of co-occurrences from which on a pair of words has full weight in GloVe."
+        ),
+    )
+    max_sentences: int = Field(
+        1_000_000,
+        ge=1,
+        description="Largest number of sentences of each language that are trained on.",
+    )
     seed: int = Field(0, ge=0, description="Seed of the training.")
 
     @model_validator(mode="after")
     def _fits(self) -> StaticParams:
         if self.min_n > self.max_n:
             raise ValueError(f"min_n {self.min_n} is more than max_n {self.max_n}")
-        if self.vectors is not None and (self.units == "pieces" or LANG not in Path(self.vectors).name):
-            raise ValueError("vectors: files of words, one a language, with {lang} in their names; pieces are trained")
+        if self.vectors is not None and (
+            self.units == "pieces" or LANG not in Path(self.vectors).name
+        ):
+            raise ValueError(
+                "vectors: files of words, one a language, with {lang} in their names; pieces are"
+                " trained"
+            )
         if self.vocabulary is not None and self.units == "words":
             raise ValueError("vocabulary: only `units: pieces` makes use of it")
         return self

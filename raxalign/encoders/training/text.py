@@ -8,11 +8,16 @@ from raxalign.errors import DataError
 
 
 def read_words(folder: Path, limit: int) -> list[list[str]]:
-    """The first `limit` sentences (column ``words``) of a dataset folder. Raises `DataError` where it is not a dataset of text."""
+    """The first `limit` sentences (column ``words``) of a dataset folder. Raises `DataError` where
+    it is not a dataset of text.
+    """
     from raxalign.corpora.text.dataset import read_table
 
     table = read_table(folder)
     if "words" not in table.column_names:
-        raise DataError(folder, f"has no column `words`, so it is not text (columns: {', '.join(table.column_names)})")
+        raise DataError(
+            folder,
+            f"has no column `words`, so it is not text (columns: {', '.join(table.column_names)})",
+        )
     sentences: list[list[str]] = table.column("words").slice(0, limit).to_pylist()
     return sentences

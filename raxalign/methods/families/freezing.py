@@ -21,21 +21,31 @@ _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
 def _named(blocks: str) -> str:
     if not _BLOCKS.fullmatch(blocks):
-        raise ValueError(f"{blocks!r} names no blocks: write lower, upper, none, last, a number from 1 on, or a range such as 1-6")
+        raise ValueError(
+            f"{blocks!r} names no blocks: write lower, upper, none, last, a number from 1 on, or a"
+            " range such as 1-6"
+        )
     return blocks
 
 
 Blocks = Annotated[str, AfterValidator(_named)]
-"""Blocks counted from 1, as `6` or `1-6`, the last one, or a half of them (the middle block of an odd number is of the upper half)."""
+"""Blocks counted from 1, as `6` or `1-6`, the last one, or a half of them (the middle block of an
+odd number is of the upper half).
+"""
 
 
 class FrozenParts(BaseParams):
     """The parts of an encoder that are not trained."""
 
     blocks: Blocks = Field(
-        description="Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range such as `1-6`, or `none`."
+        description=(
+            "Blocks that are not trained: `lower` or `upper` (a half), `last`, one number, a range"
+            " such as `1-6`, or `none`."
+        )
     )
-    embeddings: bool = Field(False, description="Whether all that lies outside the blocks is not trained either.")
+    embeddings: bool = Field(
+        False, description="Whether all that lies outside the blocks is not trained either."
+    )
 
 
 def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
@@ -47,12 +57,20 @@ def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
 
 
 Freeze = Annotated[Literal["none", "lower", "upper"] | FrozenParts, AfterValidator(_in_a_word)]
-"""`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the blocks."""
+"""`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the
+blocks.
+"""
 
 
 def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
-    """(the held blocks, counted from 1, whether the embeddings are held). Raises `RaxalignError` where there is no such block."""
-    parts = freeze if isinstance(freeze, FrozenParts) else FrozenParts(blocks=freeze, embeddings=freeze == "lower")
+    """(the held blocks, counted from 1, whether the embeddings are held). Raises `RaxalignError`
+    where there is no such block.
+    """
+    parts = (
+        freeze
+        if isinstance(freeze, FrozenParts)
+        else FrozenParts(blocks=freeze, embeddings=freeze == "lower")
+    )
     half = n_blocks // 2
     halves = {"none": range(0), "lower": range(1, half + 1), "upper": range(half + 1, n_blocks + 1)}
     if parts.blocks in halves:
@@ -60,23 +78,31 @@ def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
     try:
         return frozenset(parse_layers(parts.blocks, n_blocks)), parts.embeddings
     except RaxalignError:
-        raise RaxalignError(f"freeze.blocks: {parts.blocks}: this encoder has the blocks 1 to {n_blocks}") from None
+        raise RaxalignError(
+            f"freeze.blocks: {parts.blocks}: this encoder has the blocks 1 to {n_blocks}"
+        ) from None
 
 
 def lowest_trained(freeze: Freeze, n_blocks: int) -> int:
-    """The lowest layer that training can change: that of the lowest block that is not held, or 0 where the embeddings are trained."""
+    """The lowest layer that training can change: that of the lowest block that is not held, or 0
+    where the embeddings are trained.
+    """
     held, embeddings = frozen_parts(freeze, n_blocks)
     return next(block for block in range(1, n_blocks + 2) if block not in held) if embeddings else 0
 
 
 @contextmanager
 def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
-    """Without gradients meanwhile: the parameters of what `freeze` names (AlignFreeze; Bakos et al. 2025)."""
+    """Without gradients meanwhile: the parameters of what `freeze` names (AlignFreeze; Bakos et al.
+    2025).
+    """
     from raxalign.encoders.models.transformer import find_blocks
 
     _, _, blocks = find_blocks(encoder.model.base_model)
     numbers, embeddings = frozen_parts(freeze, len(blocks))
-    block_of = {id(p): number for number, block in enumerate(blocks, start=1) for p in block.parameters()}
+    block_of = {
+        id(p): number for number, block in enumerate(blocks, start=1) for p in block.parameters()
+    }
     base = [p for p in encoder.model.base_model.parameters() if p.requires_grad]
     held = [p for p in base if (block_of[id(p)] in numbers if id(p) in block_of else embeddings)]
     for parameter in held:

@@ -1,4 +1,6 @@
-"""What methods that train by masked language modelling have in common: options, and the training."""
+"""What methods that train by masked language modelling have in common: options, and the
+training.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class MaskedLMParams(Method.Params):
-    """The options of a training by masked language modelling (Pan et al. 2021), with AdamW. Rows are sentences unless a subclass says otherwise."""
+    """The options of a training by masked language modelling (Pan et al. 2021), with AdamW. Rows
+    are sentences unless a subclass says otherwise.
+    """
 
     mask_share: float = Field(0.15, gt=0, lt=1, description=wording.MASK_SHARE)
     learning_rate: float = Field(3e-5, gt=0, description=wording.LEARNING_RATE)
@@ -47,8 +51,19 @@ def train_settings(params: MaskedLMParams) -> TrainSettings:
 
 
 def train_masked_lm(
-    encoder: TransformerEncoder, rows_of: Callable[[Step], Rows], n_rows: int, params: MaskedLMParams, runtime: Runtime, name: str
+    encoder: TransformerEncoder,
+    rows_of: Callable[[Step], Rows],
+    n_rows: int,
+    params: MaskedLMParams,
+    runtime: Runtime,
+    name: str,
 ) -> dict[str, object]:
     """Train the encoder in place; returns notes: the number of rows, and `losses`."""
-    fitted = fit(MaskedLM(encoder, rows_of, params.mask_share), n_rows, train_settings(params), runtime, name=name)
+    fitted = fit(
+        MaskedLM(encoder, rows_of, params.mask_share),
+        n_rows,
+        train_settings(params),
+        runtime,
+        name=name,
+    )
     return {"rows": n_rows, **losses(fitted)}

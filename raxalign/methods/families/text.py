@@ -1,4 +1,6 @@
-"""What readouts that are fitted on monolingual text have in common: options, needs, effect, and the loop over languages."""
+"""What readouts that are fitted on monolingual text have in common: options, needs, effect, and the
+loop over languages.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class TextMethod(Method):
-    """Maps the vectors of every language, the pivot's too, by statistics over the words of its text."""
+    """Maps the vectors of every language, the pivot's too, by statistics over the words of its
+    text.
+    """
 
     accepts = frozenset({"transformer", "static"})
 
@@ -43,21 +47,50 @@ class TextMethod(Method):
         """Readouts of `layers`."""
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
-    def moments(self, encoder: Encoder, inputs: MethodInputs, lang: str, *, before: Sequence[Steps] | None = None, gram: bool = False) -> TextMoments:
-        """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError` for text without words."""
+    def moments(
+        self,
+        encoder: Encoder,
+        inputs: MethodInputs,
+        lang: str,
+        *,
+        before: Sequence[Steps] | None = None,
+        gram: bool = False,
+    ) -> TextMoments:
+        """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError`
+        for text without words.
+        """
         layers = parse_layers(self.params.layers, encoder.n_layers)
-        return text_moments(encoder, inputs, lang, layers, self.params.pooling, self.params.max_sentences, before=before, gram=gram)
+        return text_moments(
+            encoder,
+            inputs,
+            lang,
+            layers,
+            self.params.pooling,
+            self.params.max_sentences,
+            before=before,
+            gram=gram,
+        )
 
     def each_by_itself(
-        self, encoder: Encoder, inputs: MethodInputs, maps: Callable[[TextMoments], Iterable[Affine]], *, gram: bool = False
+        self,
+        encoder: Encoder,
+        inputs: MethodInputs,
+        maps: Callable[[TextMoments], Iterable[Affine]],
+        *,
+        gram: bool = False,
     ) -> AlignedEncoder:
-        """The encoder with what `maps` makes, a map a layer, of the moments of each language; notes count words a language."""
+        """The encoder with what `maps` makes, a map a layer, of the moments of each language; notes
+        count words a language.
+        """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         transforms, notes = [], {}
         for lang in (*inputs.languages, inputs.pivot):
             moments = self.moments(encoder, inputs, lang, gram=gram)
-            transforms += [Transform(lang, layer, steps=(step,)) for layer, step in zip(layers, maps(moments), strict=True)]
+            transforms += [
+                Transform(lang, layer, steps=(step,))
+                for layer, step in zip(layers, maps(moments), strict=True)
+            ]
             notes[lang] = {"words": moments.count}
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)

@@ -1,4 +1,6 @@
-"""What methods that train the encoder have in common: profiles, chance, effect, and the frame around the training."""
+"""What methods that train the encoder have in common: profiles, chance, effect, and the frame
+around the training.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,30 @@ Profiles = Mapping[str, Mapping[str, Any]]
 
 
 class TrainedMethod(Method):
-    """Changes the weights of a transformer. Subclasses say how in `train`; with `profiles` their params have a `profile`, one of those names."""
+    """Changes the weights of a transformer. Subclasses say how in `train`; with `profiles` their
+    params have a `profile`, one of those names.
+    """
 
     profiles: ClassVar[Profiles] = {}
 
     def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given, without the profile's name."""
+        """The params by their YAML names, with the profile's values where none is given, without
+        the profile's name.
+        """
         given = self.params.identity()
         profile = self.profiles[given.pop("profile")] if self.profiles else {}
-        return {name: profile.get(name) if value is None else value for name, value in given.items()}
+        return {
+            name: profile.get(name) if value is None else value for name, value in given.items()
+        }
 
     def canonical(self) -> dict[str, Any]:
         """The resolved params."""
         return self.resolved()
 
     def has_chance(self) -> bool:
-        """The order of rows has, and so have dropout, masks and new weights, where there are any."""
+        """The order of rows has, and so have dropout, masks and new weights, where there are
+        any.
+        """
         return True
 
     def effect(self) -> Effect:
@@ -56,13 +66,21 @@ class TrainedMethod(Method):
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
-        return AlignedEncoder(encoder, weights_changed=True, notes=self.train(encoder, inputs, runtime))
+        return AlignedEncoder(
+            encoder, weights_changed=True, notes=self.train(encoder, inputs, runtime)
+        )
 
     @abstractmethod
-    def train(self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime) -> Mapping[str, object]:
+    def train(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
+    ) -> Mapping[str, object]:
         """Train the encoder in place; returns notes: counts, and `losses` of the training."""
 
 
 def losses(fitted: Fitted) -> dict[str, object]:
     """The notes on a training: its steps, and the first and the last loss."""
-    return {"steps": len(fitted.losses), "first_loss": fitted.losses[0], "last_loss": fitted.losses[-1]}
+    return {
+        "steps": len(fitted.losses),
+        "first_loss": fitted.losses[0],
+        "last_loss": fitted.losses[-1],
+    }

@@ -1,4 +1,6 @@
-"""What the methods that map word pairs onto each other share: where the pairs come from, and which language moves."""
+"""What the methods that map word pairs onto each other share: where the pairs come from, and which
+language moves.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,14 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import Affine, Transform, Unit
 
 Direction = Literal["to-pivot", "to-other"]
-_SUPERVISION = "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the entries of a dictionary (`dictionary`)."
-_DICTIONARY = "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and `{pivot}`."
+_SUPERVISION = (
+    "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the"
+    " entries of a dictionary (`dictionary`)."
+)
+_DICTIONARY = (
+    "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and"
+    " `{pivot}`."
+)
 
 
 class WordPairParams(Method.Params):
@@ -36,22 +44,35 @@ class WordPairParams(Method.Params):
     dictionary: DataPath | None = Field(None, description=_DICTIONARY)
     swap: Annotated[bool, LATER] = Field(False, description=wording.SWAP)
     min_count: int = Field(
-        1, ge=1, description="Times that both words of a dictionary entry have to occur in the bitext; other entries are left out."
+        1,
+        ge=1,
+        description=(
+            "Times that both words of a dictionary entry have to occur in the bitext; other entries"
+            " are left out."
+        ),
     )
 
     @model_validator(mode="after")
     def _has_dictionary(self) -> WordPairParams:
         if self.supervision == "dictionary" and self.dictionary is None:
-            raise ValueError("supervision: dictionary wants `dictionary`, a file of two words a line")
+            raise ValueError(
+                "supervision: dictionary wants `dictionary`, a file of two words a line"
+            )
         return self
 
     def idle(self) -> set[str]:
-        """The options that others make idle: without a dictionary, its order of sides and how often its words have to occur."""
+        """The options that others make idle: without a dictionary, its order of sides and how often
+        its words have to occur.
+        """
         return {"min_count", "swap"} if self.supervision == "parallel" else set()
 
     def needs(self, *, text: bool = False) -> Needs:
         """Word pairs; with a dictionary the bitext in which its words occur."""
-        return Needs(links=True, text=text) if self.supervision == "parallel" else Needs(bitext=True, text=text)
+        return (
+            Needs(links=True, text=text)
+            if self.supervision == "parallel"
+            else Needs(bitext=True, text=text)
+        )
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary, where it is read."""
@@ -61,27 +82,52 @@ class WordPairParams(Method.Params):
 
 
 def supervised_pairs(
-    params: WordPairParams, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+    params: WordPairParams,
+    encoder: Encoder,
+    inputs: MethodInputs,
+    lang: str,
+    layers: tuple[int, ...],
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Vectors of the pairs of one language, blocks of (P, L, H) for it and for the pivot: linked words, or anchors of a dictionary's entries
-    whose words both occur `min_count` times.
+    """Vectors of the pairs of one language, blocks of (P, L, H) for it and for the pivot: linked
+    words, or anchors of a dictionary's entries whose words both occur `min_count` times.
     """
     if params.supervision == "parallel":
-        yield from linked_vectors(encoder, inputs.pairs[lang], lang, inputs.pivot, layers, params.pooling)
+        yield from linked_vectors(
+            encoder, inputs.pairs[lang], lang, inputs.pivot, layers, params.pooling
+        )
         return
     import torch
 
     entries = dictionary_entries(params, inputs, lang)
     entries_in_text(params, inputs, lang)
     folder = inputs.bitext[lang]
-    src = collect_anchors(encoder, sentences_of(folder, "src"), [entry[0] for entry in entries], lang, layers, params.pooling)
-    tgt = collect_anchors(encoder, sentences_of(folder, "tgt"), [entry[1] for entry in entries], inputs.pivot, layers, params.pooling)
-    src_E, tgt_E = (torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device) for i, side in enumerate((src, tgt)))
+    src = collect_anchors(
+        encoder,
+        sentences_of(folder, "src"),
+        [entry[0] for entry in entries],
+        lang,
+        layers,
+        params.pooling,
+    )
+    tgt = collect_anchors(
+        encoder,
+        sentences_of(folder, "tgt"),
+        [entry[1] for entry in entries],
+        inputs.pivot,
+        layers,
+        params.pooling,
+    )
+    src_E, tgt_E = (
+        torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device)
+        for i, side in enumerate((src, tgt))
+    )
     kept_E = (src.counts_V[src_E] >= params.min_count) & (tgt.counts_V[tgt_E] >= params.min_count)
     yield src.means_VLH[src_E[kept_E]], tgt.means_VLH[tgt_E[kept_E]]
 
 
-def dictionary_entries(params: WordPairParams, inputs: MethodInputs, lang: str) -> list[tuple[str, str]]:
+def dictionary_entries(
+    params: WordPairParams, inputs: MethodInputs, lang: str
+) -> list[tuple[str, str]]:
     """The different entries of the dictionary of one language, lower-cased."""
     from raxalign.corpora.readers.dictionary import read_dictionary
 
@@ -90,24 +136,40 @@ def dictionary_entries(params: WordPairParams, inputs: MethodInputs, lang: str) 
 
 
 def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
-    """How many entries have both words in the bitext; raises `DataError` where the dictionary's sides are clearly the other way round."""
+    """How many entries have both words in the bitext; raises `DataError` where the dictionary's
+    sides are clearly the other way round.
+    """
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
 
     words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
     path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
-    return found_entries(path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap)
+    return found_entries(
+        path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap
+    )
 
 
 def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
-    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has and how many of them are in the bitext."""
+    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has
+    and how many of them are in the bitext.
+    """
     if params.supervision == "parallel":
         return {"pairs": used}
-    return {"pairs": used, "entries": len(dictionary_entries(params, inputs, lang)), "entries_in_text": entries_in_text(params, inputs, lang)}
+    return {
+        "pairs": used,
+        "entries": len(dictionary_entries(params, inputs, lang)),
+        "entries_in_text": entries_in_text(params, inputs, lang),
+    }
 
 
-def moving_readout(direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]) -> Transform:
+def moving_readout(
+    direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
+) -> Transform:
     """A readout of the language that moves; the pivot moves toward one language at a time."""
     from raxalign.encoders.models.aligned import Transform
 
-    return Transform(lang, layer, steps=steps) if direction == "to-pivot" else Transform(pivot, layer, steps=steps, toward=lang)
+    return (
+        Transform(lang, layer, steps=steps)
+        if direction == "to-pivot"
+        else Transform(pivot, layer, steps=steps, toward=lang)
+    )

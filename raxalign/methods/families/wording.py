@@ -1,20 +1,46 @@
-"""What the options are that several methods have: one sentence each, for the fields of their `Params`."""
+"""What the options are that several methods have: one sentence each, for the fields of their
+`Params`.
+"""
 
 from __future__ import annotations
 
-PROFILE = "Set of values for the options that are not given; the method's description says what each set stands for."
+PROFILE = (
+    "Set of values for the options that are not given; the method's description says what each set"
+    " stands for."
+)
 
-LAYERS_MAPPED = "Layers whose vectors are mapped: `last`, one number or a range such as `9-12` (0: the embeddings)."
+LAYERS_MAPPED = (
+    "Layers whose vectors are mapped: `last`, one number or a range such as `9-12` (0: the"
+    " embeddings)."
+)
 LAYER_TRAINED = "Layer whose vectors are trained: `last` or one number (0: the embeddings)."
-WORD_POOLING = "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their `sum`."
-SENTENCE_POOLING = "What the vector of a sentence is: that of [CLS] (`cls`), or the `mean` over all its pieces, special ones included."
+WORD_POOLING = (
+    "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
+    " `sum`."
+)
+SENTENCE_POOLING = (
+    "What the vector of a sentence is: that of [CLS] (`cls`), or the `mean` over all its pieces,"
+    " special ones included."
+)
 
-DIRECTION = "Which vectors move: the other language's towards the pivot (`to-pivot`), or the pivot's towards the other language (`to-other`)."
-MAX_SENTENCES = "Number of sentences of each language that are read, from the beginning of its text (none: all)."
-SWAP = "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from English."
+DIRECTION = (
+    "Which vectors move: the other language's towards the pivot (`to-pivot`), or the pivot's"
+    " towards the other language (`to-other`)."
+)
+MAX_SENTENCES = (
+    "Number of sentences of each language that are read, from the beginning of its text (none:"
+    " all)."
+)
+SWAP = (
+    "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"
+    " English."
+)
 
 LEARNING_RATE = "Learning rate at the end of the warm-up, from which it falls linearly to 0."
-WARMUP = "Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on a number of steps."
+WARMUP = (
+    "Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on a"
+    " number of steps."
+)
 BATCH_OF_PAIRS = "Sentence pairs per training step, counted over all languages together."
 BATCH_OF_SENTENCES = "Sentences per training step, counted over all languages together."
 EPOCHS = "Passes over the training data."
@@ -25,12 +51,28 @@ WEIGHT_DECAY = "Weight decay of AdamW; biases and norms are spared."
 ADAM_EPS = "ε of Adam, the constant in the denominator of its update."
 CLIP = "Largest norm of the gradient, to which a longer one is scaled down (0: no limit)."
 
-SENTENCE_LENGTH = "Largest number of pieces per sentence, special ones included; the end of a longer one is cut off."
-ROW_LENGTH = "Largest number of pieces per row, special ones included; longer rows are cut."
-PAIR_LENGTH = "Largest number of pieces per sentence pair, special ones included; of a longer pair the longer sentence is cut first."
-MIN_PIECES = "Smallest number of pieces, without special ones, of a sentence that is trained on; shorter ones are left out."
-MIN_PIECES_OF_PAIR = "Smallest number of pieces on each side of a sentence pair, without special ones; shorter pairs are left out."
-MAX_PIECES_OF_PAIR = (
-    "Largest number of pieces on both sides of a sentence pair together, without special ones; longer pairs are left out (0: no limit)."
+SENTENCE_LENGTH = (
+    "Largest number of pieces per sentence, special ones included; the end of a longer one is cut"
+    " off."
 )
-MASK_SHARE = "Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10 % by random pieces, 10 % by themselves."
+ROW_LENGTH = "Largest number of pieces per row, special ones included; longer rows are cut."
+PAIR_LENGTH = (
+    "Largest number of pieces per sentence pair, special ones included; of a longer pair the longer"
+    " sentence is cut first."
+)
+MIN_PIECES = (
+    "Smallest number of pieces, without special ones, of a sentence that is trained on; shorter"
+    " ones are left out."
+)
+MIN_PIECES_OF_PAIR = (
+    "Smallest number of pieces on each side of a sentence pair, without special ones; shorter pairs"
+    " are left out."
+)
+MAX_PIECES_OF_PAIR = (
+    "Largest number of pieces on both sides of a sentence pair together, without special ones;"
+    " longer pairs are left out (0: no limit)."
+)
+MASK_SHARE = (
+    "Share of the pieces, special ones apart, that are masked per batch: 80 % by the mask, 10 % by"
+    " random pieces, 10 % by themselves."
+)

@@ -1,4 +1,6 @@
-"""The contrast of linked words with all words of the batch, linked or not, as the code of AlignFreeze has it (Bakos et al. 2025)."""
+"""The contrast of linked words with all words of the batch, linked or not, as the code of
+AlignFreeze has it (Bakos et al. 2025).
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,13 @@ def word_contrastive_loss(
     strong: bool,
     hidden_PW: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The mean over both words of all links of -log softmax of the cosine with the other one, over temperature, among the candidates.
+    """The mean over both words of all links of -log softmax of the cosine with the other one, over
+    temperature, among the candidates.
 
-    Candidates are all words of the other side (weak), or all words but the word itself (strong). Link j joins the words `src_P[j]` and
-    `tgt_P[j]`. Word w is not a candidate for those of link j where `hidden_PW[j, w]`, unless it is the linked one. Where every word has one
-    link this is `contrastive_loss`.
+    Candidates are all words of the other side (weak), or all words but the word itself (strong).
+    Link j joins the words `src_P[j]` and `tgt_P[j]`. Word w is not a candidate for those of link j
+    where `hidden_PW[j, w]`, unless it is the linked one. Where every word has one link this is
+    `contrastive_loss`.
     """
     unit_WD = torch.nn.functional.normalize(words_WD, dim=-1)
     asked, gold = torch.cat([src_P, tgt_P]), torch.cat([tgt_P, src_P])
@@ -44,15 +48,21 @@ def word_contrastive_loss(
     left_out = asked[:, None] == numbers_W if strong else is_src_W[asked][:, None] == is_src_W
     if hidden_PW is not None:
         left_out = left_out | (hidden_PW.repeat(2, 1) & (gold[:, None] != numbers_W))
-    loss: torch.Tensor = torch.nn.functional.cross_entropy(logits.masked_fill(left_out, -torch.inf), gold)
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(
+        logits.masked_fill(left_out, -torch.inf), gold
+    )
     return loss
 
 
-def hidden_words(words: tuple[torch.Tensor, torch.Tensor], links: tuple[torch.Tensor, torch.Tensor], *types: torch.Tensor) -> torch.Tensor:
+def hidden_words(
+    words: tuple[torch.Tensor, torch.Tensor],
+    links: tuple[torch.Tensor, torch.Tensor],
+    *types: torch.Tensor,
+) -> torch.Tensor:
     """Which words (P, W) share a type with a link, or are linked to a word that does.
 
-    `words` are the types of all words as source and as target words, -1 where a word is of the other side; `links` the words that each link
-    joins; `types` the types of these.
+    `words` are the types of all words as source and as target words, -1 where a word is of the
+    other side; `links` the words that each link joins; `types` the types of these.
     """
     hidden_PW = (types[0][:, None] == words[0]) | (types[1][:, None] == words[1])
     shared_PP = sharing(*types).to(torch.float32)
@@ -71,7 +81,10 @@ class _Numbering:
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """How many words of each row were read."""
-        counts: np.ndarray = self.before_W[self.side.word_offsets[rows + 1]] - self.before_W[self.side.word_offsets[rows]]
+        counts: np.ndarray = (
+            self.before_W[self.side.word_offsets[rows + 1]]
+            - self.before_W[self.side.word_offsets[rows]]
+        )
         return counts
 
     def words(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,9 +100,13 @@ class _Numbering:
 
 
 class WordContrast(Contrast):
-    """Draws linked words together, and apart from all other words of the global batch. An item is a word: those of a row's source side first."""
+    """Draws linked words together, and apart from all other words of the global batch. An item is a
+    word: those of a row's source side first.
+    """
 
-    def __init__(self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions
+    ) -> None:
         super().__init__(encoder, corpus, options)
         self.shape = self.shape[1:]
         self.sides = (_Numbering(corpus.src), _Numbering(corpus.tgt))
@@ -102,17 +119,25 @@ class WordContrast(Contrast):
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of all words, (words, L, D)."""
-        states = read_states(self.encoder, [(numbering.side, rows) for numbering in self.sides], self.options.layers)
+        states = read_states(
+            self.encoder, [(numbering.side, rows) for numbering in self.sides], self.options.layers
+        )
         first, count, places = [], [], []
-        for which, (numbering, starts) in enumerate(zip(self.sides, np.split(states.starts_S, 2), strict=True)):
+        for which, (numbering, starts) in enumerate(
+            zip(self.sides, np.split(states.starts_S, 2), strict=True)
+        ):
             words, owners = numbering.words(rows)
             first.append(starts[owners] + numbering.side.first_W[words])
             count.append(numbering.side.count_W[words])
             places.append(self._items_of(rows, which, words, owners))
-        vectors_WLH = pool_spans(states.layers, np.concatenate(first), np.concatenate(count), self.options.pooling)
+        vectors_WLH = pool_spans(
+            states.layers, np.concatenate(first), np.concatenate(count), self.options.pooling
+        )
         if self.projector is not None:
             vectors_WLH = self.projector(vectors_WLH)
-        return vectors_WLH[torch.from_numpy(np.argsort(np.concatenate(places))).to(vectors_WLH.device)]
+        return vectors_WLH[
+            torch.from_numpy(np.argsort(np.concatenate(places))).to(vectors_WLH.device)
+        ]
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
         """The mean over layers; a batch without links has nothing to contrast."""
@@ -120,38 +145,75 @@ class WordContrast(Contrast):
         if not len(link):
             return vectors.sum() * 0
         ends = (self.corpus.link_src[link], self.corpus.link_tgt[link])
-        links = [self._linked(rows, which, words, owners, vectors.device) for which, words in enumerate(ends)]
+        links = [
+            self._linked(rows, which, words, owners, vectors.device)
+            for which, words in enumerate(ends)
+        ]
         is_src_W = torch.zeros(len(vectors), dtype=torch.bool, device=vectors.device)
         words, places = self.sides[0].words(rows)
         is_src_W[torch.from_numpy(self._items_of(rows, 0, words, places)).to(vectors.device)] = True
-        hidden_PW = self._hidden(rows, link, (links[0], links[1]), len(vectors)) if self.options.mask_same_type else None
+        hidden_PW = (
+            self._hidden(rows, link, (links[0], links[1]), len(vectors))
+            if self.options.mask_same_type
+            else None
+        )
         losses = [
             word_contrastive_loss(
-                layer_WD, is_src_W, links[0], links[1], temperature=self.options.temperature, strong=self.options.strong, hidden_PW=hidden_PW
+                layer_WD,
+                is_src_W,
+                links[0],
+                links[1],
+                temperature=self.options.temperature,
+                strong=self.options.strong,
+                hidden_PW=hidden_PW,
             )
             for layer_WD in vectors.unbind(dim=1)
         ]
         return torch.stack(losses).mean()
 
-    def _linked(self, rows: np.ndarray, which: int, positions: np.ndarray, owners: np.ndarray, device: torch.device) -> torch.Tensor:
+    def _linked(
+        self,
+        rows: np.ndarray,
+        which: int,
+        positions: np.ndarray,
+        owners: np.ndarray,
+        device: torch.device,
+    ) -> torch.Tensor:
         """The items of the words at some positions of their rows."""
         words = self.sides[which].side.word_offsets[rows][owners] + positions
         return torch.from_numpy(self._items_of(rows, which, words, owners)).to(device)
 
-    def _items_of(self, rows: np.ndarray, which: int, words: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    def _items_of(
+        self, rows: np.ndarray, which: int, words: np.ndarray, owners: np.ndarray
+    ) -> np.ndarray:
         """The items of words of one side, where those of `rows` lie one after the other."""
-        starts = np.cumsum(self.counts(rows)) - self.counts(rows) + (self.sides[0].counts(rows) if which else 0)
+        starts = (
+            np.cumsum(self.counts(rows))
+            - self.counts(rows)
+            + (self.sides[0].counts(rows) if which else 0)
+        )
         items: np.ndarray = starts[owners] + self.sides[which].ranks(words, rows[owners])
         return items
 
-    def _hidden(self, rows: np.ndarray, link: np.ndarray, links: tuple[torch.Tensor, torch.Tensor], n_words: int) -> torch.Tensor:
+    def _hidden(
+        self,
+        rows: np.ndarray,
+        link: np.ndarray,
+        links: tuple[torch.Tensor, torch.Tensor],
+        n_words: int,
+    ) -> torch.Tensor:
         """Which words share a type with which link, through their own links too."""
         assert self.corpus.word_types is not None, "the types of all words are read with the rows"
         device, types_W = links[0].device, []
         for which, types in enumerate(self.corpus.word_types):
             words, owners = self.sides[which].words(rows)
             own_W = torch.full((n_words,), -1, dtype=torch.int64)
-            own_W[torch.from_numpy(self._items_of(rows, which, words, owners))] = torch.from_numpy(types[words])
+            own_W[torch.from_numpy(self._items_of(rows, which, words, owners))] = torch.from_numpy(
+                types[words]
+            )
             types_W.append(own_W.to(device))
-        of_links = (torch.from_numpy(types[link]).to(device) for types in (self.corpus.src_types, self.corpus.tgt_types))
+        of_links = (
+            torch.from_numpy(types[link]).to(device)
+            for types in (self.corpus.src_types, self.corpus.tgt_types)
+        )
         return hidden_words((types_W[0], types_W[1]), links, *of_links)

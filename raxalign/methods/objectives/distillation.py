@@ -1,4 +1,6 @@
-"""Distillation of sentence vectors (Reimers & Gurevych 2020): the teacher, the loss, and the objective that feeds it."""
+"""Distillation of sentence vectors (Reimers & Gurevych 2020): the teacher, the loss, and the
+objective that feeds it.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +29,29 @@ else:
     torch = lazy.load("torch")
 
 CACHE_BYTES = 2 << 30
-"""Teacher vectors up to this size are computed once and kept in memory; beyond it they are computed batch by batch."""
+"""Teacher vectors up to this size are computed once and kept in memory; beyond it they are computed
+batch by batch.
+"""
 
 
-def distillation_loss(src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int) -> torch.Tensor:
-    """The contribution of N of n sentence pairs to MSE(source, teacher) + MSE(pivot, teacher), means over pairs and coordinates (Reimers &
-    Gurevych 2020, Eq. 1).
+def distillation_loss(
+    src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
+) -> torch.Tensor:
+    """The contribution of N of n sentence pairs to MSE(source, teacher) + MSE(pivot, teacher),
+    means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
     """
-    squares: torch.Tensor = real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
+    squares: torch.Tensor = (
+        real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
+    )
     return squares / (n * teacher_NH.shape[1])
 
 
 def load_teacher(folder: Path, device: str) -> TransformerEncoder:
-    """A sentence encoder of the Hugging Face kind (safetensors; no masked-LM head needed) with its own tokenizer, frozen, in eval mode.
+    """A sentence encoder of the Hugging Face kind (safetensors; no masked-LM head needed) with its
+    own tokenizer, frozen, in eval mode.
 
-    Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what comes after.
+    Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what
+    comes after.
     """
     from transformers import AutoModel, AutoTokenizer
 
@@ -50,12 +60,26 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
 
     check_folder(folder)
     try:
-        model = AutoModel.from_pretrained(str(folder), use_safetensors=True, dtype=torch.float32, attn_implementation="sdpa", trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), use_fast=True, trust_remote_code=False)
+        model = AutoModel.from_pretrained(
+            str(folder),
+            use_safetensors=True,
+            dtype=torch.float32,
+            attn_implementation="sdpa",
+            trust_remote_code=False,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(folder), use_fast=True, trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise DataError(folder, f"is no encoder that transformers can open ({first_line(error)})") from error
+        raise DataError(
+            folder, f"is no encoder that transformers can open ({first_line(error)})"
+        ) from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise DataError(folder, "its tokenizer has no fast form (tokenizer.json)", remedy="Convert the tokenizer")
+        raise DataError(
+            folder,
+            "its tokenizer has no fast form (tokenizer.json)",
+            remedy="Convert the tokenizer",
+        )
     return TransformerEncoder(model.eval().requires_grad_(requires_grad=False), tokenizer, device)
 
 
@@ -69,19 +93,33 @@ class Teacher:
     pooling: SentencePooling
 
     @classmethod
-    def of(cls, encoder: TransformerEncoder, folders: list[Path], layer: int, pooling: SentencePooling, max_length: int) -> Teacher:
+    def of(
+        cls,
+        encoder: TransformerEncoder,
+        folders: list[Path],
+        layer: int,
+        pooling: SentencePooling,
+        max_length: int,
+    ) -> Teacher:
         """A teacher of the pivot's sentences of some bitexts."""
         return cls(encoder, tokenise(encoder, pivot_sentences(folders), max_length), layer, pooling)
 
     def frozen(self) -> Teacher:
         """The same with weights of its own, which stay as they are now."""
         model = copy.deepcopy(self.encoder.model).eval().requires_grad_(requires_grad=False)
-        return Teacher(type(self.encoder)(model, self.encoder.tokenizer, self.encoder.device), self.side, self.layer, self.pooling)
+        return Teacher(
+            type(self.encoder)(model, self.encoder.tokenizer, self.encoder.device),
+            self.side,
+            self.layer,
+            self.pooling,
+        )
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of some sentences, (N, H), without gradient and without dropout."""
         with torch.no_grad(), _evaluating(self.encoder.model):
-            return pool_sentences(read_states(self.encoder, [(self.side, rows)], (self.layer,)), self.pooling)
+            return pool_sentences(
+                read_states(self.encoder, [(self.side, rows)], (self.layer,)), self.pooling
+            )
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of many sentences, on the CPU."""
@@ -108,12 +146,15 @@ class Distill(Objective):
     ) -> None:
         if teacher.encoder.hidden_size != encoder.hidden_size:
             raise RaxalignError(
-                f"distillation: the teacher's vectors have {teacher.encoder.hidden_size} coordinates and the encoder's {encoder.hidden_size}. "
-                "Choose a teacher of the encoder's width"
+                f"distillation: the teacher's vectors have {teacher.encoder.hidden_size}"
+                f" coordinates and the encoder's {encoder.hidden_size}. Choose a teacher of the"
+                " encoder's width"
             )
         self.module = encoder.model
         self.encoder, self.corpus, self.layer, self.pooling = encoder, corpus, layer, pooling
-        _, first, self.sentence = np.unique(corpus.tgt_types, return_index=True, return_inverse=True)  # the same sentence is read once
+        _, first, self.sentence = np.unique(
+            corpus.tgt_types, return_index=True, return_inverse=True
+        )  # the same sentence is read once
         self.cached = 4 * len(first) * encoder.hidden_size <= cache_bytes
         if self.cached:
             self.known_SH = teacher.all_vectors(first)
@@ -123,15 +164,21 @@ class Distill(Objective):
     def taught(self, rows: np.ndarray) -> torch.Tensor:
         """The teacher's vectors of some rows, (N, H)."""
         if self.cached:
-            return self.known_SH[torch.from_numpy(self.sentence[rows])].to(next(self.module.parameters()))
+            return self.known_SH[torch.from_numpy(self.sentence[rows])].to(
+                next(self.module.parameters())
+            )
         return self.teacher.vectors(rows)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The contribution of some rows of the global batch."""
         rows = step.rows[positions]
-        states = read_states(self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.layer,))
+        states = read_states(
+            self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.layer,)
+        )
         vectors_SH = pool_sentences(states, self.pooling)
-        return distillation_loss(vectors_SH[: len(rows)], vectors_SH[len(rows) :], self.taught(rows), len(step.rows))
+        return distillation_loss(
+            vectors_SH[: len(rows)], vectors_SH[len(rows) :], self.taught(rows), len(step.rows)
+        )
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""The loss of fine-tuning alignment (Cao et al. 2020): its arithmetic, and the objective that feeds it."""
+"""The loss of fine-tuning alignment (Cao et al. 2020): its arithmetic, and the objective that feeds
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,29 +40,44 @@ def alignment_loss(
     pair_weights_P: torch.Tensor | None = None,
     word_weights_W: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """sum_p w_p d(moving_p, target_p) + reg_weight * sum_w v_w d(kept_w, origin_w), where d is summed over layers.
+    """sum_p w_p d(moving_p, target_p) + reg_weight * sum_w v_w d(kept_w, origin_w), where d is
+    summed over layers.
 
-    d is the squared Euclidean distance, or the distance itself (`norm: plain`; Kulshreshtha et al. 2020, Eq. 7-8). Weights that are not
-    given are 1: plain sums, as printed by Cao et al. (2020, §3.3).
+    d is the squared Euclidean distance, or the distance itself (`norm: plain`; Kulshreshtha et al.
+    2020, Eq. 7-8). Weights that are not given are 1: plain sums, as printed by Cao et al. (2020,
+    §3.3).
     """
-    distance_P, drift_W = _distance(moving_PLH, target_PLH, norm), _distance(kept_WLH, origin_WLH, norm)
+    distance_P, drift_W = (
+        _distance(moving_PLH, target_PLH, norm),
+        _distance(kept_WLH, origin_WLH, norm),
+    )
     align = distance_P.sum() if pair_weights_P is None else distance_P @ pair_weights_P
     drift = drift_W.sum() if word_weights_W is None else drift_W @ word_weights_W
     return align + reg_weight * drift
 
 
 def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> torch.Tensor:
-    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have vectors that differ by rounding alone."""
+    """(N,), summed over layers. The plain distance of equal vectors has gradient 0, and so have
+    vectors that differ by rounding alone.
+    """
     gap_NLH = real_gap(left_NLH, right_NLH)
-    per_layer_NL = gap_NLH.pow(2).sum(dim=-1) if norm == "squared" else torch.linalg.vector_norm(gap_NLH, dim=-1)
+    per_layer_NL = (
+        gap_NLH.pow(2).sum(dim=-1)
+        if norm == "squared"
+        else torch.linalg.vector_norm(gap_NLH, dim=-1)
+    )
     return per_layer_NL.sum(dim=-1)
 
 
-def item_weights(counts_N: np.ndarray, part: int, reduction: Reduction, norm: Norm, hidden: int) -> np.ndarray:
-    """The weight of each item of the rows of a global batch, (N,): `counts_N` items stand in each of its N rows.
+def item_weights(
+    counts_N: np.ndarray, part: int, reduction: Reduction, norm: Norm, hidden: int
+) -> np.ndarray:
+    """The weight of each item of the rows of a global batch, (N,): `counts_N` items stand in each
+    of its N rows.
 
-    A mean is over all items of the batch, or of `part` consecutive rows (their means are then summed), and over coordinates where the
-    distance is squared: a mean squared error, as in the circulating code.
+    A mean is over all items of the batch, or of `part` consecutive rows (their means are then
+    summed), and over coordinates where the distance is squared: a mean squared error, as in the
+    circulating code.
     """
     if reduction == "sum":
         return np.ones(len(counts_N))
@@ -71,7 +88,9 @@ def item_weights(counts_N: np.ndarray, part: int, reduction: Reduction, norm: No
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """What the loss is made of; the names are those of the params of `finetune`. `moves` is the side that is brought to the other."""
+    """What the loss is made of; the names are those of the params of `finetune`. `moves` is the
+    side that is brought to the other.
+    """
 
     moves: Literal["src", "tgt"]
     layers: tuple[int, ...]
@@ -86,7 +105,9 @@ class AlignmentOptions:
 
 @dataclass(frozen=True)
 class _Items:
-    """Words to read: where the first piece of each begins in the packed rows, how many pieces it has, and its weight."""
+    """Words to read: where the first piece of each begins in the packed rows, how many pieces it
+    has, and its weight.
+    """
 
     first: np.ndarray
     count: np.ndarray
@@ -97,17 +118,29 @@ _NOTHING = _Items(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 def _joined(parts: Sequence[_Items]) -> _Items:
-    return _Items(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("first", "count", "weight")))
+    return _Items(
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("first", "count", "weight")
+        )
+    )
 
 
 class Alignment(Objective):
-    """Brings linked words together and holds one side where it was, summed over corpora of equal batches; shorter corpora begin anew.
+    """Brings linked words together and holds one side where it was, summed over corpora of equal
+    batches; shorter corpora begin anew.
 
-    Row r of the training is row ``r % len(corpus)`` of each corpus. One forward reads both sides of all corpora; the frozen twin reads the
-    side that is held, without gradients.
+    Row r of the training is row ``r % len(corpus)`` of each corpus. One forward reads both sides of
+    all corpora; the frozen twin reads the side that is held, without gradients.
     """
 
-    def __init__(self, encoder: TransformerEncoder, frozen: TransformerEncoder, corpora: list[LinkedRows], options: AlignmentOptions) -> None:
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        frozen: TransformerEncoder,
+        corpora: list[LinkedRows],
+        options: AlignmentOptions,
+    ) -> None:
         self.module = encoder.model
         self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
         self.loss_unit = max(1.0, options.reg_weight)
@@ -128,7 +161,13 @@ class Alignment(Objective):
         for corpus, links, kept in zip(self.corpora, self.n_links, self.n_kept, strict=True):
             rows = step.rows % len(corpus)
             pair, word = (
-                item_weights(counts[rows] + specials, options.part, options.reduction, options.norm, self.encoder.hidden_size)
+                item_weights(
+                    counts[rows] + specials,
+                    options.part,
+                    options.reduction,
+                    options.norm,
+                    self.encoder.hidden_size,
+                )
                 for counts in (links, kept)
             )
             self.weights.append((pair, word))
@@ -136,16 +175,35 @@ class Alignment(Objective):
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The contribution of some rows of the global batch."""
         rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
-        moving, kept = ([(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)] for i in (0, 1))
-        live = read_states(self.encoder, [*moving, *kept] if self.reads_kept else moving, self.options.layers)
-        starts = dict(zip(("moving", "live"), np.split(live.starts_S, [len(positions) * len(rows)]), strict=True))
+        moving, kept = (
+            [(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)]
+            for i in (0, 1)
+        )
+        live = read_states(
+            self.encoder, [*moving, *kept] if self.reads_kept else moving, self.options.layers
+        )
+        starts = dict(
+            zip(
+                ("moving", "live"),
+                np.split(live.starts_S, [len(positions) * len(rows)]),
+                strict=True,
+            )
+        )
         frozen: list[torch.Tensor] = []
         if self.reads_frozen:
             with torch.no_grad():
                 held = read_states(self.frozen, kept, self.options.layers)
             frozen, starts["frozen"] = held.layers, held.starts_S
         by_corpus = {name: part.reshape(-1, len(positions)) for name, part in starts.items()}
-        items = [self.corpus_items(c, rows[c], {name: part[c] for name, part in by_corpus.items() if len(part)}, positions) for c in range(len(rows))]
+        items = [
+            self.corpus_items(
+                c,
+                rows[c],
+                {name: part[c] for name, part in by_corpus.items() if len(part)},
+                positions,
+            )
+            for c in range(len(rows))
+        ]
         pairs, targets, words, origins = (_joined(parts) for parts in zip(*items, strict=True))
         moving_PLH = self.read(live.layers, pairs)
         return alignment_loss(
@@ -159,28 +217,54 @@ class Alignment(Objective):
             word_weights_W=torch.from_numpy(words.weight).to(moving_PLH),
         )
 
-    def corpus_items(self, c: int, rows: np.ndarray, starts: dict[str, np.ndarray], positions: np.ndarray) -> tuple[_Items, _Items, _Items, _Items]:
-        """The words of some rows of a corpus: of pairs those that move and their targets; those that are held, and their origins."""
+    def corpus_items(
+        self, c: int, rows: np.ndarray, starts: dict[str, np.ndarray], positions: np.ndarray
+    ) -> tuple[_Items, _Items, _Items, _Items]:
+        """The words of some rows of a corpus: of pairs those that move and their targets; those
+        that are held, and their origins.
+        """
         corpus, options = self.corpora[c], self.options
         mine, held = self.sides(corpus)
         pair_weight, word_weight = (weight[positions] for weight in self.weights[c])
-        left, right = (corpus.link_src, corpus.link_tgt) if options.moves == "src" else (corpus.link_tgt, corpus.link_src)
+        left, right = (
+            (corpus.link_src, corpus.link_tgt)
+            if options.moves == "src"
+            else (corpus.link_tgt, corpus.link_src)
+        )
         link, owners = ranges(corpus.link_offsets, rows)
         pairs = self.items(mine, rows, starts["moving"], left[link], owners, pair_weight)
-        targets = self.items(held, rows, starts[options.align_target], right[link], owners, pair_weight)
+        targets = self.items(
+            held, rows, starts[options.align_target], right[link], owners, pair_weight
+        )
         if not options.reg_weight:
             return pairs, targets, _NOTHING, _NOTHING
         place, owners = _all_words(held, rows)
-        words, origins = (self.items(held, rows, starts[name], place, owners, word_weight) for name in ("live", "frozen"))
+        words, origins = (
+            self.items(held, rows, starts[name], place, owners, word_weight)
+            for name in ("live", "frozen")
+        )
         return pairs, targets, words, origins
 
-    def items(self, side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray, weight: np.ndarray) -> _Items:
-        """Words (positions in their sentences, and the place in `rows` of each) and, where wanted, the first and last piece of each row."""
+    def items(
+        self,
+        side: PieceSide,
+        rows: np.ndarray,
+        starts: np.ndarray,
+        words: np.ndarray,
+        owners: np.ndarray,
+        weight: np.ndarray,
+    ) -> _Items:
+        """Words (positions in their sentences, and the place in `rows` of each) and, where wanted,
+        the first and last piece of each row.
+        """
         number = side.word_offsets[rows][owners] + words
         items = _Items(starts[owners] + side.first_W[number], side.count_W[number], weight[owners])
         if not self.options.special_pairs:
             return items
-        ends, one = starts + side.offsets[rows + 1] - side.offsets[rows] - 1, np.ones(len(rows), np.int64)
+        ends, one = (
+            starts + side.offsets[rows + 1] - side.offsets[rows] - 1,
+            np.ones(len(rows), np.int64),
+        )
         return _joined([items, _Items(starts, one, weight), _Items(ends, one, weight)])
 
     def read(self, states: list[torch.Tensor], items: _Items) -> torch.Tensor:
@@ -195,7 +279,9 @@ def _read_words(side: PieceSide) -> np.ndarray:
 
 
 def _all_words(side: PieceSide, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All words of some rows that were read: (positions in their sentences, the place in `rows` of each)."""
+    """All words of some rows that were read: (positions in their sentences, the place in `rows` of
+    each).
+    """
     number, owners = ranges(side.word_offsets, rows)
     read = side.count_W[number] > 0
     return (number - side.word_offsets[rows][owners])[read], owners[read]

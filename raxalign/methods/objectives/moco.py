@@ -1,4 +1,6 @@
-"""Momentum contrast on sentence vectors (He et al. 2020; Pan et al. 2021): a slow copy of the encoder, and a queue of the keys that it made."""
+"""Momentum contrast on sentence vectors (He et al. 2020; Pan et al. 2021): a slow copy of the
+encoder, and a queue of the keys that it made.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,40 @@ QueueStart = Literal["random", "full"]
 
 
 def contrast_logits(
-    query_BD: torch.Tensor, positive_BD: torch.Tensor, queue_KD: torch.Tensor, same_BK: torch.Tensor, temperature: float
+    query_BD: torch.Tensor,
+    positive_BD: torch.Tensor,
+    queue_KD: torch.Tensor,
+    same_BK: torch.Tensor,
+    temperature: float,
 ) -> torch.Tensor:
-    """(B, 1 + K) similarities over the temperature: the positive at index 0, then the queue; a key where `same_BK` is no negative (-inf)."""
+    """(B, 1 + K) similarities over the temperature: the positive at index 0, then the queue; a key
+    where `same_BK` is no negative (-inf).
+    """
     positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
     negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
     return torch.cat([positive_B1, negative_BK], dim=1) / temperature
 
 
-def info_nce(query_BD: torch.Tensor, positive_BD: torch.Tensor, queue_KD: torch.Tensor, same_BK: torch.Tensor, temperature: float) -> torch.Tensor:
-    """(B,) losses -log(e^(q·k+/τ) / (e^(q·k+/τ) + Σ_k e^(q·k/τ))), the sum over the queue without the keys where `same_BK`.
+def info_nce(
+    query_BD: torch.Tensor,
+    positive_BD: torch.Tensor,
+    queue_KD: torch.Tensor,
+    same_BK: torch.Tensor,
+    temperature: float,
+) -> torch.Tensor:
+    """(B,) losses -log(e^(q·k+/τ) / (e^(q·k+/τ) + Σ_k e^(q·k/τ))), the sum over the queue without
+    the keys where `same_BK`.
 
-    The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write a sum over the queue alone.
+    The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write
+    a sum over the queue alone.
     """
     logits = contrast_logits(query_BD, positive_BD, queue_KD, same_BK, temperature)
     return torch.logsumexp(logits, dim=1) - logits[:, 0]
 
 
-def move_average(slow: Sequence[torch.Tensor], fast: Sequence[torch.Tensor], momentum: float) -> None:
+def move_average(
+    slow: Sequence[torch.Tensor], fast: Sequence[torch.Tensor], momentum: float
+) -> None:
     """Set `slow` to momentum * slow + (1 - momentum) * fast, in place."""
     torch._foreach_lerp_(list(slow), list(fast), 1.0 - momentum)
 
@@ -53,10 +71,11 @@ class MocoOptions:
 
 
 class Moco(nn.Module):
-    """All that a momentum contrast changes: the encoder and its head, their slow copies (without gradients), and the queue.
+    """All that a momentum contrast changes: the encoder and its head, their slow copies (without
+    gradients), and the queue.
 
-    `queue_KD` are keys, `pivots_K` the numbers of the pivot sentences that they belong to, `count` how many keys were ever put in: the next
-    one goes to place ``count % K``.
+    `queue_KD` are keys, `pivots_K` the numbers of the pivot sentences that they belong to, `count`
+    how many keys were ever put in: the next one goes to place ``count % K``.
     """
 
     queue_KD: torch.Tensor
@@ -69,7 +88,9 @@ class Moco(nn.Module):
         self.query = model
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.head = nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, options.out))
+            self.head = nn.Sequential(
+                nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, options.out)
+            )
             queue_KD = functional.normalize(torch.randn(options.queue_size, options.out), dim=-1)
         device = next(model.parameters()).device
         self.key = copy.deepcopy(model.base_model).requires_grad_(requires_grad=False)
@@ -80,12 +101,16 @@ class Moco(nn.Module):
         self.to(device)
 
     def embed(self, states_BH: torch.Tensor, *, slow: bool = False) -> torch.Tensor:
-        """The vectors z (B, D) of last-layer first pieces: W2 ReLU(W1 h) of the unit vector h (Pan et al. 2021, §3), of unit length on demand."""
+        """The vectors z (B, D) of last-layer first pieces: W2 ReLU(W1 h) of the unit vector h (Pan
+        et al. 2021, §3), of unit length on demand.
+        """
         head = self.key_head if slow else self.head
         z_BD: torch.Tensor = head(functional.normalize(states_BH, dim=-1))
         return functional.normalize(z_BD, dim=-1) if self.options.normalize_z else z_BD
 
-    def losses(self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor) -> torch.Tensor:
+    def losses(
+        self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
+    ) -> torch.Tensor:
         """(B,) losses against the queue; keys of the row's own pivot sentence are no negatives."""
         same_BK = pivots_B[:, None] == self.pivots_K[None, :]
         return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, self.options.temperature)
@@ -96,8 +121,13 @@ class Moco(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, keys_BD: torch.Tensor, pivots_B: torch.Tensor) -> None:
-        """Put keys in for the oldest ones, in their order; of more keys than there are places the last ones stay."""
-        size, start = self.options.queue_size, int(self.count) + max(len(keys_BD) - self.options.queue_size, 0)
+        """Put keys in for the oldest ones, in their order; of more keys than there are places the
+        last ones stay.
+        """
+        size, start = (
+            self.options.queue_size,
+            int(self.count) + max(len(keys_BD) - self.options.queue_size, 0),
+        )
         places = torch.arange(start, int(self.count) + len(keys_BD), device=keys_BD.device) % size
         self.queue_KD[places] = keys_BD[-size:].to(self.queue_KD.dtype)
         self.pivots_K[places] = pivots_B[-size:]

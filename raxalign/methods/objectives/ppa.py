@@ -1,4 +1,6 @@
-"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both sentences predicted together."""
+"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both
+sentences predicted together.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostPretrainingOptions:
-    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked words; with `joint` these see both sentences,
-    else only their own.
+    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked
+    words; with `joint` these see both sentences, else only their own.
     """
 
     moco: MocoOptions | None
@@ -32,8 +34,8 @@ class PostPretrainingOptions:
 
 @dataclass(frozen=True)
 class _Contrasted:
-    """The sentence pairs of a global batch that are compared: their rows, the keys (zero where another worker makes them), and whether the queue
-    may be contrasted with.
+    """The sentence pairs of a global batch that are compared: their rows, the keys (zero where
+    another worker makes them), and whether the queue may be contrasted with.
     """
 
     query: Rows
@@ -44,7 +46,9 @@ class _Contrasted:
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The rows of a global batch whose words are masked: one a pair, or all first sentences and then all second ones."""
+    """The rows of a global batch whose words are masked: one a pair, or all first sentences and
+    then all second ones.
+    """
 
     rows: Rows
     masks: Masks
@@ -53,35 +57,71 @@ class _Predicted:
 class PostPretraining(Objective):
     """L_MoCo + L_TLM, a mean over the pairs of the global batch and one over its masked pieces.
 
-    Row r is sentence pair r of the bitexts. Which of its sentences comes first is drawn anew in each step: the first one is the query, the
-    second one the key, and the same order is that of the pair whose words are masked. One forward reads queries and masked rows. Keys are
-    made without gradient, and enter the queue after the step in the order of the global batch, whichever worker made them.
+    Row r is sentence pair r of the bitexts. Which of its sentences comes first is drawn anew in
+    each step: the first one is the query, the second one the key, and the same order is that of the
+    pair whose words are masked. One forward reads queries and masked rows. Keys are made without
+    gradient, and enter the queue after the step in the order of the global batch, whichever worker
+    made them.
     """
 
-    def __init__(self, encoder: TransformerEncoder, bitexts: Bitexts, options: PostPretrainingOptions, seed: int) -> None:
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        bitexts: Bitexts,
+        options: PostPretrainingOptions,
+        seed: int,
+    ) -> None:
         from raxalign.encoders.models.transformer import TransformerEncoder as Transformer
 
         self.encoder, self.bitexts, self.options = encoder, bitexts, options
-        self.moco = Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, 4)) if options.moco else None
+        self.moco = (
+            Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, 4))
+            if options.moco
+            else None
+        )
         self.module = self.moco or encoder.model
-        self.slow = Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
-        self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(encoder.device)
-        self.rule = MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
+        self.slow = (
+            Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
+        )
+        self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(
+            encoder.device
+        )
+        self.rule = (
+            MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
+        )
         self.contrasted: _Contrasted | None = None
         self.predicted: _Predicted | None = None
 
     def begin(self, step: Step) -> None:
         """The order of sentences and the masks of the global batch."""
-        sentences, src, tgt = self.bitexts.sentences, self.bitexts.src_P[step.rows], self.bitexts.tgt_P[step.rows]
+        sentences, src, tgt = (
+            self.bitexts.sentences,
+            self.bitexts.src_P[step.rows],
+            self.bitexts.tgt_P[step.rows],
+        )
         turned = chance_of(step, MIXING).random(len(step.rows)) < 0.5
         first, second = np.where(turned, tgt, src), np.where(turned, src, tgt)
         if self.moco:
             keys_BD = self.moco.queue_KD.new_zeros(len(step.rows), self.moco.options.out)
-            self.contrasted = _Contrasted(single_rows(sentences, first), single_rows(sentences, second), keys_BD, self.moco.is_ready())
+            self.contrasted = _Contrasted(
+                single_rows(sentences, first),
+                single_rows(sentences, second),
+                keys_BD,
+                self.moco.is_ready(),
+            )
         if self.rule:
             joint = self.options.joint
-            rows = joint_rows(sentences, first, second) if joint else single_rows(sentences, np.concatenate([first, second]))
-            self.predicted = _Predicted(rows, choose_masks(rows, self.rule, chance_of(step, MASKING), within="batch" if joint else "row"))
+            rows = (
+                joint_rows(sentences, first, second)
+                if joint
+                else single_rows(sentences, np.concatenate([first, second]))
+            )
+            self.predicted = _Predicted(
+                rows,
+                choose_masks(
+                    rows, self.rule, chance_of(step, MASKING), within="batch" if joint else "row"
+                ),
+            )
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The contribution of some rows of the global batch."""
@@ -93,7 +133,11 @@ class PostPretraining(Objective):
                 parts.append((rows, rows.ids))
         n_queries = sum(len(rows) for rows, _ in parts)
         if predicted:
-            chosen = positions if self.options.joint else np.concatenate([positions, len(step.rows) + positions])
+            chosen = (
+                positions
+                if self.options.joint
+                else np.concatenate([positions, len(step.rows) + positions])
+            )
             chosen = chosen[np.diff(predicted.masks.offsets)[chosen] > 0]
             rows, masks = predicted.rows.take(chosen), predicted.masks.take(chosen)
             parts.append((rows, masks.applied(rows)))
@@ -102,7 +146,9 @@ class PostPretraining(Objective):
             return total
         states_FH, starts_S = read_rows(self.encoder, parts)
         if contrasted and contrasted.ready:
-            total = total + self.contrast(contrasted, step, positions, states_FH[self.tensor(starts_S[:n_queries])])
+            total = total + self.contrast(
+                contrasted, step, positions, states_FH[self.tensor(starts_S[:n_queries])]
+            )
         if predicted:
             total = total + self.predict(states_FH, masks, starts_S[n_queries:])
         return total
@@ -113,13 +159,19 @@ class PostPretraining(Objective):
         assert self.moco is not None
         rows = batch.key.take(positions)
         states_FH, starts_S = read_rows(self.slow, [(rows, rows.ids)])
-        batch.keys_BD[self.tensor(positions)] = self.moco.embed(states_FH[self.tensor(starts_S)], slow=True).to(batch.keys_BD)
+        batch.keys_BD[self.tensor(positions)] = self.moco.embed(
+            states_FH[self.tensor(starts_S)], slow=True
+        ).to(batch.keys_BD)
 
-    def contrast(self, batch: _Contrasted, step: Step, positions: np.ndarray, states_BH: torch.Tensor) -> torch.Tensor:
+    def contrast(
+        self, batch: _Contrasted, step: Step, positions: np.ndarray, states_BH: torch.Tensor
+    ) -> torch.Tensor:
         """L_MoCo's part."""
         assert self.moco is not None
         pivots_B = self.pivots_P[self.tensor(step.rows[positions])]
-        return self.moco.losses(self.moco.embed(states_BH), batch.keys_BD[self.tensor(positions)], pivots_B).sum() / len(step.rows)
+        return self.moco.losses(
+            self.moco.embed(states_BH), batch.keys_BD[self.tensor(positions)], pivots_B
+        ).sum() / len(step.rows)
 
     def predict(self, states_FH: torch.Tensor, masks: Masks, starts_S: np.ndarray) -> torch.Tensor:
         """L_TLM's part."""
@@ -144,11 +196,15 @@ class PostPretraining(Objective):
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
     """A number for each of some sentences, int64: the same for sentences of the same pieces."""
     numbers: dict[bytes, int] = {}
-    return np.array([numbers.setdefault(sentences.pieces(int(s)).tobytes(), len(numbers)) for s in chosen], np.int64)
+    return np.array(
+        [numbers.setdefault(sentences.pieces(int(s)).tobytes(), len(numbers)) for s in chosen],
+        np.int64,
+    )
 
 
 def full_at(n_rows: int, batch_size: int, epochs: int, queue_size: int) -> tuple[int, int]:
-    """(the steps before the one that finds the queue full, the keys that were ever put into it when the last step begins).
+    """(the steps before the one that finds the queue full, the keys that were ever put into it when
+    the last step begins).
 
     >>> full_at(10, 4, 2, 10), full_at(10, 4, 2, 11), full_at(10, 4, 2, 18)
     ((3, 18), (4, 18), (5, 18))

@@ -1,4 +1,6 @@
-"""The additive margin softmax over sentence pairs (Yang et al. 2019; Feng et al. 2022), and the objective that feeds it."""
+"""The additive margin softmax over sentence pairs (Yang et al. 2019; Feng et al. 2022), and the
+objective that feeds it.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,17 @@ else:
     torch = lazy.load("torch")
 
 
-def margin_loss(src_ND: torch.Tensor, tgt_ND: torch.Tensor, *, margin: float, scale: float, hidden_NN: torch.Tensor | None = None) -> torch.Tensor:
-    """The sum over both directions of the mean of -log softmax of scale · (cosine - margin for the translation), among the other side's
-    sentences (Feng et al. 2022, Eq. 1-2). Sentence j is no candidate for i (i != j) where `hidden_NN[i, j]` (symmetric).
+def margin_loss(
+    src_ND: torch.Tensor,
+    tgt_ND: torch.Tensor,
+    *,
+    margin: float,
+    scale: float,
+    hidden_NN: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The sum over both directions of the mean of -log softmax of scale · (cosine - margin for the
+    translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2). Sentence j is no
+    candidate for i (i != j) where `hidden_NN[i, j]` (symmetric).
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)
@@ -31,13 +41,17 @@ def margin_loss(src_ND: torch.Tensor, tgt_ND: torch.Tensor, *, margin: float, sc
     if hidden_NN is not None:
         logits_NN = logits_NN.masked_fill(hidden_NN & ~itself_NN, -torch.inf)
     gold_N = torch.arange(len(src_ND), device=src_ND.device)
-    loss: torch.Tensor = torch.nn.functional.cross_entropy(logits_NN, gold_N) + torch.nn.functional.cross_entropy(logits_NN.T, gold_N)
+    loss: torch.Tensor = torch.nn.functional.cross_entropy(
+        logits_NN, gold_N
+    ) + torch.nn.functional.cross_entropy(logits_NN.T, gold_N)
     return loss
 
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """What the loss is made of; the names are those of the params. `layer` is the one that is read."""
+    """What the loss is made of; the names are those of the params. `layer` is the one that is
+    read.
+    """
 
     layer: int
     pooling: SentencePooling
@@ -47,9 +61,13 @@ class MarginOptions:
 
 
 class Margin(WholeBatch):
-    """Ranks a sentence's translation above the other sentences of the global batch; an item is a sentence pair."""
+    """Ranks a sentence's translation above the other sentences of the global batch; an item is a
+    sentence pair.
+    """
 
-    def __init__(self, encoder: TransformerEncoder, corpus: SentenceRows, options: MarginOptions) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, corpus: SentenceRows, options: MarginOptions
+    ) -> None:
         self.encoder, self.corpus, self.options = encoder, corpus, options
         self.module = encoder.model
         self.shape = (2, encoder.hidden_size)
@@ -60,7 +78,9 @@ class Margin(WholeBatch):
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of the sentences, (N, 2, H)."""
-        states = read_states(self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.options.layer,))
+        states = read_states(
+            self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.options.layer,)
+        )
         vectors_SH = pool_sentences(states, self.options.pooling)
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
@@ -68,6 +88,17 @@ class Margin(WholeBatch):
         """The loss; pairs that share a sentence are no negatives of one another."""
         hidden_NN = None
         if self.options.mask_same_sentence:
-            hidden_NN = sharing(*(torch.from_numpy(types[rows]).to(vectors.device) for types in (self.corpus.src_types, self.corpus.tgt_types)))
+            hidden_NN = sharing(
+                *(
+                    torch.from_numpy(types[rows]).to(vectors.device)
+                    for types in (self.corpus.src_types, self.corpus.tgt_types)
+                )
+            )
         src_NH, tgt_NH = vectors.unbind(dim=1)
-        return margin_loss(src_NH, tgt_NH, margin=self.options.margin, scale=self.options.scale, hidden_NN=hidden_NN)
+        return margin_loss(
+            src_NH,
+            tgt_NH,
+            margin=self.options.margin,
+            scale=self.options.scale,
+            hidden_NN=hidden_NN,
+        )

@@ -1,6 +1,8 @@
-"""The training of `weam` (Yang et al. 2021): masked words predicted from their context, and from the words that they are linked with.
+"""The training of `weam` (Yang et al. 2021): masked words predicted from their context, and from
+the words that they are linked with.
 
-Linked words change places: the exchange, the loss, the head that predicts a word from its translation, and the objective that feeds them.
+Linked words change places: the exchange, the loss, the head that predicts a word from its
+translation, and the objective that feeds them.
 """
 
 from __future__ import annotations
@@ -28,13 +30,19 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 
-def exchange(states_FH: torch.Tensor, partners_E: torch.Tensor, owners_E: torch.Tensor, n: int) -> torch.Tensor:
-    """H' = A H with the rows of A summing to 1, at N of the pieces: (N, H), the mean of the states of each one's partners.
+def exchange(
+    states_FH: torch.Tensor, partners_E: torch.Tensor, owners_E: torch.Tensor, n: int
+) -> torch.Tensor:
+    """H' = A H with the rows of A summing to 1, at N of the pieces: (N, H), the mean of the states
+    of each one's partners.
 
-    Partner e is at row `partners_E[e]` of the states, for the piece `owners_E[e]`. A one-to-one link just swaps two vectors, as the paper's
-    A^T H does (Eq. 5); the vector of a piece without a partner is zero.
+    Partner e is at row `partners_E[e]` of the states, for the piece `owners_E[e]`. A one-to-one
+    link just swaps two vectors, as the paper's A^T H does (Eq. 5); the vector of a piece without a
+    partner is zero.
     """
-    sums_NH = states_FH.new_zeros(n, states_FH.shape[-1]).index_add(0, owners_E, states_FH[partners_E])
+    sums_NH = states_FH.new_zeros(n, states_FH.shape[-1]).index_add(
+        0, owners_E, states_FH[partners_E]
+    )
     counts_N = torch.bincount(owners_E, minlength=n).clamp(min=1)
     return sums_NH / counts_N[:, None].to(sums_NH)
 
@@ -48,14 +56,17 @@ def prediction_loss(
     weight: float,
     cross_weight: float,
 ) -> torch.Tensor:
-    """`weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with 1/M and λ/N a mean each, L_mp + λ L_cp (Eq. 9-11)."""
+    """`weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with 1/M and
+    λ/N a mean each, L_mp + λ L_cp (Eq. 9-11).
+    """
     multilingual = functional.cross_entropy(logits_MV, targets_M, reduction="sum")
     cross_lingual = functional.cross_entropy(cross_logits_NV, cross_targets_N, reduction="sum")
     return weight * multilingual + cross_weight * cross_lingual
 
 
 class CrossHead(nn.Module):
-    """δ(W3 (W2 h + b2) + b3): W2 starts as the identity, and W3 with its activation and norm as a copy of the masked-LM head's transform.
+    """δ(W3 (W2 h + b2) + b3): W2 starts as the identity, and W3 with its activation and norm as a
+    copy of the masked-LM head's transform.
 
     The output embedding is the masked-LM head's own, shared; it is not in here.
     """
@@ -84,10 +95,16 @@ class _Activation(nn.Module):
 
 
 def copy_transform(model: Any) -> nn.Module:
-    """A copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for heads that are not of a known shape."""
+    """A copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for heads that
+    are not of a known shape.
+    """
     if hasattr(model, "cls") and hasattr(getattr(model.cls, "predictions", None), "transform"):
         parts: list[Any] = [model.cls.predictions.transform]
-    elif hasattr(model, "lm_head") and hasattr(model.lm_head, "dense") and hasattr(model.lm_head, "layer_norm"):
+    elif (
+        hasattr(model, "lm_head")
+        and hasattr(model.lm_head, "dense")
+        and hasattr(model.lm_head, "layer_norm")
+    ):
         parts = [model.lm_head.dense, nn.GELU(), model.lm_head.layer_norm]
     elif hasattr(model, "vocab_transform"):
         parts = [model.vocab_transform, _Activation(model.activation), model.vocab_layer_norm]
@@ -95,14 +112,17 @@ def copy_transform(model: Any) -> nn.Module:
         parts = [model.head]
     else:
         raise RaxalignError(
-            f"weam: {type(model).__name__} has no masked-LM head with a transform that can be copied (BERT, RoBERTa, XLM-R, DistilBERT and "
-            "ModernBERT have one). Use an encoder of these"
+            f"weam: {type(model).__name__} has no masked-LM head with a transform that can be"
+            " copied (BERT, RoBERTa, XLM-R, DistilBERT and ModernBERT have one). Use an encoder of"
+            " these"
         )
     return nn.Sequential(*(copy.deepcopy(part) for part in parts))
 
 
 def output_embedding(model: Any) -> nn.Module:
-    """The last part of a masked-LM head, (..., width) to logits (..., V): the one that `copy_transform` leaves out."""
+    """The last part of a masked-LM head, (..., width) to logits (..., V): the one that
+    `copy_transform` leaves out.
+    """
     if hasattr(model, "cls"):
         decoder = model.cls.predictions.decoder
     elif hasattr(model, "lm_head"):
@@ -125,7 +145,9 @@ class ExchangeOptions:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A global batch: its rows, their masked places, the partners of all pieces, and how many masked places have one."""
+    """A global batch: its rows, their masked places, the partners of all pieces, and how many
+    masked places have one.
+    """
 
     rows: Rows
     masks: Masks
@@ -134,13 +156,17 @@ class _Batch:
 
 
 class WordExchange(Objective):
-    """Cross-entropy of masked pieces, by the masked-LM head from their own states and by a second head from those of their partners.
+    """Cross-entropy of masked pieces, by the masked-LM head from their own states and by a second
+    head from those of their partners.
 
-    Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`; `links` are links of places in these rows. Means are over the masked
-    places of the global batch, and over those of them that are linked.
+    Row r is sentence pair r of the bitexts, `[CLS] tgt [SEP] src [SEP]`; `links` are links of
+    places in these rows. Means are over the masked places of the global batch, and over those of
+    them that are linked.
     """
 
-    def __init__(self, encoder: TransformerEncoder, bitexts: Bitexts, links: Links, options: ExchangeOptions) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, bitexts: Bitexts, links: Links, options: ExchangeOptions
+    ) -> None:
         self.encoder, self.bitexts, self.links, self.options = encoder, bitexts, links, options
         self.decoder = output_embedding(encoder.model)
         self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
@@ -150,11 +176,15 @@ class WordExchange(Objective):
 
     def begin(self, step: Step) -> None:
         """Masks of the global batch, and which of them have partners."""
-        rows = joint_rows(self.bitexts.sentences, self.bitexts.tgt_P[step.rows], self.bitexts.src_P[step.rows])
+        rows = joint_rows(
+            self.bitexts.sentences, self.bitexts.tgt_P[step.rows], self.bitexts.src_P[step.rows]
+        )
         masks = choose_masks(rows, self.rule, chance_of(step, MASKING))
         links = self.links.take(step.rows)
         partners = Partners.of(rows.offsets[links.rows()], links.src, links.tgt, len(rows.ids))
-        self.batch = _Batch(rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum()))
+        self.batch = _Batch(
+            rows, masks, partners, int(partners.linked(masks.flat(rows.offsets)).sum())
+        )
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
         """The contribution of some rows of the global batch."""
@@ -167,7 +197,14 @@ class WordExchange(Objective):
         places, owners = batch.partners.of_pieces(pieces[linked])
         starts = np.repeat(starts_S, np.diff(masks.offsets))[linked]
         masked_M, partners_E, owners_E, targets_M, linked_M = (
-            torch.from_numpy(part).to(states_FH.device) for part in (masks.flat(starts_S), starts[owners] + places, owners, masks.targets, linked)
+            torch.from_numpy(part).to(states_FH.device)
+            for part in (
+                masks.flat(starts_S),
+                starts[owners] + places,
+                owners,
+                masks.targets,
+                linked,
+            )
         )
         exchanged_NH = exchange(states_FH, partners_E, owners_E, int(linked.sum()))
         mean = options.reduction == "mean"

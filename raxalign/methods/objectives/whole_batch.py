@@ -1,4 +1,6 @@
-"""Losses whose negatives are those of the whole global batch, exact under micro-batches and workers (Gao et al. 2021, gradient caching)."""
+"""Losses whose negatives are those of the whole global batch, exact under micro-batches and workers
+(Gao et al. 2021, gradient caching).
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,16 @@ else:
 
 
 class WholeBatch(Objective):
-    """A loss over the vectors of all items of the global batch at once; an item is whatever rows have some of (a sentence pair, a word pair).
+    """A loss over the vectors of all items of the global batch at once; an item is whatever rows
+    have some of (a sentence pair, a word pair).
 
-    On one worker with one micro-batch it is a plain forward. Otherwise `begin` computes all vectors without gradients (each worker its share,
-    summed into one buffer that all see), then the loss and its gradient in the vectors; `loss` runs a micro-batch again with gradients, and
-    returns a stand-in whose gradient is the chain rule's, and whose value is the whole loss times the micro-batch's share of the rows.
-    Dropout is the same in both passes. After memory ran out on one of several workers, that worker keeps the vectors that it had exchanged
-    (the others do not ask again), so that for this one step its dropout differs between the passes.
+    On one worker with one micro-batch it is a plain forward. Otherwise `begin` computes all vectors
+    without gradients (each worker its share, summed into one buffer that all see), then the loss
+    and its gradient in the vectors; `loss` runs a micro-batch again with gradients, and returns a
+    stand-in whose gradient is the chain rule's, and whose value is the whole loss times the
+    micro-batch's share of the rows. Dropout is the same in both passes. After memory ran out on one
+    of several workers, that worker keeps the vectors that it had exchanged (the others do not ask
+    again), so that for this one step its dropout differs between the passes.
     """
 
     shape: tuple[int, ...]
@@ -42,18 +47,24 @@ class WholeBatch(Objective):
 
     @abstractmethod
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of the items of some rows, in the order of the rows: (items, *shape), with gradient."""
+        """The vectors of the items of some rows, in the order of the rows: (items, *shape), with
+        gradient.
+        """
 
     @abstractmethod
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The loss of a global batch from the vectors of all items of its rows; it has no parameters of its own."""
+        """The loss of a global batch from the vectors of all items of its rows; it has no
+        parameters of its own.
+        """
 
     def extra(self) -> torch.Tensor | None:
         """A term of the loss that no row has a part in (a regulariser); it is counted once."""
         return None
 
     def begin(self, step: Step) -> None:
-        """The vectors of the whole batch and the gradient in them, where one forward does not give it."""
+        """The vectors of the whole batch and the gradient in them, where one forward does not give
+        it.
+        """
         self._gradient = None
         if _is_direct(step):
             return
@@ -85,9 +96,13 @@ class WholeBatch(Objective):
         self._begun = self._gradient = None
 
     def _gathered(self, step: Step) -> torch.Tensor:
-        """The vectors of all items of the global batch, without gradient, the same on every worker."""
+        """The vectors of all items of the global batch, without gradient, the same on every
+        worker.
+        """
         parameter = next(self.module.parameters())
-        vectors = torch.zeros(int(self._offsets[-1]), *self.shape, dtype=parameter.dtype, device=parameter.device)
+        vectors = torch.zeros(
+            int(self._offsets[-1]), *self.shape, dtype=parameter.dtype, device=parameter.device
+        )
         share = step.share()
         with torch.no_grad():
             for start in range(0, len(share), step.micro):

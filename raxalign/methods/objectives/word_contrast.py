@@ -25,12 +25,19 @@ else:
 
 
 def contrastive_loss(
-    src_PD: torch.Tensor, tgt_PD: torch.Tensor, *, temperature: float, strong: bool, hidden_PP: torch.Tensor | None = None
+    src_PD: torch.Tensor,
+    tgt_PD: torch.Tensor,
+    *,
+    temperature: float,
+    strong: bool,
+    hidden_PP: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The mean over the words of both sides of -log softmax of the cosine with the translation, over temperature, among the candidates.
+    """The mean over the words of both sides of -log softmax of the cosine with the translation,
+    over temperature, among the candidates.
 
-    Candidates are the words of the other side (weak: the mean of both directions), or those of both sides without the word itself (strong);
-    Wu & Dredze (2020, §3). The words of link j are no candidates for those of link i (i != j) where `hidden_PP[i, j]`.
+    Candidates are the words of the other side (weak: the mean of both directions), or those of both
+    sides without the word itself (strong); Wu & Dredze (2020, §3). The words of link j are no
+    candidates for those of link i (i != j) where `hidden_PP[i, j]`.
     """
     src_PD, tgt_PD = (torch.nn.functional.normalize(part, dim=-1) for part in (src_PD, tgt_PD))
     gold_P = torch.arange(len(src_PD), device=src_PD.device)
@@ -41,14 +48,19 @@ def contrastive_loss(
     logits = torch.cat([across_PP, across_PP.T])
     if strong:
         left_out_PP = itself_PP if hidden_PP is None else itself_PP | hidden_PP
-        within = [(side_PD @ side_PD.T / temperature).masked_fill(left_out_PP, -torch.inf) for side_PD in (src_PD, tgt_PD)]
+        within = [
+            (side_PD @ side_PD.T / temperature).masked_fill(left_out_PP, -torch.inf)
+            for side_PD in (src_PD, tgt_PD)
+        ]
         logits = torch.cat([logits, torch.cat(within)], dim=1)
     loss: torch.Tensor = torch.nn.functional.cross_entropy(logits, gold_P.repeat(2))
     return loss
 
 
 def sharing(*types: torch.Tensor) -> torch.Tensor:
-    """Which links share a type (P, P), given the type numbers (P,) of one side or of several: either of them is enough."""
+    """Which links share a type (P, P), given the type numbers (P,) of one side or of several:
+    either of them is enough.
+    """
     shared_PP = types[0][:, None] == types[0][None, :]
     for types_P in types[1:]:
         shared_PP = shared_PP | (types_P[:, None] == types_P[None, :])
@@ -56,29 +68,45 @@ def sharing(*types: torch.Tensor) -> torch.Tensor:
 
 
 class _Distance(torch.autograd.Function):
-    """The distance of parameters from where they were; its gradient is 0 where it is 0. Keeps no copy of the differences."""
+    """The distance of parameters from where they were; its gradient is 0 where it is 0. Keeps no
+    copy of the differences.
+    """
 
     @staticmethod
-    def forward(ctx: Any, origins: Sequence[torch.Tensor], *parameters: torch.Tensor) -> torch.Tensor:
-        norms = [torch.linalg.vector_norm(p - origin) for p, origin in zip(parameters, origins, strict=True)]
+    def forward(
+        ctx: Any, origins: Sequence[torch.Tensor], *parameters: torch.Tensor
+    ) -> torch.Tensor:
+        norms = [
+            torch.linalg.vector_norm(p - origin)
+            for p, origin in zip(parameters, origins, strict=True)
+        ]
         distance: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms))
         ctx.origins, ctx.parameters, ctx.distance = origins, parameters, distance
         return distance.clone()
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        scale = torch.where(ctx.distance > 0, gradients[0] / ctx.distance, torch.zeros_like(ctx.distance))
-        return None, *((p.detach() - origin).mul_(scale) for p, origin in zip(ctx.parameters, ctx.origins, strict=True))
+        scale = torch.where(
+            ctx.distance > 0, gradients[0] / ctx.distance, torch.zeros_like(ctx.distance)
+        )
+        return None, *(
+            (p.detach() - origin).mul_(scale)
+            for p, origin in zip(ctx.parameters, ctx.origins, strict=True)
+        )
 
 
-def parameter_distance(parameters: Sequence[torch.Tensor], origins: Sequence[torch.Tensor]) -> torch.Tensor:
+def parameter_distance(
+    parameters: Sequence[torch.Tensor], origins: Sequence[torch.Tensor]
+) -> torch.Tensor:
     """sqrt(sum ||θ - θ0||²): the norm, not its square (Wu & Dredze 2020, Eq. 5)."""
     return _Distance.apply(origins, *parameters)  # type: ignore[no-any-return,no-untyped-call]
 
 
 @dataclass(frozen=True)
 class ContrastOptions:
-    """What the loss is made of; the names are those of the params. `projector_size` None: no projector; `reg_weight` 0: no regulariser."""
+    """What the loss is made of; the names are those of the params. `projector_size` None: no
+    projector; `reg_weight` 0: no regulariser.
+    """
 
     strong: bool
     layers: tuple[int, ...]
@@ -91,17 +119,30 @@ class ContrastOptions:
 
 
 class Contrast(WholeBatch):
-    """Draws linked words of the global batch together, and apart from its other words; layers are contrasted one by one, and averaged.
+    """Draws linked words of the global batch together, and apart from its other words; layers are
+    contrasted one by one, and averaged.
 
     An item is a link: its two vectors at each layer, after the projector (shared by the layers).
     """
 
-    def __init__(self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, corpus: WordRows, options: ContrastOptions
+    ) -> None:
         self.encoder, self.corpus, self.options = encoder, corpus, options
-        self.projector = None if options.projector_size is None else _projector(encoder, options.projector_size, bias=options.projector_bias)
-        self.module = torch.nn.ModuleList([encoder.model] if self.projector is None else [encoder.model, self.projector])
+        self.projector = (
+            None
+            if options.projector_size is None
+            else _projector(encoder, options.projector_size, bias=options.projector_bias)
+        )
+        self.module = torch.nn.ModuleList(
+            [encoder.model] if self.projector is None else [encoder.model, self.projector]
+        )
         self.shape = (2, len(options.layers), options.projector_size or encoder.hidden_size)
-        self.trained = [p for p in encoder.model.base_model.parameters() if p.requires_grad] if options.reg_weight else []
+        self.trained = (
+            [p for p in encoder.model.base_model.parameters() if p.requires_grad]
+            if options.reg_weight
+            else []
+        )
         self.origins = [p.detach().clone() for p in self.trained]
         self.loss_unit = max(1.0, options.reg_weight)
 
@@ -113,11 +154,16 @@ class Contrast(WholeBatch):
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
         """The vectors of linked words, (links, 2, L, D)."""
         corpus = self.corpus
-        states = read_states(self.encoder, [(corpus.src, rows), (corpus.tgt, rows)], self.options.layers)
+        states = read_states(
+            self.encoder, [(corpus.src, rows), (corpus.tgt, rows)], self.options.layers
+        )
         link, owners = ranges(corpus.link_offsets, rows)
         starts = np.split(states.starts_S, 2)
         sides = ((corpus.src, corpus.link_src), (corpus.tgt, corpus.link_tgt))
-        spans = [_spans(side, rows, starts[i], words[link], owners) for i, (side, words) in enumerate(sides)]
+        spans = [
+            _spans(side, rows, starts[i], words[link], owners)
+            for i, (side, words) in enumerate(sides)
+        ]
         first, count = (np.concatenate(part) for part in zip(*spans, strict=True))
         vectors_NLH = pool_spans(states.layers, first, count, self.options.pooling)
         if self.projector is not None:
@@ -131,9 +177,20 @@ class Contrast(WholeBatch):
         hidden_PP = None
         if self.options.mask_same_type:
             link, _ = ranges(self.corpus.link_offsets, rows)
-            hidden_PP = sharing(*(torch.from_numpy(types[link]).to(vectors.device) for types in (self.corpus.src_types, self.corpus.tgt_types)))
+            hidden_PP = sharing(
+                *(
+                    torch.from_numpy(types[link]).to(vectors.device)
+                    for types in (self.corpus.src_types, self.corpus.tgt_types)
+                )
+            )
         losses = [
-            contrastive_loss(src_PD, tgt_PD, temperature=self.options.temperature, strong=self.options.strong, hidden_PP=hidden_PP)
+            contrastive_loss(
+                src_PD,
+                tgt_PD,
+                temperature=self.options.temperature,
+                strong=self.options.strong,
+                hidden_PP=hidden_PP,
+            )
             for src_PD, tgt_PD in (layer_P2D.unbind(dim=1) for layer_P2D in vectors.unbind(dim=2))
         ]
         return torch.stack(losses).mean()
@@ -148,11 +205,17 @@ class Contrast(WholeBatch):
 def _projector(encoder: TransformerEncoder, size: int, *, bias: bool) -> torch.nn.Module:
     """Linear without bias - ReLU - linear; where it starts is chance."""
     width = encoder.hidden_size
-    layers = [torch.nn.Linear(width, width, bias=False), torch.nn.ReLU(), torch.nn.Linear(width, size, bias=bias)]
+    layers = [
+        torch.nn.Linear(width, width, bias=False),
+        torch.nn.ReLU(),
+        torch.nn.Linear(width, size, bias=bias),
+    ]
     return torch.nn.Sequential(*layers).to(next(encoder.model.parameters()))
 
 
-def _spans(side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _spans(
+    side: PieceSide, rows: np.ndarray, starts: np.ndarray, words: np.ndarray, owners: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(first piece, number of pieces) of words of some rows that begin at `starts`."""
     number = side.word_offsets[rows][owners] + words
     return starts[owners] + side.first_W[number], side.count_W[number]

@@ -1,4 +1,6 @@
-"""A word-pair dataset as pieces: tokenised once, in flat arrays, so that a batch is put together without a loop over words."""
+"""A word-pair dataset as pieces: tokenised once, in flat arrays, so that a batch is put together
+without a loop over words.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,11 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class PieceSide:
-    """The sentences of one language: the pieces of sentence i, special ones included, are ``ids[offsets[i]:offsets[i + 1]]``.
+    """The sentences of one language: the pieces of sentence i, special ones included, are
+    ``ids[offsets[i]:offsets[i + 1]]``.
 
-    Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row and has `count_W` adjacent pieces (none
-    where it was not read).
+    Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row
+    and has `count_W` adjacent pieces (none where it was not read).
     """
 
     ids: np.ndarray
@@ -39,7 +42,9 @@ class PieceSide:
 
 @dataclass(frozen=True)
 class LinkedRows:
-    """A word-pair dataset: both sides, and the links between words that were both read, as word positions."""
+    """A word-pair dataset: both sides, and the links between words that were both read, as word
+    positions.
+    """
 
     src: PieceSide
     tgt: PieceSide
@@ -52,7 +57,9 @@ class LinkedRows:
 
 
 def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int) -> LinkedRows:
-    """Tokenise a word-pair dataset; rows have at most `max_length` pieces, or what the encoder's positions allow."""
+    """Tokenise a word-pair dataset; rows have at most `max_length` pieces, or what the encoder's
+    positions allow.
+    """
     table = read_pairs(folder)
     if not len(table):
         raise DataError(folder, "the word-pair dataset has no rows")
@@ -60,17 +67,31 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     src, tgt = (tokenise(encoder, table.column(name), max_length, pair) for name in ("src", "tgt"))
     links = links_of(table)
     rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
-    read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0)
+    read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (
+        tgt.count_W[tgt.word_offsets[rows] + links.tgt] > 0
+    )
     counts = np.bincount(rows[read], minlength=len(links))
-    return LinkedRows(src, tgt, offsets_of(counts), links.src[read].astype(np.int64), links.tgt[read].astype(np.int64))
+    return LinkedRows(
+        src,
+        tgt,
+        offsets_of(counts),
+        links.src[read].astype(np.int64),
+        links.tgt[read].astype(np.int64),
+    )
 
 
-def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None) -> PieceSide:
-    """The sentences of an Arrow column of words as pieces with special ones around them; unknown pieces are counted for `lang`."""
+def tokenise(
+    encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None
+) -> PieceSide:
+    """The sentences of an Arrow column of words as pieces with special ones around them; unknown
+    pieces are counted for `lang`.
+    """
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
     template = read_template(encoder.tokenizer)
-    before, after = (np.array(pieces, np.int32) for pieces in (template.before, template.after_single))
+    before, after = (
+        np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
+    )
     room = min(max_length, encoder.max_positions) - len(before) - len(after)
     ids: list[np.ndarray] = []
     first, count, lengths, n_words = [], [], [], []
@@ -79,18 +100,32 @@ def tokenise(encoder: TransformerEncoder, column: Any, max_length: int, lang: st
         pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences, lang)]
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         spans = _spans([words for _, words in pieces], sizes, len(before))
-        ids.append(np.concatenate([part for row, _ in pieces for part in (before, row, after)]).astype(np.int32))
+        ids.append(
+            np.concatenate([part for row, _ in pieces for part in (before, row, after)]).astype(
+                np.int32
+            )
+        )
         first.append(spans[0])
         count.append(spans[1])
-        lengths.append(np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after))
+        lengths.append(
+            np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after)
+        )
         n_words.append(sizes)
     return PieceSide(
-        np.concatenate(ids), offsets_of(np.concatenate(lengths)), np.concatenate(first), np.concatenate(count), offsets_of(np.concatenate(n_words))
+        np.concatenate(ids),
+        offsets_of(np.concatenate(lengths)),
+        np.concatenate(first),
+        np.concatenate(count),
+        offsets_of(np.concatenate(n_words)),
     )
 
 
-def _spans(words: list[np.ndarray], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
-    """(place of the first piece in its row, number of pieces) of all words of some sentences, from the word of each piece."""
+def _spans(
+    words: list[np.ndarray], sizes: np.ndarray, before: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its row, number of pieces) of all words of some sentences, from
+    the word of each piece.
+    """
     lengths = np.array([len(row) for row in words], np.int64)
     flat = np.concatenate(words).astype(np.int64)
     place = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + before

@@ -1,7 +1,9 @@
-"""Sentences of one or several languages, tokenised once into flat arrays, and rows made of them: single sentences, or pairs.
+"""Sentences of one or several languages, tokenised once into flat arrays, and rows made of them:
+single sentences, or pairs.
 
-A pair is one row, `[CLS] a [SEP] b [SEP]`, whose positions run on through both sentences. Rows are put together batch by batch without a
-loop over rows, so the order of the two sentences may change from one step to the next.
+A pair is one row, `[CLS] a [SEP] b [SEP]`, whose positions run on through both sentences. Rows are
+put together batch by batch without a loop over rows, so the order of the two sentences may change
+from one step to the next.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of pieces, one after the other: row r is the entries ``offsets[r]`` to ``offsets[r + 1]`` of the flat arrays.
+    """Rows of pieces, one after the other: row r is the entries ``offsets[r]`` to ``offsets[r +
+    1]`` of the flat arrays.
 
-    `ids` are the pieces, special ones included; `words` is the word of each piece in its own sentence (-1: special); `langs` its language, an
-    index into `Sentences.languages`; `segments` is 1 in the second sentence of a pair and its separator, else 0. The k-th sentence of row r
-    (K is 1, or 2 for pairs) has its first piece at the place ``first_RK[r, k]`` *of the row* and ``kept_RK[r, k]`` pieces there, which are
-    the first ones of the sentence: its last word may have lost some of its own.
+    `ids` are the pieces, special ones included; `words` is the word of each piece in its own
+    sentence (-1: special); `langs` its language, an index into `Sentences.languages`; `segments` is
+    1 in the second sentence of a pair and its separator, else 0. The k-th sentence of row r (K is
+    1, or 2 for pairs) has its first piece at the place ``first_RK[r, k]`` *of the row* and
+    ``kept_RK[r, k]`` pieces there, which are the first ones of the sentence: its last word may have
+    lost some of its own.
     """
 
     ids: np.ndarray
@@ -51,25 +56,37 @@ class Rows:
     def take(self, rows: np.ndarray) -> Rows:
         """Some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        ids, words, langs, segments = (part[index] for part in (self.ids, self.words, self.langs, self.segments))
-        return Rows(ids, words, langs, segments, offsets_of(self.lengths[rows]), self.first_RK[rows], self.kept_RK[rows])
+        ids, words, langs, segments = (
+            part[index] for part in (self.ids, self.words, self.langs, self.segments)
+        )
+        return Rows(
+            ids,
+            words,
+            langs,
+            segments,
+            offsets_of(self.lengths[rows]),
+            self.first_RK[rows],
+            self.kept_RK[rows],
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
         """All rows of several parts, of as many sentences each, one after the other."""
         names = ("ids", "words", "langs", "segments", "lengths", "first_RK", "kept_RK")
-        ids, words, langs, segments, lengths, first_RK, kept_RK = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        ids, words, langs, segments, lengths, first_RK, kept_RK = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in names
+        )
         return cls(ids, words, langs, segments, offsets_of(lengths), first_RK, kept_RK)
 
 
 @dataclass(frozen=True)
 class Sentences:
-    """Tokenised sentences: the pieces of sentence s, without special ones, are `lengths_S[s]` entries of `ids` from `starts_S[s]` on, their
-    words (numbered from 0 in each sentence) the same entries of `words`, its language ``languages[langs_S[s]]``. They are whole; only rows
-    are cut.
+    """Tokenised sentences: the pieces of sentence s, without special ones, are `lengths_S[s]`
+    entries of `ids` from `starts_S[s]` on, their words (numbered from 0 in each sentence) the same
+    entries of `words`, its language ``languages[langs_S[s]]``. They are whole; only rows are cut.
 
-    The special pieces lie at the beginning of `ids`: those before, between and after sentences, as (start, number). Rows have at most
-    `max_length` pieces.
+    The special pieces lie at the beginning of `ids`: those before, between and after sentences, as
+    (start, number). Rows have at most `max_length` pieces.
     """
 
     ids: np.ndarray
@@ -89,15 +106,19 @@ class Sentences:
 
     def pieces(self, sentence: int) -> np.ndarray:
         """The pieces of one sentence, without special ones."""
-        return self.ids[self.starts_S[sentence] : self.starts_S[sentence] + self.lengths_S[sentence]]
+        return self.ids[
+            self.starts_S[sentence] : self.starts_S[sentence] + self.lengths_S[sentence]
+        ]
 
 
 @dataclass(frozen=True)
 class Bitexts:
-    """Sentence pairs of one or several languages with the pivot, all in one: the sides of pair p are the sentences `src_P[p]` and `tgt_P[p]`
-    (the pivot's) of `sentences`. It is row `numbers_P[p]` of its own dataset, that of ``sentences.languages[langs_P[p]]``.
+    """Sentence pairs of one or several languages with the pivot, all in one: the sides of pair p
+    are the sentences `src_P[p]` and `tgt_P[p]` (the pivot's) of `sentences`. It is row
+    `numbers_P[p]` of its own dataset, that of ``sentences.languages[langs_P[p]]``.
 
-    `counts` says for each language how many pairs were read (`read`) and how many passed the length filter (`sentences`).
+    `counts` says for each language how many pairs were read (`read`) and how many passed the length
+    filter (`sentences`).
     """
 
     sentences: Sentences
@@ -112,12 +133,20 @@ class Bitexts:
 
 
 def read_bitexts(
-    encoder: TransformerEncoder, folders: Mapping[str, Path], pivot: str, max_length: int, *, min_pieces: int = 1, max_pieces: int | None = None
+    encoder: TransformerEncoder,
+    folders: Mapping[str, Path],
+    pivot: str,
+    max_length: int,
+    *,
+    min_pieces: int = 1,
+    max_pieces: int | None = None,
 ) -> Bitexts:
-    """Tokenise the bitext (or word-pair) datasets of several languages with the pivot, language -> folder, in this order.
+    """Tokenise the bitext (or word-pair) datasets of several languages with the pivot, language ->
+    folder, in this order.
 
-    Pairs with a side of less than `min_pieces` pieces, or with more than `max_pieces` on both sides together, are left out; special pieces do
-    not count (Pan et al. 2021: 10 and 128). Raises `DataError` where nothing is left.
+    Pairs with a side of less than `min_pieces` pieces, or with more than `max_pieces` on both sides
+    together, are left out; special pieces do not count (Pan et al. 2021: 10 and 128). Raises
+    `DataError` where nothing is left.
     """
     from raxalign.corpora.text.dataset import read_table
 
@@ -126,18 +155,26 @@ def read_bitexts(
     langs, numbers, counts = [], [], {}
     for k, (lang, folder) in enumerate(folders.items()):
         table = read_table(folder)
-        (src, src_sizes), (tgt, tgt_sizes) = (reader.read(table.column(name), at) for name, at in (("src", k), ("tgt", len(folders))))
+        (src, src_sizes), (tgt, tgt_sizes) = (
+            reader.read(table.column(name), at) for name, at in (("src", k), ("tgt", len(folders)))
+        )
         kept = np.minimum(src_sizes, tgt_sizes) >= min_pieces
         if max_pieces is not None:
             kept &= src_sizes + tgt_sizes <= max_pieces
         if not kept.any():
-            raise DataError(folder, f"none of the {len(table)} sentence pairs has {_limits(min_pieces, max_pieces)}; relax min_pieces or max_pieces")
+            raise DataError(
+                folder,
+                f"none of the {len(table)} sentence pairs has {_limits(min_pieces, max_pieces)};"
+                " relax min_pieces or max_pieces",
+            )
         sides.append((src[kept], tgt[kept]))
         langs.append(np.full(int(kept.sum()), k))
         numbers.append(np.flatnonzero(kept))
         counts[lang] = {"sentences": int(kept.sum()), "read": len(table)}
     src_P, tgt_P = (np.concatenate([side[i] for side in sides]) for i in (0, 1))
-    return Bitexts(reader.sentences(), src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers), counts)
+    return Bitexts(
+        reader.sentences(), src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers), counts
+    )
 
 
 def _limits(min_pieces: int, max_pieces: int | None) -> str:
@@ -145,8 +182,15 @@ def _limits(min_pieces: int, max_pieces: int | None) -> str:
     return least if max_pieces is None else f"{least} and {max_pieces} or less on both together"
 
 
-def read_texts(encoder: TransformerEncoder, folders: Mapping[str, Path], max_length: int, *, min_pieces: int = 1) -> Sentences:
-    """Tokenise text datasets (column ``words``), language -> folder; sentences of less than `min_pieces` pieces are left out.
+def read_texts(
+    encoder: TransformerEncoder,
+    folders: Mapping[str, Path],
+    max_length: int,
+    *,
+    min_pieces: int = 1,
+) -> Sentences:
+    """Tokenise text datasets (column ``words``), language -> folder; sentences of less than
+    `min_pieces` pieces are left out.
 
     Raises `DataError` for a language of which nothing is left.
     """
@@ -158,7 +202,11 @@ def read_texts(encoder: TransformerEncoder, folders: Mapping[str, Path], max_len
         column = read_table(folder).column("words")
         numbers, sizes = reader.read(column, k)
         if not (sizes >= min_pieces).any():
-            raise DataError(folder, f"none of the {len(column)} sentences has {min_pieces} pieces or more; relax min_pieces")
+            raise DataError(
+                folder,
+                f"none of the {len(column)} sentences has {min_pieces} pieces or more; relax"
+                " min_pieces",
+            )
         kept.append(numbers[sizes >= min_pieces])
     return chosen(reader.sentences(), np.concatenate(kept))
 
@@ -172,13 +220,22 @@ def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
 
 
 class _Reader:
-    """Tokenises columns of sentences into one flat array, whose beginning are the special pieces."""
+    """Tokenises columns of sentences into one flat array, whose beginning are the special
+    pieces.
+    """
 
-    def __init__(self, encoder: TransformerEncoder, languages: tuple[str, ...], max_length: int) -> None:
+    def __init__(
+        self, encoder: TransformerEncoder, languages: tuple[str, ...], max_length: int
+    ) -> None:
         from raxalign.encoders.models.pieces import bulk_pieces, read_template
 
         template = read_template(encoder.tokenizer)
-        self.specials = [template.before, template.between, template.after_single, template.after_pair]
+        self.specials = [
+            template.before,
+            template.between,
+            template.after_single,
+            template.after_pair,
+        ]
         self.languages, self.max_length = languages, min(max_length, encoder.max_positions)
         self.ids, self.words = (
             [np.array([i for part in self.specials for i in part], np.int32)],
@@ -187,10 +244,14 @@ class _Reader:
         self.lengths: list[np.ndarray] = []
         self.langs: list[np.ndarray] = []
         self.n = 0
-        self.pieces: Callable[[Any, str], Iterator[tuple[np.ndarray, np.ndarray]]] = lambda part, lang: bulk_pieces(encoder.tokenizer, part, lang)
+        self.pieces: Callable[[Any, str], Iterator[tuple[np.ndarray, np.ndarray]]] = (
+            lambda part, lang: bulk_pieces(encoder.tokenizer, part, lang)
+        )
 
     def read(self, column: Any, lang: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenise an Arrow column of lists of words: (the number of each sentence, how many pieces it has)."""
+        """Tokenise an Arrow column of lists of words: (the number of each sentence, how many pieces
+        it has).
+        """
         before, sizes = self.n, [np.zeros(0, np.int64)]
         for start in range(0, len(column), _CHUNK):
             found = list(self.pieces(column.slice(start, _CHUNK).to_pylist(), self.languages[lang]))
@@ -208,7 +269,13 @@ class _Reader:
         specials = [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
         lengths_S = np.concatenate(self.lengths)
         starts_S = sum(sizes) + np.cumsum(lengths_S) - lengths_S
-        flat = (np.concatenate(self.ids), np.concatenate(self.words), starts_S, lengths_S, np.concatenate(self.langs))
+        flat = (
+            np.concatenate(self.ids),
+            np.concatenate(self.words),
+            starts_S,
+            lengths_S,
+            np.concatenate(self.langs),
+        )
         return Sentences(*flat, self.languages, self.max_length, *specials)
 
 
@@ -217,21 +284,30 @@ def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
     room = sentences.max_length - sentences.before[1] - sentences.after_single[1]
     kept_R1 = np.minimum(sentences.lengths_S[numbers], max(room, 0))[:, None]
     langs_R1 = sentences.langs_S[numbers][:, None]
-    return _laid_out(sentences, [sentences.before, sentences.after_single], numbers[:, None], kept_R1, langs_R1)
+    return _laid_out(
+        sentences, [sentences.before, sentences.after_single], numbers[:, None], kept_R1, langs_R1
+    )
 
 
 def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> Rows:
-    """A row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what is too long loses the end of the longer sentence
-    first, as in `TransformerEncoder.pieces`.
+    """A row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what is too
+    long loses the end of the longer sentence first, as in `TransformerEncoder.pieces`.
     """
     specials = [sentences.before, sentences.between, sentences.after_pair]
     room = max(sentences.max_length - sum(size for _, size in specials), 0)
     numbers_R2 = np.stack([first, second], axis=1)
-    return _laid_out(sentences, specials, numbers_R2, shares(sentences.lengths_S[numbers_R2], room), sentences.langs_S[numbers_R2])
+    return _laid_out(
+        sentences,
+        specials,
+        numbers_R2,
+        shares(sentences.lengths_S[numbers_R2], room),
+        sentences.langs_S[numbers_R2],
+    )
 
 
 def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
-    """How many pieces the two sentences of each row keep in `room`, (R, 2): the longer one is cut first, then both.
+    """How many pieces the two sentences of each row keep in `room`, (R, 2): the longer one is cut
+    first, then both.
 
     >>> shares(np.array([[10, 3], [10, 9], [9, 10], [2, 3]]), 9).tolist()
     [[6, 3], [5, 4], [4, 5], [2, 3]]
@@ -239,12 +315,26 @@ def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
     shorter_R = np.minimum(lengths_R2.min(axis=1), room // 2)
     longer_R = np.minimum(lengths_R2.max(axis=1), room - shorter_R)
     first_shorter_R = lengths_R2[:, 0] <= lengths_R2[:, 1]
-    cut_R2 = np.stack([np.where(first_shorter_R, shorter_R, longer_R), np.where(first_shorter_R, longer_R, shorter_R)], axis=1)
+    cut_R2 = np.stack(
+        [
+            np.where(first_shorter_R, shorter_R, longer_R),
+            np.where(first_shorter_R, longer_R, shorter_R),
+        ],
+        axis=1,
+    )
     return np.where((lengths_R2.sum(axis=1) <= room)[:, None], lengths_R2, cut_R2)
 
 
-def _laid_out(sentences: Sentences, specials: list[tuple[int, int]], numbers_RK: np.ndarray, kept_RK: np.ndarray, langs_RK: np.ndarray) -> Rows:
-    """Rows of special pieces and sentences in turn; special pieces but the first ones belong to the sentence before them."""
+def _laid_out(
+    sentences: Sentences,
+    specials: list[tuple[int, int]],
+    numbers_RK: np.ndarray,
+    kept_RK: np.ndarray,
+    langs_RK: np.ndarray,
+) -> Rows:
+    """Rows of special pieces and sentences in turn; special pieces but the first ones belong to the
+    sentence before them.
+    """
     n, k = numbers_RK.shape
     parts = 2 * k + 1
     starts_RP, lengths_RP = np.empty((n, parts), np.int64), np.empty((n, parts), np.int64)
@@ -252,9 +342,19 @@ def _laid_out(sentences: Sentences, specials: list[tuple[int, int]], numbers_RK:
     starts_RP[:, 1::2], lengths_RP[:, 1::2] = sentences.starts_S[numbers_RK], kept_RK
     flat = lengths_RP.reshape(-1)
     ends = np.cumsum(flat)
-    index = np.arange(int(ends[-1]) if n else 0) + np.repeat(starts_RP.reshape(-1) - (ends - flat), flat)
+    index = np.arange(int(ends[-1]) if n else 0) + np.repeat(
+        starts_RP.reshape(-1) - (ends - flat), flat
+    )
     owner_P = np.maximum(np.arange(parts) - 1, 0) // 2
     segments = np.repeat(np.broadcast_to(owner_P, (n, parts)).reshape(-1), flat)
     langs = np.repeat(langs_RK[:, owner_P].reshape(-1), flat)
     first_RK = (np.cumsum(lengths_RP, axis=1) - lengths_RP)[:, 1::2]
-    return Rows(sentences.ids[index], sentences.words[index], langs, segments, offsets_of(lengths_RP.sum(axis=1)), first_RK, kept_RK)
+    return Rows(
+        sentences.ids[index],
+        sentences.words[index],
+        langs,
+        segments,
+        offsets_of(lengths_RP.sum(axis=1)),
+        first_RK,
+        kept_RK,
+    )

@@ -27,53 +27,87 @@ SentencePooling = Literal["cls", "mean"]
 
 @dataclass(frozen=True)
 class States:
-    """Hidden states of some sentences laid end to end, a tensor (pieces, H) a layer; sentence s has `lengths_S` pieces from `starts_S` on."""
+    """Hidden states of some sentences laid end to end, a tensor (pieces, H) a layer; sentence s has
+    `lengths_S` pieces from `starts_S` on.
+    """
 
     layers: list[torch.Tensor]
     starts_S: np.ndarray
     lengths_S: np.ndarray
 
 
-def read_states(encoder: TransformerEncoder, parts: Sequence[tuple[PieceSide, np.ndarray]], layers: tuple[int, ...]) -> States:
-    """The states of some rows of some sides, part after part, by one forward pass without padding. Gradient flows."""
+def read_states(
+    encoder: TransformerEncoder,
+    parts: Sequence[tuple[PieceSide, np.ndarray]],
+    layers: tuple[int, ...],
+) -> States:
+    """The states of some rows of some sides, part after part, by one forward pass without padding.
+    Gradient flows.
+    """
     ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
-    lengths_S = np.concatenate([side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts])
+    lengths_S = np.concatenate(
+        [side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts]
+    )
     pad = int(encoder.tokenizer.pad_token_id or 0)
     packed = pack(ids, lengths_S, pad) if can_pack(encoder) else pack(ids, lengths_S, pad, width=0)
     return States(flat_states(encoder, packed, layers), packed.starts_S, lengths_S)
 
 
-def read_rows(encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]) -> tuple[torch.Tensor, np.ndarray]:
-    """The last-layer states (F, H) of all rows of several parts, and where each row begins in them; gradient flows.
+def read_rows(
+    encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
+) -> tuple[torch.Tensor, np.ndarray]:
+    """The last-layer states (F, H) of all rows of several parts, and where each row begins in them;
+    gradient flows.
 
-    A part is rows, and the pieces that the encoder reads in the place of their own (`Masks.applied`, or ``rows.ids``).
+    A part is rows, and the pieces that the encoder reads in the place of their own
+    (`Masks.applied`, or ``rows.ids``).
     """
     ids, lengths, segments = (
-        np.concatenate(arrays) for arrays in ([ids for _, ids in parts], [rows.lengths for rows, _ in parts], [rows.segments for rows, _ in parts])
+        np.concatenate(arrays)
+        for arrays in (
+            [ids for _, ids in parts],
+            [rows.lengths for rows, _ in parts],
+            [rows.segments for rows, _ in parts],
+        )
     )
     width = {} if can_pack(encoder) else {"width": 0}
-    packed = pack(ids, lengths, int(encoder.tokenizer.pad_token_id or 0), segments=segments, **width)
+    packed = pack(
+        ids, lengths, int(encoder.tokenizer.pad_token_id or 0), segments=segments, **width
+    )
     (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
     return states_FH, packed.starts_S
 
 
-def pool_spans(states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling) -> torch.Tensor:
-    """The vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least) from `first_N` on."""
+def pool_spans(
+    states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling
+) -> torch.Tensor:
+    """The vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least) from
+    `first_N` on.
+    """
     first_N, count_N, device = first_N.astype(np.int64), count_N.astype(np.int64), states[0].device
     if pooling in ("first", "last"):
-        index = torch.from_numpy(first_N if pooling == "first" else first_N + count_N - 1).to(device)
+        index = torch.from_numpy(first_N if pooling == "first" else first_N + count_N - 1).to(
+            device
+        )
         return torch.stack([state[index] for state in states], dim=1)
     owners = np.repeat(np.arange(len(first_N)), count_N)
     pieces = np.arange(len(owners)) + np.repeat(first_N - (np.cumsum(count_N) - count_N), count_N)
     owners_P, pieces_P = torch.from_numpy(owners).to(device), torch.from_numpy(pieces).to(device)
-    summed = [state.new_zeros(len(first_N), state.shape[-1]).index_add(0, owners_P, state[pieces_P]) for state in states]
+    summed = [
+        state.new_zeros(len(first_N), state.shape[-1]).index_add(0, owners_P, state[pieces_P])
+        for state in states
+    ]
     vectors_NLH = torch.stack(summed, dim=1)
-    return vectors_NLH if pooling == "sum" else vectors_NLH / torch.from_numpy(count_N).to(vectors_NLH)[:, None, None]
+    return (
+        vectors_NLH
+        if pooling == "sum"
+        else vectors_NLH / torch.from_numpy(count_N).to(vectors_NLH)[:, None, None]
+    )
 
 
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
-    """The vectors (S, H) of the sentences at the first layer that was read: of the first piece (`cls`), or the mean over all pieces, special
-    ones too (as sentence-transformers do).
+    """The vectors (S, H) of the sentences at the first layer that was read: of the first piece
+    (`cls`), or the mean over all pieces, special ones too (as sentence-transformers do).
     """
     spans: Pooling = "first" if pooling == "cls" else "mean"
     return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]

@@ -1,4 +1,6 @@
-"""Words changed for their translations: sentences of mixed languages, put together batch by batch from pieces that were made once."""
+"""Words changed for their translations: sentences of mixed languages, put together batch by batch
+from pieces that were made once.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ _CHUNK = 8192
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Translations of words. Word type t has the groups ``group_offsets[t]`` to ``group_offsets[t + 1]``, one for each language that it can be
-    translated to; group g the translations ``entry_offsets[g]`` to ``entry_offsets[g + 1]``, all of the language ``group_langs[g]``.
+    """Translations of words. Word type t has the groups ``group_offsets[t]`` to ``group_offsets[t +
+    1]``, one for each language that it can be translated to; group g the translations
+    ``entry_offsets[g]`` to ``entry_offsets[g + 1]``, all of the language ``group_langs[g]``.
 
-    Translation e has `count_E[e]` pieces, those of `ids` from `first_E[e]` on. `types` tells the word types of each language.
+    Translation e has `count_E[e]` pieces, those of `ids` from `first_E[e]` on. `types` tells the
+    word types of each language.
     """
 
     types: dict[str, dict[str, int]]
@@ -38,8 +42,8 @@ class Lexicon:
     ids: np.ndarray
 
     def draw(self, types_W: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(translation, its language) of each of some words, by their types: a language, then one of its translations, each as likely as
-        another.
+        """(translation, its language) of each of some words, by their types: a language, then one
+        of its translations, each as likely as another.
         """
         group = _pick(self.group_offsets, types_W, rng)
         return _pick(self.entry_offsets, group, rng), self.group_langs[group]
@@ -51,24 +55,42 @@ def _pick(offsets: np.ndarray, which: np.ndarray, rng: np.random.Generator) -> n
     return picked
 
 
-def make_lexicon(encoder: TransformerEncoder, dictionaries: Entries, pivot: str, languages: tuple[str, ...]) -> Lexicon:
-    """The translations of `dictionaries`, both ways, by the lower-cased word; `languages` numbers the languages.
+def make_lexicon(
+    encoder: TransformerEncoder, dictionaries: Entries, pivot: str, languages: tuple[str, ...]
+) -> Lexicon:
+    """The translations of `dictionaries`, both ways, by the lower-cased word; `languages` numbers
+    the languages.
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
     """
     from raxalign.encoders.models.pieces import bulk_pieces
 
     found = _translations(dictionaries, pivot)
-    words = list(dict.fromkeys(word for by_lang in found.values() for group in by_lang.values() for word in group))
-    pieces = {word: ids for word, (ids, _) in zip(words, bulk_pieces(encoder.tokenizer, [[word] for word in words], None), strict=True)}
+    words = list(
+        dict.fromkeys(
+            word for by_lang in found.values() for group in by_lang.values() for word in group
+        )
+    )
+    pieces = {
+        word: ids
+        for word, (ids, _) in zip(
+            words, bulk_pieces(encoder.tokenizer, [[word] for word in words], None), strict=True
+        )
+    }
     ends = np.cumsum([len(ids) for ids in pieces.values()]).tolist()
-    place = {word: (end - len(ids), len(ids)) for end, (word, ids) in zip(ends, pieces.items(), strict=True)}
+    place = {
+        word: (end - len(ids), len(ids))
+        for end, (word, ids) in zip(ends, pieces.items(), strict=True)
+    }
     types: dict[str, dict[str, int]] = {lang: {} for lang in languages}
     groups: list[int] = []
     of_group: list[tuple[int, int]] = []
     of_entry: list[tuple[int, int]] = []
     for (lang, word), by_lang in found.items():
-        read = {other: [place[t] for t in translations if place[t][1]] for other, translations in by_lang.items()}
+        read = {
+            other: [place[t] for t in translations if place[t][1]]
+            for other, translations in by_lang.items()
+        }
         read = {other: spans for other, spans in read.items() if spans}
         if read:
             types[lang][word] = len(groups)
@@ -78,11 +100,23 @@ def make_lexicon(encoder: TransformerEncoder, dictionaries: Entries, pivot: str,
     langs_G, counts_G = np.array(of_group, np.int64).reshape(-1, 2).T
     first_E, count_E = np.array(of_entry, np.int64).reshape(-1, 2).T
     ids = np.concatenate([np.zeros(0, np.int32), *pieces.values()])
-    return Lexicon(types, offsets_of(np.array(groups, np.int64)), langs_G, offsets_of(counts_G), first_E, count_E, ids)
+    return Lexicon(
+        types,
+        offsets_of(np.array(groups, np.int64)),
+        langs_G,
+        offsets_of(counts_G),
+        first_E,
+        count_E,
+        ids,
+    )
 
 
-def _translations(dictionaries: Entries, pivot: str) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
-    """(language, lower-cased word) -> language -> translations, in the order of the dictionaries."""
+def _translations(
+    dictionaries: Entries, pivot: str
+) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
+    """(language, lower-cased word) -> language -> translations, in the order of the
+    dictionaries.
+    """
     found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for lang, entries in dictionaries.items():
         for word, translation in entries:
@@ -93,10 +127,12 @@ def _translations(dictionaries: Entries, pivot: str) -> dict[tuple[str, str], di
 
 @dataclass(frozen=True)
 class SwitchableText:
-    """Sentences whose words can be changed for translations: word w of sentence s is the entry ``word_offsets[s] + w`` of `first_W` and
-    `count_W` (its pieces in ``sentences.ids``) and of `type_W`, its type in `lexicon` (-1: it has no translation).
+    """Sentences whose words can be changed for translations: word w of sentence s is the entry
+    ``word_offsets[s] + w`` of `first_W` and `count_W` (its pieces in ``sentences.ids``) and of
+    `type_W`, its type in `lexicon` (-1: it has no translation).
 
-    `numbers_R` are the sentences to train on. The pieces of the translations lie in ``sentences.ids``, too, from `lexicon_start` on.
+    `numbers_R` are the sentences to train on. The pieces of the translations lie in
+    ``sentences.ids``, too, from `lexicon_start` on.
     """
 
     sentences: Sentences
@@ -109,22 +145,44 @@ class SwitchableText:
     lexicon_start: int
 
     def coverage(self) -> dict[str, dict[str, int]]:
-        """For each language the sentences that are trained on, their words, and how many of these have a translation."""
+        """For each language the sentences that are trained on, their words, and how many of these
+        have a translation.
+        """
         words, owners = ranges(self.word_offsets, self.numbers_R)
         langs_R = self.sentences.langs_S[self.numbers_R]
         size, has = len(self.sentences.languages), self.type_W[words] >= 0
-        counts = [np.bincount(part, minlength=size).tolist() for part in (langs_R, langs_R[owners], langs_R[owners][has])]
+        counts = [
+            np.bincount(part, minlength=size).tolist()
+            for part in (langs_R, langs_R[owners], langs_R[owners][has])
+        ]
         names = ("sentences", "words", "with_translation")
-        return {lang: {name: part[k] for name, part in zip(names, counts, strict=True)} for k, lang in enumerate(self.sentences.languages)}
+        return {
+            lang: {name: part[k] for name, part in zip(names, counts, strict=True)}
+            for k, lang in enumerate(self.sentences.languages)
+        }
 
 
 def read_switchable(
-    encoder: TransformerEncoder, folders: Mapping[str, Path], dictionaries: Entries, pivot: str, max_length: int, min_pieces: int = 1
+    encoder: TransformerEncoder,
+    folders: Mapping[str, Path],
+    dictionaries: Entries,
+    pivot: str,
+    max_length: int,
+    min_pieces: int = 1,
 ) -> SwitchableText:
-    """Tokenise text, language -> folder, and look its words up, lower-cased; sentences of less than `min_pieces` pieces are not trained on."""
+    """Tokenise text, language -> folder, and look its words up, lower-cased; sentences of less than
+    `min_pieces` pieces are not trained on.
+    """
     sentences = read_texts(encoder, folders, max_length, min_pieces=0)
     lexicon = make_lexicon(encoder, dictionaries, pivot, tuple(folders))
-    sizes, types = zip(*(part for lang, folder in folders.items() for part in _look_up(folder, lexicon.types[lang])), strict=True)
+    sizes, types = zip(
+        *(
+            part
+            for lang, folder in folders.items()
+            for part in _look_up(folder, lexicon.types[lang])
+        ),
+        strict=True,
+    )
     word_offsets, type_W = offsets_of(np.concatenate(sizes)), np.concatenate(types)
     start = int(sentences.starts_S[0])
     word_P = np.repeat(word_offsets[:-1], sentences.lengths_S) + sentences.words[start:]
@@ -133,7 +191,9 @@ def read_switchable(
     whole = replace(sentences, ids=np.concatenate([sentences.ids, lexicon.ids]))
     numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
     type_W = np.where(count_W > 0, type_W, -1)
-    return SwitchableText(whole, numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids))
+    return SwitchableText(
+        whole, numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
+    )
 
 
 def _look_up(folder: Path, types: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -147,18 +207,29 @@ def _look_up(folder: Path, types: Mapping[str, int]) -> Iterator[tuple[np.ndarra
         yield np.array([len(words) for words in sentences], np.int64), np.array(found, np.int64)
 
 
-def switched_rows(text: SwitchableText, rows: np.ndarray, *, sentence_share: float, word_share: float, rng: np.random.Generator) -> Rows:
-    """A row `[CLS] a [SEP]` for each of the sentences ``numbers_R[rows]``, with some words changed for translations.
+def switched_rows(
+    text: SwitchableText,
+    rows: np.ndarray,
+    *,
+    sentence_share: float,
+    word_share: float,
+    rng: np.random.Generator,
+) -> Rows:
+    """A row `[CLS] a [SEP]` for each of the sentences ``numbers_R[rows]``, with some words changed
+    for translations.
 
-    A sentence is mixed with the probability `sentence_share`; each word of a mixed one that has translations is changed with the probability
-    `word_share`. Its pieces then are of the translation's language. The end of what is too long is cut off.
+    A sentence is mixed with the probability `sentence_share`; each word of a mixed one that has
+    translations is changed with the probability `word_share`. Its pieces then are of the
+    translation's language. The end of what is too long is cut off.
     """
     numbers = text.numbers_R[rows]
     words, owners = ranges(text.word_offsets, numbers)
     langs = text.sentences.langs_S[numbers][owners]
     first, count = text.first_W[words], text.count_W[words]
     mixed_R = rng.random(len(rows)) < sentence_share
-    changed = np.flatnonzero(mixed_R[owners] & (rng.random(len(words)) < word_share) & (text.type_W[words] >= 0))
+    changed = np.flatnonzero(
+        mixed_R[owners] & (rng.random(len(words)) < word_share) & (text.type_W[words] >= 0)
+    )
     entries, langs[changed] = text.lexicon.draw(text.type_W[words[changed]], rng)
     first[changed] = text.lexicon_start + text.lexicon.first_E[entries]
     count[changed] = text.lexicon.count_E[entries]
@@ -166,7 +237,14 @@ def switched_rows(text: SwitchableText, rows: np.ndarray, *, sentence_share: flo
     return _laid_out(text.sentences, numbers, n_words_R, first, count, langs)
 
 
-def _laid_out(sentences: Sentences, numbers: np.ndarray, n_words_R: np.ndarray, first: np.ndarray, count: np.ndarray, langs: np.ndarray) -> Rows:
+def _laid_out(
+    sentences: Sentences,
+    numbers: np.ndarray,
+    n_words_R: np.ndarray,
+    first: np.ndarray,
+    count: np.ndarray,
+    langs: np.ndarray,
+) -> Rows:
     """Rows of words, told by their pieces, with special pieces around them."""
     before, after = sentences.before, sentences.after_single
     ends = np.cumsum(n_words_R)
@@ -176,7 +254,11 @@ def _laid_out(sentences: Sentences, numbers: np.ndarray, n_words_R: np.ndarray, 
     parts = offsets_of(n_words_R + 2)
     inner = np.ones(parts[-1], bool)
     inner[parts[:-1]] = inner[parts[1:] - 1] = False
-    starts_P, lengths_P, words_P = np.empty(parts[-1], np.int64), np.empty(parts[-1], np.int64), np.full(parts[-1], -1)
+    starts_P, lengths_P, words_P = (
+        np.empty(parts[-1], np.int64),
+        np.empty(parts[-1], np.int64),
+        np.full(parts[-1], -1),
+    )
     langs_P = np.repeat(sentences.langs_S[numbers], n_words_R + 2)
     starts_P[parts[:-1]], lengths_P[parts[:-1]] = before
     starts_P[parts[1:] - 1], lengths_P[parts[1:] - 1] = after
@@ -185,6 +267,18 @@ def _laid_out(sentences: Sentences, numbers: np.ndarray, n_words_R: np.ndarray, 
     piece_ends = np.cumsum(lengths_P)
     index = np.arange(piece_ends[-1]) + np.repeat(starts_P - (piece_ends - lengths_P), lengths_P)
     lengths_R = np.add.reduceat(lengths_P, parts[:-1])
-    ids, words, of_language = sentences.ids[index], np.repeat(words_P, lengths_P), np.repeat(langs_P, lengths_P)
+    ids, words, of_language = (
+        sentences.ids[index],
+        np.repeat(words_P, lengths_P),
+        np.repeat(langs_P, lengths_P),
+    )
     one_R1 = np.full((len(numbers), 1), before[1])
-    return Rows(ids, words, of_language, np.zeros(len(index), np.int64), offsets_of(lengths_R), one_R1, lengths_R[:, None] - before[1] - after[1])
+    return Rows(
+        ids,
+        words,
+        of_language,
+        np.zeros(len(index), np.int64),
+        offsets_of(lengths_R),
+        one_R1,
+        lengths_R[:, None] - before[1] - after[1],
+    )

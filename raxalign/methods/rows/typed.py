@@ -1,4 +1,6 @@
-"""Word pairs and sentence pairs of several languages as one numbering of rows, with the types by which false negatives are told."""
+"""Word pairs and sentence pairs of several languages as one numbering of rows, with the types by
+which false negatives are told.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordRows:
-    """The word pairs of all languages. The links of row r are ``link_offsets[r]`` to ``link_offsets[r + 1]``; each has a word position and a
-    word type (a number for a surface form of a language) on both sides. `dropped` counts links of words that are spelt the same. `word_types`
-    are the types of all words of both sides, linked or not, in the numbering of the links' types, where they were asked for.
+    """The word pairs of all languages. The links of row r are ``link_offsets[r]`` to
+    ``link_offsets[r + 1]``; each has a word position and a word type (a number for a surface form
+    of a language) on both sides. `dropped` counts links of words that are spelt the same.
+    `word_types` are the types of all words of both sides, linked or not, in the numbering of the
+    links' types, where they were asked for.
     """
 
     src: PieceSide
@@ -44,7 +48,9 @@ class WordRows:
 
 @dataclass(frozen=True)
 class SentenceRows:
-    """The sentence pairs of all languages, with a number for each different sentence (of a language)."""
+    """The sentence pairs of all languages, with a number for each different sentence (of a
+    language).
+    """
 
     src: PieceSide
     tgt: PieceSide
@@ -56,9 +62,15 @@ class SentenceRows:
 
 
 def read_word_rows(
-    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int, *, drop_identical: bool, all_types: bool = False
+    encoder: TransformerEncoder,
+    folders: Sequence[Path],
+    max_length: int,
+    *,
+    drop_identical: bool,
+    all_types: bool = False,
 ) -> WordRows:
-    """The word pairs of some datasets, one after the other, with the types of all words where `all_types` asks for them.
+    """The word pairs of some datasets, one after the other, with the types of all words where
+    `all_types` asks for them.
 
     Raises `DataError` where none is left to learn from.
     """
@@ -70,11 +82,18 @@ def read_word_rows(
         if drop_identical:
             differ = np.asarray(pc.not_equal(*spelt))
             dropped += len(differ) - int(differ.sum())
-            corpus, spelt = _kept(corpus, differ), (spelt[0].filter(differ), spelt[1].filter(differ))
+            corpus, spelt = (
+                _kept(corpus, differ),
+                (spelt[0].filter(differ), spelt[1].filter(differ)),
+            )
         corpora.append(corpus)
         words.append(spelt)
     if not any(len(corpus.link_src) for corpus in corpora):
-        raise DataError(folders[0], f"has no word pair to learn from ({dropped} were dropped: their words are spelt the same)")
+        raise DataError(
+            folders[0],
+            f"has no word pair to learn from ({dropped} were dropped: their words are spelt the"
+            " same)",
+        )
     joined = WordRows(
         _join_sides([corpus.src for corpus in corpora]),
         _join_sides([corpus.tgt for corpus in corpora]),
@@ -88,46 +107,79 @@ def read_word_rows(
     return _with_all_types(joined, folders) if all_types else joined
 
 
-def read_sentence_rows(encoder: TransformerEncoder, folders: Sequence[Path], max_length: int) -> SentenceRows:
-    """The sentence pairs of some bitexts, one after the other. Raises `DataError` where one has none."""
+def read_sentence_rows(
+    encoder: TransformerEncoder, folders: Sequence[Path], max_length: int
+) -> SentenceRows:
+    """The sentence pairs of some bitexts, one after the other. Raises `DataError` where one has
+    none.
+    """
     sides: list[tuple[PieceSide, PieceSide]] = []
     for folder in folders:
         table = read_table(folder)
         if not len(table):
             raise DataError(folder, "the bitext has no rows")
         pair = read_metadata(folder).get("lang_pair")
-        sides.append((tokenise(encoder, table.column("src"), max_length, pair), tokenise(encoder, table.column("tgt"), max_length, pair)))
+        sides.append(
+            (
+                tokenise(encoder, table.column("src"), max_length, pair),
+                tokenise(encoder, table.column("tgt"), max_length, pair),
+            )
+        )
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
-    return SentenceRows(_join_sides([s for s, _ in sides]), _join_sides([t for _, t in sides]), _types_by_language(src), _types(tgt))
+    return SentenceRows(
+        _join_sides([s for s, _ in sides]),
+        _join_sides([t for _, t in sides]),
+        _types_by_language(src),
+        _types(tgt),
+    )
 
 
 def pivot_sentences(folders: Iterable[Path]) -> pa.ChunkedArray:
     """The pivot's sentences of some bitexts, as words, in the order of `read_sentence_rows`."""
-    return pa.chunked_array([chunk for folder in folders for chunk in read_table(folder).column("tgt").chunks])
+    return pa.chunked_array(
+        [chunk for folder in folders for chunk in read_table(folder).column("tgt").chunks]
+    )
 
 
-def _read_words(encoder: TransformerEncoder, folder: Path, max_length: int) -> tuple[LinkedRows, tuple[pa.Array, pa.Array]]:
+def _read_words(
+    encoder: TransformerEncoder, folder: Path, max_length: int
+) -> tuple[LinkedRows, tuple[pa.Array, pa.Array]]:
     """A dataset's rows, and how the words of each link are spelt on both sides."""
     corpus, table = read_linked_rows(encoder, folder, max_length), read_pairs(folder)
     rows = np.repeat(np.arange(len(corpus)), np.diff(corpus.link_offsets))
     places = ((corpus.src, corpus.link_src, "src"), (corpus.tgt, corpus.link_tgt, "tgt"))
-    src, tgt = (_one(pc.list_flatten(table.column(name)).take(pa.array(side.word_offsets[rows] + words))) for side, words, name in places)
+    src, tgt = (
+        _one(pc.list_flatten(table.column(name)).take(pa.array(side.word_offsets[rows] + words)))
+        for side, words, name in places
+    )
     return corpus, (src, tgt)
 
 
 def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
     """The rows with the types of all words, and those of the links numbered as these."""
-    src, tgt = ([_one(pc.list_flatten(read_pairs(folder).column(name))) for folder in folders] for name in ("src", "tgt"))
+    src, tgt = (
+        [_one(pc.list_flatten(read_pairs(folder).column(name))) for folder in folders]
+        for name in ("src", "tgt")
+    )
     types = _types_by_language(src), _types(tgt)
     rows = np.repeat(np.arange(len(corpus)), np.diff(corpus.link_offsets))
-    src_types, tgt_types = types[0][corpus.src.word_offsets[rows] + corpus.link_src], types[1][corpus.tgt.word_offsets[rows] + corpus.link_tgt]
+    src_types, tgt_types = (
+        types[0][corpus.src.word_offsets[rows] + corpus.link_src],
+        types[1][corpus.tgt.word_offsets[rows] + corpus.link_tgt],
+    )
     return replace(corpus, src_types=src_types, tgt_types=tgt_types, word_types=types)
 
 
 def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:
     """The rows with some of their links."""
     before = offsets_of(keep)
-    return LinkedRows(corpus.src, corpus.tgt, before[corpus.link_offsets], corpus.link_src[keep], corpus.link_tgt[keep])
+    return LinkedRows(
+        corpus.src,
+        corpus.tgt,
+        before[corpus.link_offsets],
+        corpus.link_src[keep],
+        corpus.link_tgt[keep],
+    )
 
 
 def _sentences(folder: Path, name: str) -> pa.Array:
@@ -157,8 +209,17 @@ def _types_by_language(parts: Sequence[pa.Array]) -> np.ndarray:
 def _join_sides(sides: Sequence[PieceSide]) -> PieceSide:
     if len(sides) == 1:
         return sides[0]
-    ids, first, count = (np.concatenate([getattr(side, name) for side in sides]) for name in ("ids", "first_W", "count_W"))
-    return PieceSide(ids, _join_offsets([side.offsets for side in sides]), first, count, _join_offsets([side.word_offsets for side in sides]))
+    ids, first, count = (
+        np.concatenate([getattr(side, name) for side in sides])
+        for name in ("ids", "first_W", "count_W")
+    )
+    return PieceSide(
+        ids,
+        _join_offsets([side.offsets for side in sides]),
+        first,
+        count,
+        _join_offsets([side.word_offsets for side in sides]),
+    )
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Anchors: the mean vector of a word over all its occurrences in a corpus (Schuster et al. 2019; Kulshreshtha et al. 2020)."""
+"""Anchors: the mean vector of a word over all its occurrences in a corpus (Schuster et al. 2019;
+Kulshreshtha et al. 2020).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ else:
 
 @dataclass(frozen=True)
 class Anchors:
-    """The mean vectors of `words` (lower-cased), (V, L, H) in float64, and how often each occurred; a word that did not has a zero vector."""
+    """The mean vectors of `words` (lower-cased), (V, L, H) in float64, and how often each occurred;
+    a word that did not has a zero vector.
+    """
 
     words: dict[str, int]
     means_VLH: torch.Tensor
@@ -32,11 +36,20 @@ class Anchors:
 
 
 def collect_anchors(
-    encoder: Encoder, chunks: Iterable[Sequence[Sequence[str]]], words: Iterable[str], lang: str, layers: tuple[int, ...], pooling: Pooling
+    encoder: Encoder,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    words: Iterable[str],
+    lang: str,
+    layers: tuple[int, ...],
+    pooling: Pooling,
 ) -> Anchors:
-    """Anchors of `words`, matched on the lower-cased surface, so over all casings; sentences without any of them are not encoded."""
+    """Anchors of `words`, matched on the lower-cased surface, so over all casings; sentences
+    without any of them are not encoded.
+    """
     numbers = {word: i for i, word in enumerate(dict.fromkeys(word.lower() for word in words))}
-    sums_VLH = torch.zeros(len(numbers), len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device)
+    sums_VLH = torch.zeros(
+        len(numbers), len(layers), encoder.hidden_size, dtype=torch.float64, device=encoder.device
+    )
     counts_V = torch.zeros(len(numbers), dtype=torch.int64, device=encoder.device)
     for chunk in chunks:
         found = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
@@ -44,7 +57,9 @@ def collect_anchors(
         if not chosen:
             continue
         vectors = encoder.words([chunk[i] for i in chosen], lang, layers=layers, pooling=pooling)
-        numbers_N = torch.tensor([number for i in chosen for number in found[i]], device=encoder.device)
+        numbers_N = torch.tensor(
+            [number for i in chosen for number in found[i]], device=encoder.device
+        )
         kept_N = (numbers_N >= 0) & vectors.present_N
         sums_VLH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].double())
         counts_V += torch.bincount(numbers_N[kept_N], minlength=len(numbers))

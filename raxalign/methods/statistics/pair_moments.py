@@ -1,4 +1,6 @@
-"""Vectors of word pairs as a stream, and what linear methods need of them: sums that do not grow with the number of pairs."""
+"""Vectors of word pairs as a stream, and what linear methods need of them: sums that do not grow
+with the number of pairs.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,16 @@ CHUNK = 4096
 """Sentence pairs whose word vectors are in memory together."""
 
 BLOCK = 8192
-"""Word pairs that are handed over together: what is computed from them in float64 has to fit beside the vectors."""
+"""Word pairs that are handed over together: what is computed from them in float64 has to fit beside
+the vectors.
+"""
 
 
 @dataclass
 class Moments:
-    """Sums over pairs of vectors, in float64, for each layer: `count`, `source_LH`, `target_LH`, and `cross_LHH`, the sum of the products
-    ``source[h] * target[k]``. They are enough for any orthogonal or least-squares map.
+    """Sums over pairs of vectors, in float64, for each layer: `count`, `source_LH`, `target_LH`,
+    and `cross_LHH`, the sum of the products ``source[h] * target[k]``. They are enough for any
+    orthogonal or least-squares map.
     """
 
     count: int
@@ -44,7 +49,9 @@ class Moments:
         def zeros(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.float64, device=device)
 
-        return cls(0, zeros(n_layers, hidden), zeros(n_layers, hidden), zeros(n_layers, hidden, hidden))
+        return cls(
+            0, zeros(n_layers, hidden), zeros(n_layers, hidden), zeros(n_layers, hidden, hidden)
+        )
 
     def add(self, source_PLH: torch.Tensor, target_PLH: torch.Tensor) -> None:
         """Count in some pairs: (P, L, H) each."""
@@ -64,16 +71,23 @@ class Moments:
             return self.cross_LHH[layer]
         return self.cross_about(layer, *self.means(layer))
 
-    def cross_about(self, layer: int, source_H: torch.Tensor, target_H: torch.Tensor) -> torch.Tensor:
+    def cross_about(
+        self, layer: int, source_H: torch.Tensor, target_H: torch.Tensor
+    ) -> torch.Tensor:
         """(Source - a)^T (target - b), (H, H), about any two points a and b."""
-        shifted = self.cross_LHH[layer] - torch.outer(source_H, self.target_LH[layer]) - torch.outer(self.source_LH[layer], target_H)
+        shifted = (
+            self.cross_LHH[layer]
+            - torch.outer(source_H, self.target_LH[layer])
+            - torch.outer(self.source_LH[layer], target_H)
+        )
         return shifted + self.count * torch.outer(source_H, target_H)
 
 
 def linked_vectors(
     encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the pivot, at most `BLOCK` pairs at a time.
+    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the
+    pivot, at most `BLOCK` pairs at a time.
 
     Pairs with a word that the encoder did not read (too long a sentence, no piece) are left out.
     """
@@ -86,20 +100,30 @@ def linked_vectors(
         rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
         src = encoder.words(part.column("src").to_pylist(), lang, layers=layers, pooling=pooling)
         tgt = encoder.words(part.column("tgt").to_pylist(), pivot, layers=layers, pooling=pooling)
-        src_P, tgt_P = (_places(words, rows, links_of_side) for words, links_of_side in ((src, links.src), (tgt, links.tgt)))
+        src_P, tgt_P = (
+            _places(words, rows, links_of_side)
+            for words, links_of_side in ((src, links.src), (tgt, links.tgt))
+        )
         both_P = src.present_N[src_P] & tgt.present_N[tgt_P]
         src_P, tgt_P = src_P[both_P], tgt_P[both_P]
         for first in range(0, len(src_P), BLOCK):
-            yield src.vectors_NLH[src_P[first : first + BLOCK]], tgt.vectors_NLH[tgt_P[first : first + BLOCK]]
+            yield (
+                src.vectors_NLH[src_P[first : first + BLOCK]],
+                tgt.vectors_NLH[tgt_P[first : first + BLOCK]],
+            )
 
 
 def _places(words: WordVectors, rows: np.ndarray, positions: np.ndarray) -> torch.Tensor:
     """The rows of `words` that hold the words at some positions of some sentences."""
-    return torch.from_numpy(np.asarray(words.offsets)[rows] + positions).to(words.vectors_NLH.device)
+    return torch.from_numpy(np.asarray(words.offsets)[rows] + positions).to(
+        words.vectors_NLH.device
+    )
 
 
 def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
-    """The sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at a time."""
+    """The sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at a
+    time.
+    """
     from raxalign.corpora.text.dataset import read_table
 
     column: Any = read_table(folder).column(side)

@@ -1,4 +1,6 @@
-"""Sums over the word vectors of monolingual text: means, deviations and second moments that do not grow with the text."""
+"""Sums over the word vectors of monolingual text: means, deviations and second moments that do not
+grow with the text.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ Steps = tuple[Step, ...]
 
 @dataclass
 class TextMoments:
-    """Sums over the word vectors of a language, in float64, for each layer: `count`, `sum_LH`, `square_LH` (of the squares of the
-    coordinates) and, where asked for, `gram_LHH`, the sum of the products ``x[h] * x[k]``.
+    """Sums over the word vectors of a language, in float64, for each layer: `count`, `sum_LH`,
+    `square_LH` (of the squares of the coordinates) and, where asked for, `gram_LHH`, the sum of the
+    products ``x[h] * x[k]``.
     """
 
     count: int
@@ -37,13 +40,20 @@ class TextMoments:
     gram_LHH: torch.Tensor | None = None
 
     @classmethod
-    def empty(cls, n_layers: int, hidden: int, device: str = "cpu", *, gram: bool = False) -> TextMoments:
+    def empty(
+        cls, n_layers: int, hidden: int, device: str = "cpu", *, gram: bool = False
+    ) -> TextMoments:
         """No vector yet."""
 
         def zeros(*shape: int) -> torch.Tensor:
             return torch.zeros(*shape, dtype=torch.float64, device=device)
 
-        return cls(0, zeros(n_layers, hidden), zeros(n_layers, hidden), zeros(n_layers, hidden, hidden) if gram else None)
+        return cls(
+            0,
+            zeros(n_layers, hidden),
+            zeros(n_layers, hidden),
+            zeros(n_layers, hidden, hidden) if gram else None,
+        )
 
     def add(self, vectors_NLH: torch.Tensor) -> None:
         """Count in some vectors, (N, L, H)."""
@@ -59,8 +69,8 @@ class TextMoments:
         return self.sum_LH / self.count
 
     def deviations(self) -> torch.Tensor:
-        """The standard deviation of each coordinate (L, H), that of the whole population; 1 where a coordinate never changes, so that dividing
-        by it leaves that coordinate finite.
+        """The standard deviation of each coordinate (L, H), that of the whole population; 1 where a
+        coordinate never changes, so that dividing by it leaves that coordinate finite.
         """
         means = self.means()
         variances = (self.square_LH / self.count - means.square()).clamp(min=0)
@@ -79,7 +89,8 @@ def text_moments(
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """The moments of the word vectors of one language's text (its first `limit` sentences), after the steps `before` of each layer.
+    """The moments of the word vectors of one language's text (its first `limit` sentences), after
+    the steps `before` of each layer.
 
     Raises `RaxalignError` where the encoder reads no word of it.
     """
@@ -89,7 +100,10 @@ def text_moments(
             vectors_NLH = part.vectors_NLH[part.present_N]
             moments.add(vectors_NLH if before is None else stepped(vectors_NLH, before))
     if not moments.count:
-        raise RaxalignError(f"the text of {lang} has no word that the encoder reads, so it has no mean: look at `text` or `corpus` of {lang}")
+        raise RaxalignError(
+            f"the text of {lang} has no word that the encoder reads, so it has no mean: look at"
+            f" `text` or `corpus` of {lang}"
+        )
     return moments
 
 

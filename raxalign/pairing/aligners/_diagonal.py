@@ -1,8 +1,11 @@
-"""The arithmetic of `fast_align`: IBM model 2 with a prior for the diagonal, by expectation maximisation over all cells at once.
+"""The arithmetic of `fast_align`: IBM model 2 with a prior for the diagonal, by expectation
+maximisation over all cells at once.
 
-A *cell* is a source position with a target position of one sentence pair. Sentence pairs of equal lengths form blocks of shape (n, S, T): n
-pairs, S source and T target words. Each cell holds the number of its word-type pair, in one flat array for all blocks, so that the lexicon is
-one vector, reading it one gather, and counting one `bincount`. Directions differ in the axis over which a block is normalised.
+A *cell* is a source position with a target position of one sentence pair. Sentence pairs of equal
+lengths form blocks of shape (n, S, T): n pairs, S source and T target words. Each cell holds the
+number of its word-type pair, in one flat array for all blocks, so that the lexicon is one vector,
+reading it one gather, and counting one `bincount`. Directions differ in the axis over which a block
+is normalised.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ _TENSION_STEPS, _TENSION_RATE = 8, 20.0
 
 @dataclass(frozen=True)
 class Side:
-    """One language's words as numbers below `size`: those of sentence i are ``words[offsets[i]:offsets[i] + lengths[i]]``."""
+    """One language's words as numbers below `size`: those of sentence i are
+    ``words[offsets[i]:offsets[i] + lengths[i]]``.
+    """
 
     words: npt.NDArray[np.int32]
     offsets: Ints
@@ -50,7 +55,9 @@ class Block:
 
 @dataclass(frozen=True)
 class Cells:
-    """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words ``src_of[k]`` and ``tgt_of[k]``."""
+    """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words
+    ``src_of[k]`` and ``tgt_of[k]``.
+    """
 
     blocks: list[Block]
     types: npt.NDArray[np.int32]
@@ -59,28 +66,39 @@ class Cells:
 
 
 def positions(side: Side, rows: Ints, length: int) -> Ints:
-    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n, length)."""
+    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n,
+    length).
+    """
     return side.offsets[rows][:, None] + np.arange(length)
 
 
 def make_cells(src: Side, tgt: Side, work: Path) -> Cells:
-    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of cells at a time.
+    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of
+    cells at a time.
 
     The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
     """
     blocks = _blocks(src.lengths, tgt.lengths)
     n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
-    types = np.empty(n_cells, np.int32) if n_cells <= _MAPPED_CELLS else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+    types = (
+        np.empty(n_cells, np.int32)
+        if n_cells <= _MAPPED_CELLS
+        else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+    )
     found = []
     for chunk in _chunks(blocks):
-        codes, numbers = np.unique(np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True)
+        codes, numbers = np.unique(
+            np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
+        )
         types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
         found.append(codes)
     pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
     for chunk, codes in zip(_chunks(blocks), found, strict=True):
         part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
         types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
-    return Cells(blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32))
+    return Cells(
+        blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32)
+    )
 
 
 def _codes(block: Block, src: Side, tgt: Side) -> Ints:
@@ -106,7 +124,9 @@ def _chunks(blocks: list[Block]) -> Iterator[list[Block]]:
 
 
 def _count(counts: Floats, numbers: npt.NDArray[np.int32], weights: Floats) -> None:
-    """Adds each weight to the count of its number. `bincount` is the faster, but makes another array as long as `counts`."""
+    """Adds each weight to the count of its number. `bincount` is the faster, but makes another
+    array as long as `counts`.
+    """
     if len(counts) > len(numbers):
         np.add.at(counts, numbers, weights)
     else:
@@ -131,9 +151,11 @@ def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Dyer et al.'s p0 (`null`), first λ (`tension`), α (`alpha`), and how many passes over the text, the last of which reads off the links.
+    """Dyer et al.'s p0 (`null`), first λ (`tension`), α (`alpha`), and how many passes over the
+    text, the last of which reads off the links.
 
-    `released` estimates the tension as the authors' program does, with its two slips (`found_closeness`, `expected_closeness`).
+    `released` estimates the tension as the authors' program does, with its two slips
+    (`found_closeness`, `expected_closeness`).
     """
 
     iterations: int
@@ -145,9 +167,11 @@ class Settings:
 
 
 class Direction:
-    """One direction: every word of the *explained* side is drawn from a word of the other side, or from nothing (the null word).
+    """One direction: every word of the *explained* side is drawn from a word of the other side, or
+    from nothing (the null word).
 
-    `axis` is that of the explaining side in a block: 1 explains target words (the forward direction), 2 explains source words.
+    `axis` is that of the explaining side in a block: 1 explains target words (the forward
+    direction), 2 explains source words.
     """
 
     def __init__(self, cells: Cells, src: Side, tgt: Side, axis: int, settings: Settings) -> None:
@@ -159,15 +183,21 @@ class Direction:
         self.null_lexicon = np.ones(self.explained.size)
 
     def links(self) -> tuple[Ints, Ints, Ints]:
-        """(sentence pair, source position, target position) of each link, after all iterations; in the order of the blocks."""
+        """(sentence pair, source position, target position) of each link, after all iterations; in
+        the order of the blocks.
+        """
         for iteration in range(self.settings.iterations - 1):
             self._iterate(optimize_tension=self.settings.optimize_tension and iteration > 0)
         found = [self._best(block) for block in self.cells.blocks]
-        rows, src, tgt = (np.concatenate([np.zeros(0, np.int64), *part]) for part in zip(*found, strict=True))
+        rows, src, tgt = (
+            np.concatenate([np.zeros(0, np.int64), *part]) for part in zip(*found, strict=True)
+        )
         return rows, src, tgt
 
     def _iterate(self, *, optimize_tension: bool) -> None:
-        """One pass: expected counts, then the lexicon and, but for the first pass, the tension that they suggest."""
+        """One pass: expected counts, then the lexicon and, but for the first pass, the tension that
+        they suggest.
+        """
         counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)
         feature = 0.0
         for chunk in _chunks(self.cells.blocks):
@@ -177,7 +207,14 @@ class Direction:
             for block in chunk:
                 p, null, words = self._posterior(block)
                 posterior[block.cell - start : block.cell - start + block.n_cells] = p.ravel()
-                feature += float((p.sum(axis=0) * found_closeness(block.S, block.T, self.axis - 1, released=self.settings.released)).sum())
+                feature += float(
+                    (
+                        p.sum(axis=0)
+                        * found_closeness(
+                            block.S, block.T, self.axis - 1, released=self.settings.released
+                        )
+                    ).sum()
+                )
                 null_words.append(words.ravel())
                 null_weights.append(null.ravel())
             _count(counts, self.cells.types[start:stop], posterior)
@@ -187,7 +224,9 @@ class Direction:
         self._maximize(counts, null_counts)
 
     def _posterior(self, block: Block) -> tuple[Floats, Floats, npt.NDArray[np.int32]]:
-        """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and the explained words, both (n, T) or (n, S)."""
+        """Of a block: each cell's share (n, S, T) in its explained word, the null word's share, and
+        the explained words, both (n, T) or (n, S).
+        """
         p, null, words = self._joint(block)
         total = p.sum(axis=self.axis) + null
         p /= np.expand_dims(total, self.axis)
@@ -197,21 +236,30 @@ class Direction:
         n, S, T = len(block.rows), block.S, block.T
         p = self.lexicon[self.cells.types[block.cell : block.cell + block.n_cells]].reshape(n, S, T)
         p *= (1 - self.settings.null) * diagonal_prior(S, T, self.tension, self.axis - 1)
-        words = self.explained.words[positions(self.explained, block.rows, T if self.axis == 1 else S)]
+        words = self.explained.words[
+            positions(self.explained, block.rows, T if self.axis == 1 else S)
+        ]
         return p, self.settings.null * self.null_lexicon[words], words
 
     def _best(self, block: Block) -> tuple[Ints, Ints, Ints]:
-        """The most probable explanation of each word; the null word wins ties, then the first position."""
+        """The most probable explanation of each word; the null word wins ties, then the first
+        position.
+        """
         p, null, _ = self._joint(block)
         best = p.argmax(axis=self.axis)
-        has_link = np.take_along_axis(p, np.expand_dims(best, self.axis), self.axis).squeeze(self.axis) > null
+        has_link = (
+            np.take_along_axis(p, np.expand_dims(best, self.axis), self.axis).squeeze(self.axis)
+            > null
+        )
         pair, explained = np.nonzero(has_link)
         explaining = best[pair, explained]
         rows = block.rows[pair]
         return (rows, explaining, explained) if self.axis == 1 else (rows, explained, explaining)
 
     def _maximize(self, counts: Floats, null_counts: Floats) -> None:
-        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes has it; plain shares where α is 0."""
+        """The lexicon from expected counts: its mean under a Dirichlet prior, as variational Bayes
+        has it; plain shares where α is 0.
+        """
         totals = np.bincount(self.given, counts + self.settings.alpha, self.explaining.size)
         if self.settings.alpha == 0:
             self.lexicon = counts / totals[self.given]
@@ -220,12 +268,16 @@ class Direction:
         from scipy.special import digamma
 
         with np.errstate(divide="ignore"):
-            self.lexicon = np.exp(digamma(counts + self.settings.alpha) - digamma(totals)[self.given])
+            self.lexicon = np.exp(
+                digamma(counts + self.settings.alpha) - digamma(totals)[self.given]
+            )
             present = null_counts + self.settings.alpha
             self.null_lexicon = np.exp(digamma(present) - digamma(present.sum()))
 
     def _optimize_tension(self, feature: float) -> None:
-        """Steps along the gradient of the expected log prior: the mean closeness found, less the one that the prior expects (section 3.2)."""
+        """Steps along the gradient of the expected log prior: the mean closeness found, less the
+        one that the prior expects (section 3.2).
+        """
         n_words = int(self.explained.lengths.sum())
         shapes: dict[tuple[int, int], int] = {}
         for block in self.cells.blocks:
@@ -236,11 +288,15 @@ class Direction:
             self.tension = min(max(self.tension + step, _TENSION_RANGE[0]), _TENSION_RANGE[1])
 
     def _expected_closeness(self, S: int, T: int) -> float:
-        return expected_closeness(S, T, self.tension, self.axis - 1, released=self.settings.released)
+        return expected_closeness(
+            S, T, self.tension, self.axis - 1, released=self.settings.released
+        )
 
 
 def diagonal_prior(S: int, T: int, tension: float, axis: int) -> Floats:
-    """(S, T) shares, proportional to ``exp(-tension * |s/S - t/T|)`` with positions from 1, that sum to 1 along `axis` (equation 1)."""
+    """(S, T) shares, proportional to ``exp(-tension * |s/S - t/T|)`` with positions from 1, that
+    sum to 1 along `axis` (equation 1).
+    """
     shares = np.exp(tension * _closeness(S, T))
     normal: Floats = shares / shares.sum(axis=axis, keepdims=True)
     return normal
@@ -252,13 +308,16 @@ def _closeness(S: int, T: int) -> Floats:
 
 
 def found_closeness(S: int, T: int, axis: int, *, released: bool) -> Floats:
-    """(S, T) closeness of the positions that links are counted at, where `axis` is that of the explaining side.
+    """(S, T) closeness of the positions that links are counted at, where `axis` is that of the
+    explaining side.
 
     The program numbers the explained word from 0 here, and from 1 everywhere else.
     """
     if not released:
         return _closeness(S, T)
-    source, target = (np.arange(1, S + 1), np.arange(T)) if axis == 0 else (np.arange(S), np.arange(1, T + 1))
+    source, target = (
+        (np.arange(1, S + 1), np.arange(T)) if axis == 0 else (np.arange(S), np.arange(1, T + 1))
+    )
     closeness: Floats = -np.abs(source[:, None] / S - target / T)
     return closeness
 
@@ -277,10 +336,12 @@ def expected_closeness(S: int, T: int, tension: float, axis: int, *, released: b
 
 
 def _swapped_normalizer(explaining: int, explained: int, tension: float) -> Floats:
-    """(explained,) the program's normaliser with the two lengths swapped: position i of `explaining` words, explained by `explained` ones.
+    """(explained,) the program's normaliser with the two lengths swapped: position i of
+    `explaining` words, explained by `explained` ones.
 
-    Both sides of the diagonal are geometric series. Positions beyond `explaining` leave a negative number of terms above the diagonal,
-    which is a huge one in the program's unsigned numbers: all terms of the infinite series.
+    Both sides of the diagonal are geometric series. Positions beyond `explaining` leave a negative
+    number of terms above the diagonal, which is a huge one in the program's unsigned numbers: all
+    terms of the infinite series.
     """
     position = np.arange(1, explained + 1)
     below = position * explained // explaining

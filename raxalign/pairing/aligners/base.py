@@ -25,7 +25,8 @@ _MASK = (1 << _BITS) - 1
 
 @dataclass(frozen=True)
 class Links:
-    """Links of n sentence pairs in compact form: those of pair i are ``src[offsets[i]:offsets[i + 1]]`` with the same slice of ``tgt``.
+    """Links of n sentence pairs in compact form: those of pair i are ``src[offsets[i]:offsets[i +
+    1]]`` with the same slice of ``tgt``.
 
     `offsets` is int64 (n + 1,), `src` and `tgt` are int32 word positions, 0-based.
 
@@ -48,20 +49,30 @@ class Links:
 
     @classmethod
     def of(cls, pairs: Iterable[Iterable[tuple[int, int]]]) -> Links:
-        """Links from a collection of (source, target) positions for each sentence pair, each sorted."""
+        """Links from a collection of (source, target) positions for each sentence pair, each
+        sorted.
+        """
         rows = [sorted(set(links)) for links in pairs]
         flat = np.array([link for row in rows for link in row], np.int32).reshape(-1, 2)
-        return cls(offsets_of([len(row) for row in rows]), np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1]))
+        return cls(
+            offsets_of([len(row) for row in rows]),
+            np.ascontiguousarray(flat[:, 0]),
+            np.ascontiguousarray(flat[:, 1]),
+        )
 
     @classmethod
     def from_codes(cls, codes: npt.NDArray[np.int64], n: int) -> Links:
         """The inverse of `codes`, for n sentence pairs; `codes` must be sorted."""
         bounds = np.arange(n + 1, dtype=np.int64) << (2 * _BITS)
         offsets = np.searchsorted(codes, bounds).astype(np.int64)
-        return cls(offsets, ((codes >> _BITS) & _MASK).astype(np.int32), (codes & _MASK).astype(np.int32))
+        return cls(
+            offsets, ((codes >> _BITS) & _MASK).astype(np.int32), (codes & _MASK).astype(np.int32)
+        )
 
     def codes(self) -> npt.NDArray[np.int64]:
-        """One integer a link, ordered by (sentence pair, source, target) and different for different links; positions are below 65,535."""
+        """One integer a link, ordered by (sentence pair, source, target) and different for
+        different links; positions are below 65,535.
+        """
         if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:
             raise ValueError(f"a link's position is not below {_MASK}")
         return (self.rows() << (2 * _BITS)) | (self.src.astype(np.int64) << _BITS) | self.tgt
@@ -85,7 +96,11 @@ class Links:
         """The sentence pairs of all parts, one after the other."""
         counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         empty = np.zeros(0, np.int32)
-        return cls(offsets_of(counts), np.concatenate([empty, *(p.src for p in parts)]), np.concatenate([empty, *(p.tgt for p in parts)]))
+        return cls(
+            offsets_of(counts),
+            np.concatenate([empty, *(p.src for p in parts)]),
+            np.concatenate([empty, *(p.tgt for p in parts)]),
+        )
 
     def digest(self) -> str:
         """SHA-256 of the links: equal for equal links in equal order, on any machine."""
@@ -97,8 +112,9 @@ class Links:
 
 @dataclass(frozen=True)
 class AlignerInputs:
-    """What a word aligner may use besides the words: ids of the sentence pairs in the corpus, gold links where the corpus has them,
-    paths for its `sources`, a scratch folder, how many threads, and whether the words are the corpus's own (False: a tokeniser made them).
+    """What a word aligner may use besides the words: ids of the sentence pairs in the corpus, gold
+    links where the corpus has them, paths for its `sources`, a scratch folder, how many threads,
+    and whether the words are the corpus's own (False: a tokeniser made them).
     """
 
     ids: Sequence[int]
@@ -114,8 +130,8 @@ LOWERCASE = "Whether words are compared in lower case."
 
 
 class WordAligner(ABC):
-    """Makes links in both directions. `forward` links were found by explaining target words by source words, `reverse` the other way;
-    both are (source position, target position).
+    """Makes links in both directions. `forward` links were found by explaining target words by
+    source words, `reverse` the other way; both are (source position, target position).
     """
 
     VERSION: ClassVar[int]
@@ -131,9 +147,15 @@ class WordAligner(ABC):
         return {}
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the local files among the `sources` of one language, before anything is made, and yields what was found in each."""
+        """Reads the local files among the `sources` of one language, before anything is made, and
+        yields what was found in each.
+        """
         return iter(())
 
     @abstractmethod
-    def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
-        """(forward, reverse) links of the sentence pairs (no side is empty), one entry a pair in input order."""
+    def align(
+        self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
+    ) -> tuple[Links, Links]:
+        """(forward, reverse) links of the sentence pairs (no side is empty), one entry a pair in
+        input order.
+        """

@@ -1,7 +1,8 @@
-"""eflomal (Östling & Tiedemann 2016), called as a program: Gibbs sampling of IBM 1, an HMM and fertilities.
+"""eflomal (Östling & Tiedemann 2016), called as a program: Gibbs sampling of IBM 1, an HMM and
+fertilities.
 
-It seeds itself from the system, so that links differ a little from run to run. It lower-cases, and leaves sentences of 1,024 words and more
-without links. It is GPL-3 and therefore never imported.
+It seeds itself from the system, so that links differ a little from run to run. It lower-cases, and
+leaves sentences of 1,024 words and more without links. It is GPL-3 and therefore never imported.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _PROGRAM = "eflomal-align"
 class Eflomal(WordAligner):
     """Runs `eflomal-align` once for both directions.
 
-    The program is given numbers in place of words, so that words may hold blanks or `|||`; they are lower-cased before they are numbered.
+    The program is given numbers in place of words, so that words may hold blanks or `|||`; they are
+    lower-cased before they are numbered.
 
     Reference: Östling & Tiedemann 2016, Efficient word alignment with Markov Chain Monte Carlo.
     """
@@ -43,16 +45,32 @@ class Eflomal(WordAligner):
     class Params(WordAligner.Params):
         """The program's own options and defaults."""
 
-        model: Literal[1, 2, 3] = Field(3, description="Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too (3).")
-        length: float = Field(default=1.0, gt=0, description="Factor of the program's own number of iterations.")
-        samplers: int = Field(default=3, ge=1, description="Number of independent samplers that the program runs.")
-        null_prior: float = Field(default=0.2, gt=0, lt=1, description="Prior probability that a word has no link.")
+        model: Literal[1, 2, 3] = Field(
+            3,
+            description=(
+                "Largest model that is trained: IBM 1 (1), with an HMM (2), with fertilities too"
+                " (3)."
+            ),
+        )
+        length: float = Field(
+            default=1.0, gt=0, description="Factor of the program's own number of iterations."
+        )
+        samplers: int = Field(
+            default=3, ge=1, description="Number of independent samplers that the program runs."
+        )
+        null_prior: float = Field(
+            default=0.2, gt=0, lt=1, description="Prior probability that a word has no link."
+        )
         lowercase: bool = Field(True, description=LOWERCASE)
 
     params: Params
 
-    def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
-        """Both directions' links. Raises `DependencyError` without the program, `RaxalignError` with its last words where it fails."""
+    def align(
+        self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
+    ) -> tuple[Links, Links]:
+        """Both directions' links. Raises `DependencyError` without the program, `RaxalignError`
+        with its last words where it fails.
+        """
         program = _find_program()
         if not len(src):
             return Links.of([]), Links.of([])
@@ -62,12 +80,22 @@ class Eflomal(WordAligner):
             _write_numbers(folder / "src", Words.of(src), self.params.lowercase)
             _write_numbers(folder / "tgt", Words.of(tgt), self.params.lowercase)
             _run([str(program), *self._arguments(folder)], folder, inputs.threads)
-            return _read_output(folder / "forward", len(src)), _read_output(folder / "reverse", len(src))
+            return _read_output(folder / "forward", len(src)), _read_output(
+                folder / "reverse", len(src)
+            )
 
     def _arguments(self, folder: Path) -> list[str]:
-        options = {"--model": self.params.model, "--length": self.params.length, "--n-samplers": self.params.samplers}
+        options = {
+            "--model": self.params.model,
+            "--length": self.params.length,
+            "--n-samplers": self.params.samplers,
+        }
         files = {"-s": "src", "-t": "tgt", "-f": "forward", "-r": "reverse"}
-        chosen = {**options, "--null-prior": self.params.null_prior, **{flag: folder / name for flag, name in files.items()}}
+        chosen = {
+            **options,
+            "--null-prior": self.params.null_prior,
+            **{flag: folder / name for flag, name in files.items()},
+        }
         return [part for flag, value in chosen.items() for part in (flag, str(value))]
 
 
@@ -76,8 +104,9 @@ def _find_program() -> Path:
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(_PROGRAM)
     if found is None:
         raise DependencyError(
-            f"the program {_PROGRAM} is neither beside {sys.executable} nor on the PATH; install it with `pip install eflomal` (it needs a C "
-            "compiler), or take `aligner: fast_align`, which needs nothing"
+            f"the program {_PROGRAM} is neither beside {sys.executable} nor on the PATH; install it"
+            " with `pip install eflomal` (it needs a C compiler), or take `aligner: fast_align`,"
+            " which needs nothing"
         )
     return Path(found)
 
@@ -98,13 +127,25 @@ def _lines(codes: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], names: 
 
 
 def _run(command: list[str], folder: Path, threads: int) -> None:
-    """Runs the program in a process group of its own: it starts another, which has to end with us too."""
+    """Runs the program in a process group of its own: it starts another, which has to end with us
+    too.
+    """
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "TMPDIR": str(folder)}
     with (folder / "stderr").open("wb") as stderr:
         try:
-            process = subprocess.Popen(command, env=environment, stdout=stderr, stderr=stderr, stdin=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                stdout=stderr,
+                stderr=stderr,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         except OSError as error:
-            raise DependencyError(f"{command[0]} cannot be run ({error}); install it again with `pip install --force-reinstall eflomal`") from error
+            raise DependencyError(
+                f"{command[0]} cannot be run ({error}); install it again with `pip install"
+                " --force-reinstall eflomal`"
+            ) from error
         try:
             code = process.wait()
         except BaseException:
@@ -118,7 +159,9 @@ def _run(command: list[str], folder: Path, threads: int) -> None:
 def _failure(code: int, output: str) -> RaxalignError:
     last = "\n".join(f"  {line}" for line in output.strip().splitlines()[-5:])
     if code < 0 or "SIGKILL" in output:
-        return TransientError(f"{_PROGRAM} was killed, perhaps for want of memory; it last said:\n{last}")
+        return TransientError(
+            f"{_PROGRAM} was killed, perhaps for want of memory; it last said:\n{last}"
+        )
     return RaxalignError(f"{_PROGRAM} failed with exit code {code}; it last said:\n{last}")
 
 
@@ -127,5 +170,8 @@ def _read_output(path: Path, n: int) -> Links:
         raise RaxalignError(f"{_PROGRAM} wrote no {path.name} links; is the disk full?")
     links = read_links(path)
     if len(links) != n:
-        raise RaxalignError(f"{_PROGRAM} wrote {path.name} links of {len(links)} sentence pairs, {n} were given; is the disk full?")
+        raise RaxalignError(
+            f"{_PROGRAM} wrote {path.name} links of {len(links)} sentence pairs, {n} were given; is"
+            " the disk full?"
+        )
     return links

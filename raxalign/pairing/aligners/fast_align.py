@@ -16,15 +16,21 @@ from raxalign.pairing.aligners._diagonal import Direction, Ints, Settings, Side,
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
-_PROFILE = "How the tension is estimated: by the paper's equations (`sane`), or as the authors' program does (`released`)."
+_PROFILE = (
+    "How the tension is estimated: by the paper's equations (`sane`), or as the authors' program"
+    " does (`released`)."
+)
 
 
 class FastAlign(WordAligner):
-    """IBM model 2 whose distortion is one parameter, the tension towards the diagonal, estimated with the lexicon.
+    """IBM model 2 whose distortion is one parameter, the tension towards the diagonal, estimated
+    with the lexicon.
 
-    The same sentences give the same links, always, with any number of threads (two are of use: one a direction).
+    The same sentences give the same links, always, with any number of threads (two are of use: one
+    a direction).
 
-    Reference: Dyer, Chahuneau & Smith 2013, A Simple, Fast, and Effective Reparameterization of IBM Model 2.
+    Reference: Dyer, Chahuneau & Smith 2013, A Simple, Fast, and Effective Reparameterization of IBM
+    Model 2.
     """
 
     VERSION: ClassVar[int] = 1
@@ -32,30 +38,61 @@ class FastAlign(WordAligner):
     class Params(WordAligner.Params):
         """The defaults are the paper's settings.
 
-        `profile: released` estimates the tension as the authors' program does with `-o`. That counts positions of explained words from 0 where
-        it looks at what was found, and divides what the prior expects by the normaliser of swapped lengths. The tension comes out lower
-        for it (5.0 in place of 13.2 on 8,447 pairs of English and French). `sane` follows the paper's equations.
+        `profile: released` estimates the tension as the authors' program does with `-o`. That
+        counts positions of explained words from 0 where it looks at what was found, and divides
+        what the prior expects by the normaliser of swapped lengths. The tension comes out lower for
+        it (5.0 in place of 13.2 on 8,447 pairs of English and French). `sane` follows the paper's
+        equations.
         """
 
         iterations: int = Field(default=5, ge=1, description="Passes over the sentence pairs.")
-        null: float = Field(default=0.08, gt=0, lt=1, description="Prior probability that a word has no link, p0 in the paper.")
-        tension: float = Field(
-            default=4.0, ge=0.1, le=14, description="Pull towards the diagonal, λ in the paper; at the start, where it is estimated."
+        null: float = Field(
+            default=0.08,
+            gt=0,
+            lt=1,
+            description="Prior probability that a word has no link, p0 in the paper.",
         )
-        optimize_tension: bool = Field(True, description="Whether the tension is estimated from the second pass on, rather than kept.")
-        alpha: float = Field(default=0.01, ge=0, description="Strength of the lexicon's Dirichlet prior, α in the paper (0: maximum likelihood).")
+        tension: float = Field(
+            default=4.0,
+            ge=0.1,
+            le=14,
+            description=(
+                "Pull towards the diagonal, λ in the paper; at the start, where it is estimated."
+            ),
+        )
+        optimize_tension: bool = Field(
+            True,
+            description=(
+                "Whether the tension is estimated from the second pass on, rather than kept."
+            ),
+        )
+        alpha: float = Field(
+            default=0.01,
+            ge=0,
+            description=(
+                "Strength of the lexicon's Dirichlet prior, α in the paper (0: maximum likelihood)."
+            ),
+        )
         lowercase: bool = Field(True, description=LOWERCASE)
         profile: Literal["released", "sane"] = Field("sane", description=_PROFILE)
 
         def identity(self) -> dict[str, Any]:
             """Without the profile where it changes nothing."""
             idle = self.profile == "sane" or not self.optimize_tension
-            return {name: value for name, value in super().identity().items() if name != "profile" or not idle}
+            return {
+                name: value
+                for name, value in super().identity().items()
+                if name != "profile" or not idle
+            }
 
     params: Params
 
-    def align(self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs) -> tuple[Links, Links]:
-        """Both directions' most probable links; positions of one sentence pair are sorted by source, then target."""
+    def align(
+        self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
+    ) -> tuple[Links, Links]:
+        """Both directions' most probable links; positions of one sentence pair are sorted by
+        source, then target.
+        """
         if not len(src):
             return Links.of([]), Links.of([])
         source, target = self._side(Words.of(src)), self._side(Words.of(tgt))

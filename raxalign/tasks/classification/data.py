@@ -39,9 +39,13 @@ class NliData:
         return [split for split in both if self.has(split)]
 
     def rows(self, split: Split, lang: str) -> Rows:
-        """The examples; raises `DataError` with file and line. Training rows are at most `max_train`."""
+        """The examples; raises `DataError` with file and line. Training rows are at most
+        `max_train`.
+        """
         rows = self._read(split, lang)
-        if split == "train" and self.params.data == "phrasebook":  # a small grammar makes some examples twice
+        if (
+            split == "train" and self.params.data == "phrasebook"
+        ):  # a small grammar makes some examples twice
             rows = rows.without([self._read(other, lang) for other in self.splits()])
         return rows.first(self.params.max_train) if split == "train" else rows
 
@@ -57,11 +61,18 @@ class NliData:
     def path(self, split: Split, lang: str) -> Path:
         """The local file of one split and language."""
         template: str = getattr(self.params.data, split)
-        return self.inputs.files.get(split, {}).get(lang) or expand_path(template, lang=lang, pivot=self.inputs.pivot)
+        return self.inputs.files.get(split, {}).get(lang) or expand_path(
+            template, lang=lang, pivot=self.inputs.pivot
+        )
 
     def stream(self, split: Split, lang: str, report: Report) -> Iterator[Row]:
         """The labelled rows of a local file, all of them, with its faults going to `report`."""
-        found = examples(self.path(split, lang), lang, one_language=self._one_language(split, lang), report=report)
+        found = examples(
+            self.path(split, lang),
+            lang,
+            one_language=self._one_language(split, lang),
+            report=report,
+        )
         return (row for row in found if row is not None)
 
     def _one_language(self, split: Split, lang: str) -> bool:
@@ -73,5 +84,8 @@ class NliData:
 
         n: int = getattr(self.params.phrasebook, split)
         examples = entailment(n, lang, split, _PHRASEBOOK_SEED)
-        rows = [Row(" ".join(e.premise), " ".join(e.hypothesis), LABELS.index(e.label), None, i) for i, e in enumerate(examples, 1)]
+        rows = [
+            Row(" ".join(e.premise), " ".join(e.hypothesis), LABELS.index(e.label), None, i)
+            for i, e in enumerate(examples, 1)
+        ]
         return Rows(f"phrasebook/{lang}:{split}", rows)

@@ -19,14 +19,20 @@ if TYPE_CHECKING:
     from raxalign.tasks.classification.params import ClassificationParams
 
 
-def read_files(params: ClassificationParams, languages: Sequence[str], trained: Sequence[str], pivot: str) -> Iterator[FileRead]:
-    """Reads the training files of the languages that are `trained` on, streamed, then what is evaluated, against their rows."""
+def read_files(
+    params: ClassificationParams, languages: Sequence[str], trained: Sequence[str], pivot: str
+) -> Iterator[FileRead]:
+    """Reads the training files of the languages that are `trained` on, streamed, then what is
+    evaluated, against their rows.
+    """
     reader = _Reader(params, NliData(params, TaskInputs(pivot)), pivot)
     found = [reader.training(lang) for lang in trained]
     yield from found
     if params.code_switching == "sentence" and not any(entry.faults for entry in found):
         yield from (reader.parallel(lang) for lang in trained if lang != pivot)
-    yield from (reader.evaluated(split, lang) for split in reader.data.splits() for lang in languages)
+    yield from (
+        reader.evaluated(split, lang) for split in reader.data.splits() for lang in languages
+    )
 
 
 class _Reader:
@@ -51,7 +57,9 @@ class _Reader:
         """Compares a training file with the pivot's, line by line."""
 
         def read(_: Report) -> int:
-            counterparts(self.data.rows("train", lang), self.data.rows("train", self.pivot), whole=True)
+            counterparts(
+                self.data.rows("train", lang), self.data.rows("train", self.pivot), whole=True
+            )
             return 0
 
         return read_through(self.data.path("train", lang), read)

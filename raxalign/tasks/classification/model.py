@@ -1,4 +1,6 @@
-"""A classifier of sentence pairs on top of an encoder: one linear layer on the last layer's first piece ([CLS]), without a pooler."""
+"""A classifier of sentence pairs on top of an encoder: one linear layer on the last layer's first
+piece ([CLS]), without a pooler.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,20 @@ from raxalign.tasks.transfer.model import FineTuned
 
 
 class SentenceClassifier(FineTuned):
-    """Transforms apply to what the head reads by the language of the first sentence, whose [CLS] is."""
+    """Transforms apply to what the head reads by the language of the first sentence, whose [CLS]
+    is.
+    """
 
-    def rows(self, first: Sequence[Sequence[str]], second: Sequence[Sequence[str]], lang: str, second_lang: str | None = None) -> list[PieceRow]:
-        """The pieces of sentence pairs, the longer sentence cut first where they are too long together."""
+    def rows(
+        self,
+        first: Sequence[Sequence[str]],
+        second: Sequence[Sequence[str]],
+        lang: str,
+        second_lang: str | None = None,
+    ) -> list[PieceRow]:
+        """The pieces of sentence pairs, the longer sentence cut first where they are too long
+        together.
+        """
         return self.encoder.pieces(first, lang, pairs=second, pair_lang=second_lang)
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
@@ -26,7 +38,9 @@ class SentenceClassifier(FineTuned):
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Probabilities (rows, labels) on the CPU, in input order; length-sorted batches, eval mode."""
+        """Probabilities (rows, labels) on the CPU, in input order; length-sorted batches, eval
+        mode.
+        """
         found = torch.empty(len(rows), self.head.out_features)
         with evaluating(self):
             for chosen in token_batches([len(row) for row in rows], self.encoder.batch_tokens):

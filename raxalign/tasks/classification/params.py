@@ -19,7 +19,9 @@ class PhrasebookSizes(BaseParams):
 
 
 class ClassificationParams(PairParams):
-    """What is trained on and how; see `xnli` for what the options mean. A task says the name of its data set."""
+    """What is trained on and how; see `xnli` for what the options mean. A task says the name of its
+    data set.
+    """
 
     setting: Literal["zero-shot", "translate-train"] = "zero-shot"
     dataset: str

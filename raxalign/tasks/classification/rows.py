@@ -1,4 +1,6 @@
-"""Rows of natural language inference: premise, hypothesis and label, from files, the hub or the phrasebook."""
+"""Rows of natural language inference: premise, hypothesis and label, from files, the hub or the
+phrasebook.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ LABELS = ("entailment", "neutral", "contradiction")
 
 @dataclass(frozen=True)
 class Row:
-    """One example; `id` is what the file names it by, and `prompt` its premise, or None; `line` is its 1-based line or row in `source`."""
+    """One example; `id` is what the file names it by, and `prompt` its premise, or None; `line` is
+    its 1-based line or row in `source`.
+    """
 
     premise: str
     hypothesis: str
@@ -49,20 +53,32 @@ class Rows:
         """The rows whose text stands in none of the others."""
         known = np.concatenate([other.fingerprints() for other in others])
         fresh = ~np.isin(self.fingerprints()[: len(self)], known)
-        return Rows(self.source, [row for row, keep in zip(self.rows, fresh, strict=True) if keep], self.unlabelled)
+        return Rows(
+            self.source,
+            [row for row, keep in zip(self.rows, fresh, strict=True) if keep],
+            self.unlabelled,
+        )
 
     def words(self) -> tuple[list[list[str]], list[list[str]]]:
-        """Premises and hypotheses, divided at white space; the tokenizer divides further, and all of a text without spaces."""
-        return [row.premise.split() for row in self.rows], [row.hypothesis.split() for row in self.rows]
+        """Premises and hypotheses, divided at white space; the tokenizer divides further, and all
+        of a text without spaces.
+        """
+        return [row.premise.split() for row in self.rows], [
+            row.hypothesis.split() for row in self.rows
+        ]
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
-        """A hash of each row's text (case, white space and Unicode forms do not count), and of the id of each that has one."""
+        """A hash of each row's text (case, white space and Unicode forms do not count), and of the
+        id of each that has one.
+        """
         texts, ids = fingerprints(self.rows)
         return np.concatenate([texts, ids])
 
 
 def fingerprints(rows: Iterable[Row]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(a hash of each row's text, a hash of the id of each that has one); the rows are read once and not kept."""
+    """(a hash of each row's text, a hash of the id of each that has one); the rows are read once
+    and not kept.
+    """
     texts, ids = array("q"), array("q")
     for row in rows:
         texts.append(fingerprint("text", normal(row.premise), normal(row.hypothesis)))
@@ -72,7 +88,9 @@ def fingerprints(rows: Iterable[Row]) -> tuple[npt.NDArray[np.int64], npt.NDArra
 
 
 def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Rows) -> None:
-    """Raises `DataError` where a row that is evaluated was trained on; `trained` are fingerprints, sorted or not."""
+    """Raises `DataError` where a row that is evaluated was trained on; `trained` are fingerprints,
+    sorted or not.
+    """
     known = np.isin(evaluated.fingerprints(), trained)
     if not known.any():
         return
@@ -89,14 +107,20 @@ def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Rows) -> None:
 
 
 def read_hub(name: str, lang: str, split: str, revision: str | None, cache: Path | None) -> Rows:
-    """The rows of a hub data set (or of a local copy of its repository) with a configuration a language. Raises `DataError`, `TransientError`."""
+    """The rows of a hub data set (or of a local copy of its repository) with a configuration a
+    language. Raises `DataError`, `TransientError`.
+    """
     hub_split = "validation" if split == "dev" else split
     where = f"{name}/{lang}:{hub_split}"
     table = load_rows(name, lang, hub_split, revision, cache)
     names = ("premise", "hypothesis", "label")
     check_columns(where, table, names)
     columns = [table[name] for name in names]
-    rows = [Row(a, b, int(c), None, i) for i, (a, b, c) in enumerate(zip(*columns, strict=True), 1) if c in (0, 1, 2)]
+    rows = [
+        Row(a, b, int(c), None, i)
+        for i, (a, b, c) in enumerate(zip(*columns, strict=True), 1)
+        if c in (0, 1, 2)
+    ]
     if not rows:
         raise DataError(where, "has no labelled rows")
     return Rows(where, rows, len(table) - len(rows))

@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from raxalign.config.sources import expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
-from raxalign.tasks.spans.rows import Questions, answered, crossed, read_hub, read_phrasebook, read_squad, refuse_overlap
+from raxalign.tasks.spans.rows import (
+    Questions,
+    answered,
+    crossed,
+    read_hub,
+    read_phrasebook,
+    read_squad,
+    refuse_overlap,
+)
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 
@@ -28,7 +36,9 @@ _PHRASEBOOK_SEED = 0
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Questions of one split under the name that their scores have; both languages are the same but in G-XLT."""
+    """Questions of one split under the name that their scores have; both languages are the same but
+    in G-XLT.
+    """
 
     label: str
     split: Split
@@ -48,7 +58,11 @@ class QaData:
         """The splits that are evaluated."""
         both: tuple[Split, ...] = ("dev", "test")
         data = self.params.data
-        return [split for split in both if data == "phrasebook" or getattr(self.params.hub if data == "hub" else data, split)]
+        return [
+            split
+            for split in both
+            if data == "phrasebook" or getattr(self.params.hub if data == "hub" else data, split)
+        ]
 
     def questions(self, split: Split, lang: str) -> Questions:
         """The questions, at most `max_train` of a training set. Raises `DataError`."""
@@ -56,35 +70,56 @@ class QaData:
         return found.first(self.params.max_train) if split == "train" else found
 
     def evaluation_sets(self, languages: tuple[str, ...]) -> list[EvaluationSet]:
-        """What is evaluated: each language, or with `g-xlt` each pair of languages (named question, then context)."""
-        found = read_given(self.questions, self.splits(), languages, readers(self.params.selection, languages, self.inputs.pivot))
+        """What is evaluated: each language, or with `g-xlt` each pair of languages (named question,
+        then context).
+        """
+        found = read_given(
+            self.questions,
+            self.splits(),
+            languages,
+            readers(self.params.selection, languages, self.inputs.pivot),
+        )
         sets = []
         for split in self.splits():
             there = [lang for lang in languages if (lang, split) in found]
             if self.params.setting == "g-xlt":
                 pairs = [(asked, told) for asked in there for told in there]
-                sets += [EvaluationSet(f"{a}-{t}", split, a, t, crossed(found[a, split], found[t, split])) for a, t in pairs]
+                sets += [
+                    EvaluationSet(
+                        f"{a}-{t}", split, a, t, crossed(found[a, split], found[t, split])
+                    )
+                    for a, t in pairs
+                ]
             else:
-                sets += [EvaluationSet(lang, split, lang, lang, found[lang, split]) for lang in there]
+                sets += [
+                    EvaluationSet(lang, split, lang, lang, found[lang, split]) for lang in there
+                ]
         return sets
 
     def _read(self, split: Split, lang: str) -> Questions:
         data, pivot = self.params.data, self.inputs.pivot
         if data == "phrasebook":
-            return read_phrasebook(getattr(self.params.phrasebook, split), lang, split, _PHRASEBOOK_SEED)
+            return read_phrasebook(
+                getattr(self.params.phrasebook, split), lang, split, _PHRASEBOOK_SEED
+            )
         if data == "hub":
             name, config, hub_split = self.params.hub.place(split, lang, pivot)
-            revision = self.inputs.digests.get(f"{'train' if split == 'train' else 'hub'}/{lang}", self.params.hub.revision_of(split, lang, pivot))
+            revision = self.inputs.digests.get(
+                f"{'train' if split == 'train' else 'hub'}/{lang}",
+                self.params.hub.revision_of(split, lang, pivot),
+            )
             return read_hub(name, config, hub_split, revision, self.inputs.downloads)
         return read_squad(self.path(split, lang))
 
     def path(self, split: Split, lang: str) -> Path:
         """The local file of one split and language."""
-        return self.inputs.files.get(split, {}).get(lang) or expand_path(getattr(self.params.data, split), lang=lang, pivot=self.inputs.pivot)
+        return self.inputs.files.get(split, {}).get(lang) or expand_path(
+            getattr(self.params.data, split), lang=lang, pivot=self.inputs.pivot
+        )
 
     def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:
-        """Reads the local files of all splits, before anything is trained; evaluated questions that are trained on, and G-XLT between files
-        without a common id, are faults.
+        """Reads the local files of all splits, before anything is trained; evaluated questions that
+        are trained on, and G-XLT between files without a common id, are faults.
         """
         known: list[npt.NDArray[np.int64]] = []
         light: dict[tuple[str, str], Questions] = {}
@@ -99,7 +134,9 @@ class QaData:
         def evaluated(report: Report, split: Split, lang: str) -> int:
             found = read_squad(self.path(split, lang), report)
             refuse_overlap(np.concatenate([np.empty(0, dtype=np.int64), *known]), found)
-            light[lang, split] = replace(found, rows=[replace(row, context="", answers=()) for row in found.rows])
+            light[lang, split] = replace(
+                found, rows=[replace(row, context="", answers=()) for row in found.rows]
+            )
             return len(found)
 
         def shared(_: Report, split: Split, lang: str) -> int:

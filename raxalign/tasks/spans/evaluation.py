@@ -26,15 +26,41 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.spans.params import SpanParams
 
-_TYPES = {"epoch": pa.int64(), "context": pa.int64(), "f1": pa.float64(), "exact_match": pa.float64()}
-_NAMES = ("lang", "split", "toward", "epoch", "id", "context", "question_lang", "context_lang", "answer", "prediction", "f1", "exact_match")
+_TYPES = {
+    "epoch": pa.int64(),
+    "context": pa.int64(),
+    "f1": pa.float64(),
+    "exact_match": pa.float64(),
+}
+_NAMES = (
+    "lang",
+    "split",
+    "toward",
+    "epoch",
+    "id",
+    "context",
+    "question_lang",
+    "context_lang",
+    "answer",
+    "prediction",
+    "f1",
+    "exact_match",
+)
 _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
 
 
-def evaluate(params: SpanParams, aligned: AlignedEncoder, languages: Sequence[str], inputs: TaskInputs, folder: Path) -> Outcome:
-    """Scores of all languages or pairs on all splits that are given, their means, and a prediction a question.
+def evaluate(
+    params: SpanParams,
+    aligned: AlignedEncoder,
+    languages: Sequence[str],
+    inputs: TaskInputs,
+    folder: Path,
+) -> Outcome:
+    """Scores of all languages or pairs on all splits that are given, their means, and a prediction
+    a question.
 
-    The column `context` numbers the contexts of a set: questions on one context are not independent.
+    The column `context` numbers the contexts of a set: questions on one context are not
+    independent.
     """
     trained, pivot = Trained.read(folder), inputs.pivot
     data = QaData(params, inputs)
@@ -45,29 +71,45 @@ def evaluate(params: SpanParams, aligned: AlignedEncoder, languages: Sequence[st
     tables, notes = [], {}
     for model, spoken in languages_of(trained.models, languages, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
-        scorer = _Scorer(params, view, model, [held_out for held_out in sets if _owner(held_out, pivot) in spoken])
+        scorer = _Scorer(
+            params,
+            view,
+            model,
+            [held_out for held_out in sets if _owner(held_out, pivot) in spoken],
+        )
         epochs, by_epoch = scorer.select()
         for number, held_out in enumerate(scorer.sets):
             table = scorer.table(number, epochs[held_out.label])
             tables.append(table)
             for metric in METRICS:
-                found[held_out.label, metric, held_out.split].append(float(np.mean(table[metric].to_numpy())))
+                found[held_out.label, metric, held_out.split].append(
+                    float(np.mean(table[metric].to_numpy()))
+                )
         notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
-    scores = [Score(label, metric, split, float(np.mean(values))) for (label, metric, split), values in found.items()]
+    scores = [
+        Score(label, metric, split, float(np.mean(values)))
+        for (label, metric, split), values in found.items()
+    ]
     labels = list(dict.fromkeys(held_out.label for held_out in sets))
     scores += means(scores, labels, f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot)
-    missing = missing_splits({(held_out.label, held_out.split) for held_out in sets}, data.splits(), labels)
+    missing = missing_splits(
+        {(held_out.label, held_out.split) for held_out in sets}, data.splits(), labels
+    )
     return Outcome(scores, pa.concat_tables(tables), {**_notes(params, sets, notes), **missing})
 
 
 def _owner(held_out: EvaluationSet, pivot: str) -> str:
-    """The language whose model answers, where each has one: the context's, or the question's where the context is in the pivot."""
+    """The language whose model answers, where each has one: the context's, or the question's where
+    the context is in the pivot.
+    """
     return held_out.question_lang if held_out.context_lang == pivot else held_out.context_lang
 
 
 @dataclass
 class _Scorer:
-    """Answers of one model; it is built once, and an epoch's weights are read when another epoch is asked for."""
+    """Answers of one model; it is built once, and an epoch's weights are read when another epoch is
+    asked for.
+    """
 
     params: SpanParams
     aligned: AlignedEncoder
@@ -78,7 +120,9 @@ class _Scorer:
     _found: dict[tuple[int, int], pa.Table] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.spans = SpanModel(self.aligned, 2, dropout=0.0, max_length=self.params.max_length, seed=0)
+        self.spans = SpanModel(
+            self.aligned, 2, dropout=0.0, max_length=self.params.max_length, seed=0
+        )
 
     def table(self, number: int, epoch: int) -> pa.Table:
         """The predictions on one set, remembered."""
@@ -88,18 +132,26 @@ class _Scorer:
                 self._loaded = epoch
             held_out = self.sets[number]
             windows = self._windows.get(number) or self._make_windows(held_out)
-            if held_out.split == "dev" and len(self.model.files) > 1:  # the others are asked once, and pairs of languages have many windows
+            if (
+                held_out.split == "dev" and len(self.model.files) > 1
+            ):  # the others are asked once, and pairs of languages have many windows
                 self._windows[number] = windows
             answers = self.spans.answers(windows, self.params.max_answer_length)
-            self._found[number, epoch] = predictions(held_out, self.model.toward, epoch, answers, self.params.rules)
+            self._found[number, epoch] = predictions(
+                held_out, self.model.toward, epoch, answers, self.params.rules
+            )
         return self._found[number, epoch]
 
     def _make_windows(self, held_out: EvaluationSet) -> Windows:
         languages = (held_out.question_lang, held_out.context_lang)
-        return make_windows(held_out.questions, self.spans.encoder, languages, sizes_of(self.params))
+        return make_windows(
+            held_out.questions, self.spans.encoder, languages, sizes_of(self.params)
+        )
 
     def select(self) -> tuple[dict[str, int], dict[str, list[float]]]:
-        """The epoch of each language or pair, by the development sides alone, and the F1 that led to it."""
+        """The epoch of each language or pair, by the development sides alone, and the F1 that led
+        to it.
+        """
         epochs = sorted(self.model.files)
         labels = list(dict.fromkeys(held_out.label for held_out in self.sets))
         if len(epochs) == 1:
@@ -108,16 +160,25 @@ class _Scorer:
         for epoch in epochs:
             for number, held_out in enumerate(self.sets):
                 if held_out.split == "dev":
-                    found[held_out.label].append(float(np.mean(self.table(number, epoch)["f1"].to_numpy())))
+                    found[held_out.label].append(
+                        float(np.mean(self.table(number, epoch)["f1"].to_numpy()))
+                    )
         chosen = select(self.params.selection, found)
         return {label: epochs[index] for label, index in chosen.items()}, found
 
 
-def predictions(held_out: EvaluationSet, toward: str | None, epoch: int, answers: Sequence[str], rules: Rules) -> pa.Table:
-    """Makes one row per question: what was answered, the first gold answer, and the metrics over all gold answers."""
+def predictions(
+    held_out: EvaluationSet, toward: str | None, epoch: int, answers: Sequence[str], rules: Rules
+) -> pa.Table:
+    """Makes one row per question: what was answered, the first gold answer, and the metrics over
+    all gold answers.
+    """
     rows, lang, n = held_out.questions.rows, held_out.context_lang, len(held_out.questions)
     golds = [[answer.text for answer in row.answers] for row in rows]
-    values = {name: [best(metric, a, g, lang, rules) for a, g in zip(answers, golds, strict=True)] for name, metric in METRICS.items()}
+    values = {
+        name: [best(metric, a, g, lang, rules) for a, g in zip(answers, golds, strict=True)]
+        for name, metric in METRICS.items()
+    }
     columns: dict[str, object] = {
         "lang": [held_out.label] * n,
         "split": [held_out.split] * n,
@@ -134,15 +195,22 @@ def predictions(held_out: EvaluationSet, toward: str | None, epoch: int, answers
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _notes(params: SpanParams, sets: Sequence[EvaluationSet], models: Mapping[str, object]) -> dict[str, object]:
+def _notes(
+    params: SpanParams, sets: Sequence[EvaluationSet], models: Mapping[str, object]
+) -> dict[str, object]:
     notes: dict[str, object] = {
         "setting": params.setting,
         "selection": params.selection,
         "readout": params.readout,
         "rules": params.rules,
         "models": models,
-        "rows": {f"{held_out.label}/{held_out.split}": len(held_out.questions) for held_out in sets},
+        "rows": {
+            f"{held_out.label}/{held_out.split}": len(held_out.questions) for held_out in sets
+        },
     }
     if params.selection == "target-dev":
-        notes["warning"] = "the epoch was chosen on each language's own development set: this is no zero-shot result"
+        notes["warning"] = (
+            "the epoch was chosen on each language's own development set: this is no zero-shot"
+            " result"
+        )
     return notes

@@ -1,5 +1,5 @@
-"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1) or SQuAD v1.1's for all (Rajpurkar et al. 2016), and F1
-and exact match over several gold answers.
+"""How answers are compared: MLQA's rules for each language (Lewis et al. 2020, section 4.1) or
+SQuAD v1.1's for all (Rajpurkar et al. 2016), and F1 and exact match over several gold answers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _SCRIPTS = {
     "my": "\u1000-\u109f",
     "km": "\u1780-\u17ff",
 }
-"""Scripts written without spaces: each character is a token of its own, the rest is divided at white space. MLQA has Chinese alone of them."""
+"""Scripts written without spaces: each character is a token of its own, the rest is divided at
+white space. MLQA has Chinese alone of them.
+"""
 
 
 def normalized(text: str, lang: str, rules: Rules = "mlqa") -> list[str]:
     """Divides an answer into tokens, in lower case, without punctuation and articles.
 
-    By `mlqa` without Unicode's punctuation and ASCII's symbols and without the language's articles, by characters in some scripts; by `squad`
-    without ASCII's punctuation and symbols alone and without English articles, at white space, whatever the language is.
+    By `mlqa` without Unicode's punctuation and ASCII's symbols and without the language's articles,
+    by characters in some scripts; by `squad` without ASCII's punctuation and symbols alone and
+    without English articles, at white space, whatever the language is.
 
     >>> normalized("Der Rhein-Kanal!", "de"), normalized("在2000年的ABC。", "zh")
     (['rheinkanal'], ['在', '2000', '年', '的', 'abc'])
@@ -45,7 +48,9 @@ def normalized(text: str, lang: str, rules: Rules = "mlqa") -> list[str]:
     (['der', 'rheinkanal'], ['在2000年的abc。'])
     """
     if rules == "squad":
-        text = "".join(character for character in text.lower() if character not in string.punctuation)
+        text = "".join(
+            character for character in text.lower() if character not in string.punctuation
+        )
         return re.sub(_ARTICLES["en"], " ", text).split()
     text = "".join(character for character in text.lower() if not _is_punctuation(character))
     if lang in _ARTICLES:
@@ -74,7 +79,13 @@ def exact_match(prediction: str, gold: str, lang: str, rules: Rules = "mlqa") ->
     return float(normalized(prediction, lang, rules) == normalized(gold, lang, rules))
 
 
-def best(metric: Callable[[str, str, str, Rules], float], prediction: str, golds: Sequence[str], lang: str, rules: Rules = "mlqa") -> float:
+def best(
+    metric: Callable[[str, str, str, Rules], float],
+    prediction: str,
+    golds: Sequence[str],
+    lang: str,
+    rules: Rules = "mlqa",
+) -> float:
     """The largest value over the gold answers; there is at least one."""
     return max(metric(prediction, gold, lang, rules) for gold in golds)
 

@@ -1,4 +1,6 @@
-"""Answers as spans: a start and an end logit for each piece of the last layer (Devlin et al. 2019, section 4.2)."""
+"""Answers as spans: a start and an end logit for each piece of the last layer (Devlin et al. 2019,
+section 4.2).
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,28 @@ from raxalign.tasks.transfer.model import FineTuned
 
 
 class SpanModel(FineTuned):
-    """Transforms apply to what the head reads by the language of each piece: the question's or the context's."""
+    """Transforms apply to what the head reads by the language of each piece: the question's or the
+    context's.
+    """
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout follows the mode."""
+        """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
+        follows the mode.
+        """
         batch = self.encoder.collate(rows)
         logits_BT2: torch.Tensor = self.head(self.dropout(self.aligned.hidden(batch)[-1]))
         return logits_BT2.masked_fill(batch.mask_BT[..., None] == 0, -torch.inf)
 
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:
-        """The best span of at most `longest` pieces over all windows of each question, as the context's own characters."""
+        """The best span of at most `longest` pieces over all windows of each question, as the
+        context's own characters.
+        """
         best: list[tuple[float, int, int] | None] = [None] * len(windows.questions)
         with evaluating(self):
-            for chosen in token_batches([len(window.row) for window in windows.windows], self.encoder.batch_tokens):
+            for chosen in token_batches(
+                [len(window.row) for window in windows.windows], self.encoder.batch_tokens
+            ):
                 part = [windows.windows[i] for i in chosen]
                 logits_BT2 = self([window.row for window in part]).float().cpu().numpy()
                 for window, logits_T2 in zip(part, logits_BT2, strict=True):
@@ -37,17 +47,25 @@ class SpanModel(FineTuned):
                         continue
                     score, first, last = best_span(inside[:, 0], inside[:, 1], longest)
                     known = best[window.question]
-                    if known is None or (score, -window.first - first) > (known[0], -known[1]):  # of equals the first in the context
+                    if known is None or (score, -window.first - first) > (
+                        known[0],
+                        -known[1],
+                    ):  # of equals the first in the context
                         best[window.question] = (score, window.first + first, window.first + last)
-        return ["" if found is None else windows.text(number, found[1], found[2]) for number, found in enumerate(best)]
+        return [
+            "" if found is None else windows.text(number, found[1], found[2])
+            for number, found in enumerate(best)
+        ]
 
 
 def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float, int, int]:
-    """(score, first, last): the span of 1 to `longest` pieces with the largest sum of its start's and its end's logit, over all spans.
+    """(score, first, last): the span of 1 to `longest` pieces with the largest sum of its start's
+    and its end's logit, over all spans.
 
     Of equals the first one, then the shortest. `starts` and `ends` are (n,), n at least 1.
 
-    >>> best_span(np.array([0.0, 5.0, 1.0]), np.array([4.0, 0.0, 3.0]), 2), best_span(np.array([3.0, 2.0, 0.0]), np.array([0.0, 0.0, 4.0]), 2)
+    >>> best_span(np.array([0.0, 5.0, 1.0]), np.array([4.0, 0.0, 3.0]), 2), best_span(np.array([3.0,
+        2.0, 0.0]), np.array([0.0, 0.0, 4.0]), 2)
     ((8.0, 1, 2), (6.0, 1, 2))
     """
     padded = np.concatenate([ends, np.full(longest - 1, -np.inf, dtype=ends.dtype)])
@@ -57,6 +75,10 @@ def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float
 
 
 def span_loss(logits_BT2: torch.Tensor, targets_B2: torch.Tensor) -> torch.Tensor:
-    """The sum over rows of the mean of two cross-entropies over a row's pieces: of the start and of the end."""
-    losses = nn.functional.cross_entropy(logits_BT2, targets_B2, reduction="sum")  # the pieces are the classes, both logits the positions
+    """The sum over rows of the mean of two cross-entropies over a row's pieces: of the start and of
+    the end.
+    """
+    losses = nn.functional.cross_entropy(
+        logits_BT2, targets_B2, reduction="sum"
+    )  # the pieces are the classes, both logits the positions
     return losses / 2

@@ -12,10 +12,11 @@ from raxalign.tasks.transfer.pairs import PairParams
 
 
 class HubSets(BaseParams):
-    """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the pivot's training set, and `translated_config` of
-    `dataset` those of the other languages for translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation,
-    revision main and, beside `hub`, `rules: squad`. MLQA's own files need code that is not run: the default is the branch where the hub keeps
-    what they are converted to.
+    """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the
+    pivot's training set, and `translated_config` of `dataset` those of the other languages for
+    translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation,
+    revision main and, beside `hub`, `rules: squad`. MLQA's own files need code that is not run: the
+    default is the branch where the hub keeps what they are converted to.
     """
 
     dataset: str = "facebook/mlqa"

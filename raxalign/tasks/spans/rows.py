@@ -1,4 +1,6 @@
-"""Questions with their contexts and answers: from SQuAD's JSON format, the hub or the phrasebook."""
+"""Questions with their contexts and answers: from SQuAD's JSON format, the hub or the
+phrasebook.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """One question on a context; `context_number` counts the different contexts of the source from 0."""
+    """One question on a context; `context_number` counts the different contexts of the source from
+    0.
+    """
 
     id: str
     question: str
@@ -37,12 +41,21 @@ class Question:
 
     def placed(self) -> Answer | None:
         """The first answer that stands where it says it does."""
-        return next((a for a in self.answers if a.text and self.context[a.start : a.start + len(a.text)] == a.text), None)
+        return next(
+            (
+                a
+                for a in self.answers
+                if a.text and self.context[a.start : a.start + len(a.text)] == a.text
+            ),
+            None,
+        )
 
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions of one split, in one language or with questions and contexts in two; those without any answer are left out and counted."""
+    """The questions of one split, in one language or with questions and contexts in two; those
+    without any answer are left out and counted.
+    """
 
     source: str
     rows: Sequence[Question]
@@ -57,45 +70,70 @@ class Questions:
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """A hash of each question with its context, then of each id."""
-        texts = [fingerprint("text", normal(row.question), normal(row.context)) for row in self.rows]
+        texts = [
+            fingerprint("text", normal(row.question), normal(row.context)) for row in self.rows
+        ]
         return np.array(texts + [fingerprint("id", row.id) for row in self.rows], dtype=np.int64)
 
 
 def answered(questions: Questions) -> Questions:
-    """The questions with an answer that stands where it says. Raises `DataError` where there are none."""
-    kept = Questions(questions.source, [row for row in questions.rows if row.placed()], questions.unanswerable)
+    """The questions with an answer that stands where it says. Raises `DataError` where there are
+    none.
+    """
+    kept = Questions(
+        questions.source, [row for row in questions.rows if row.placed()], questions.unanswerable
+    )
     if not len(kept):
-        raise DataError(kept.source, "no answer stands at its `answer_start`", remedy="Count characters, not bytes, from the context's first")
+        raise DataError(
+            kept.source,
+            "no answer stands at its `answer_start`",
+            remedy="Count characters, not bytes, from the context's first",
+        )
     return kept
 
 
 def crossed(questions: Questions, contexts: Questions) -> Questions:
-    """The questions of one language on the contexts of another, with the answers there: those whose id both have, in the contexts' order.
+    """The questions of one language on the contexts of another, with the answers there: those whose
+    id both have, in the contexts' order.
 
     Raises `DataError` where there are none.
     """
     asked = {row.id: row.question for row in questions.rows}
     rows = [replace(row, question=asked[row.id]) for row in contexts.rows if row.id in asked]
     if not rows:
-        raise DataError(questions.source, f"shares no question's id with {contexts.source}", remedy="Both must be parts of one parallel set")
+        raise DataError(
+            questions.source,
+            f"shares no question's id with {contexts.source}",
+            remedy="Both must be parts of one parallel set",
+        )
     return Questions(f"{questions.source} on {contexts.source}", rows)
 
 
 def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Questions) -> None:
-    """Raises `DataError` where a question that is evaluated was trained on; `trained` are fingerprints, sorted or not."""
+    """Raises `DataError` where a question that is evaluated was trained on; `trained` are
+    fingerprints, sorted or not.
+    """
     known = np.isin(evaluated.fingerprints(), trained).reshape(2, -1)
     if known.any():
         hits = np.flatnonzero(known.any(axis=0))
         same = "text" if known[0].any() else "id"
-        told = f"{len(hits)} of {len(evaluated)} questions are training rows too (the same {same}), {evaluated.rows[hits[0]].id} the first"
-        raise DataError(evaluated.source, told, remedy="Take them out of the training file, or evaluate on another one")
+        told = (
+            f"{len(hits)} of {len(evaluated)} questions are training rows too (the same {same}),"
+            f" {evaluated.rows[hits[0]].id} the first"
+        )
+        raise DataError(
+            evaluated.source,
+            told,
+            remedy="Take them out of the training file, or evaluate on another one",
+        )
 
 
 def read_squad(path: Path, report: Report = refuse) -> Questions:
-    """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of `id`, `question` and `answers[]` (`text`,
-    `answer_start` in characters).
+    """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
+    `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
 
-    Raises `DataError` with the place: a file that is no such JSON, or no question with an answer; an id that comes twice goes to `report`.
+    Raises `DataError` with the place: a file that is no such JSON, or no question with an answer;
+    an id that comes twice goes to `report`.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -119,14 +157,25 @@ def _entries(path: Path, document: Any) -> Iterator[tuple[str, str, str, list[An
                 for q, entry in enumerate(paragraph["qas"]):
                     at = f"data[{a}].paragraphs[{p}].qas[{q}]"
                     found = [] if entry.get("is_impossible") else entry["answers"]
-                    answers = [Answer(str(answer["text"]), int(answer["answer_start"])) for answer in found]
+                    answers = [
+                        Answer(str(answer["text"]), int(answer["answer_start"])) for answer in found
+                    ]
                     yield str(entry["id"]), str(entry["question"]), context, answers
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         told = f"{at}: is not in SQuAD's format ({type(error).__name__}: {error})"
-        raise DataError(path, told, remedy="It needs `context`, and `qas` with `id`, `question`, `answers` of `text` and `answer_start`") from error
+        raise DataError(
+            path,
+            told,
+            remedy=(
+                "It needs `context`, and `qas` with `id`, `question`, `answers` of `text` and"
+                " `answer_start`"
+            ),
+        ) from error
 
 
-def _collect(source: str, entries: Iterable[tuple[str, str, str, list[Answer]]], report: Report = refuse) -> Questions:
+def _collect(
+    source: str, entries: Iterable[tuple[str, str, str, list[Answer]]], report: Report = refuse
+) -> Questions:
     contexts: dict[str, int] = {}
     rows: dict[str, Question] = {}
     unanswerable = 0
@@ -143,20 +192,33 @@ def _collect(source: str, entries: Iterable[tuple[str, str, str, list[Answer]]],
     return Questions(source, list(rows.values()), unanswerable)
 
 
-def read_hub(name: str, config: str, split: str, revision: str | None, cache: Path | None) -> Questions:
-    """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns. Raises `DataError` or `TransientError`."""
+def read_hub(
+    name: str, config: str, split: str, revision: str | None, cache: Path | None
+) -> Questions:
+    """The questions of a hub data set (or of a local copy of its repository) in SQuAD's columns.
+    Raises `DataError` or `TransientError`.
+    """
     where = f"{name}/{config}:{split}"
     table = load_rows(name, config, split, revision, cache)
     check_columns(where, table, ("id", "question", "context", "answers"))
     return _collect(where, (_hub_entry(where, number, row) for number, row in enumerate(table, 1)))
 
 
-def _hub_entry(where: str, number: int, row: Mapping[str, Any]) -> tuple[str, str, str, list[Answer]]:
+def _hub_entry(
+    where: str, number: int, row: Mapping[str, Any]
+) -> tuple[str, str, str, list[Answer]]:
     found = row["answers"]
     try:
-        answers = [Answer(str(text), int(start)) for text, start in zip(found["text"], found["answer_start"], strict=True)]
+        answers = [
+            Answer(str(text), int(start))
+            for text, start in zip(found["text"], found["answer_start"], strict=True)
+        ]
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(where, "column answers has no lists `text` and `answer_start` of one length", line=number) from error
+        raise DataError(
+            where,
+            "column answers has no lists `text` and `answer_start` of one length",
+            line=number,
+        ) from error
     return row["id"], row["question"], row["context"], answers
 
 
@@ -165,5 +227,8 @@ def read_phrasebook(n: int, lang: str, split: str, seed: int) -> Questions:
     from raxalign.corpora.grammar import questions
 
     made = questions(n, lang, split, seed)  # type: ignore[arg-type]
-    entries = ((f"{split}-{row.id}", row.question, row.context, [Answer(row.answer, row.start)]) for row in made)
+    entries = (
+        (f"{split}-{row.id}", row.question, row.context, [Answer(row.answer, row.start)])
+        for row in made
+    )
     return _collect(f"phrasebook/{lang}:{split}", entries)

@@ -9,7 +9,9 @@ from torch import nn
 
 
 class StaticCrf(nn.Module):
-    """Scores of tags are linear in the hidden state, those of transitions are the same everywhere (Lafferty et al. 2001; pytorch-crf's CRF)."""
+    """Scores of tags are linear in the hidden state, those of transitions are the same everywhere
+    (Lafferty et al. 2001; pytorch-crf's CRF).
+    """
 
     def __init__(self, width: int, n_tags: int) -> None:
         super().__init__()
@@ -18,9 +20,15 @@ class StaticCrf(nn.Module):
         self.tags = nn.Linear(width, n_tags)
         self.crf = CRF(n_tags, batch_first=True)
 
-    def losses(self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-        """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is bool) and have one word at least."""
-        return -cast("torch.Tensor", self.crf(self.tags(states_BTH), tags_BT, mask=mask_BT, reduction="none"))
+    def losses(
+        self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor
+    ) -> torch.Tensor:
+        """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is
+        bool) and have one word at least.
+        """
+        return -cast(
+            "torch.Tensor", self.crf(self.tags(states_BTH), tags_BT, mask=mask_BT, reduction="none")
+        )
 
     def decode(self, states_BTH: torch.Tensor, mask_BT: torch.Tensor) -> list[list[int]]:
         """The most probable tags of each row, as long as the row is."""
@@ -28,10 +36,11 @@ class StaticCrf(nn.Module):
 
 
 class ConditionedCrf(nn.Module):
-    """Scores of transitions depend on the hidden state too ("bigram"; Ma & Hovy 2016, as in the tagger of Kulshreshtha et al. 2020).
+    """Scores of transitions depend on the hidden state too ("bigram"; Ma & Hovy 2016, as in the
+    tagger of Kulshreshtha et al. 2020).
 
-    p(y | h) is proportional to exp sum_t (u_{y_t} h_t + b_{y_t} + w_{y_{t-1}, y_t} h_t + c_{y_{t-1}, y_t}), where y_0 is a tag of its own
-    for the beginning.
+    p(y | h) is proportional to exp sum_t (u_{y_t} h_t + b_{y_t} + w_{y_{t-1}, y_t} h_t +
+    c_{y_{t-1}, y_t}), where y_0 is a tag of its own for the beginning.
     """
 
     def __init__(self, width: int, n_tags: int) -> None:
@@ -41,17 +50,28 @@ class ConditionedCrf(nn.Module):
         self.transitions = nn.Linear(width, (n_tags + 1) * n_tags)
 
     def _energies(self, states_BTH: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """(scores of the first words' tags (B, K), scores of each later word's tag after each tag (B, T - 1, K, K), earlier tag first)."""
+        """(scores of the first words' tags (B, K), scores of each later word's tag after each tag
+        (B, T - 1, K, K), earlier tag first).
+        """
         n = self.n_tags
         # The first word comes after the beginning alone, and no other word does.
         first, later = states_BTH[:, 0], states_BTH[:, 1:]
-        weight_SKH, bias_SK = self.transitions.weight.view(n + 1, n, -1), self.transitions.bias.view(n + 1, n)
+        weight_SKH, bias_SK = (
+            self.transitions.weight.view(n + 1, n, -1),
+            self.transitions.bias.view(n + 1, n),
+        )
         first_BK = self.tags(first) + nn.functional.linear(first, weight_SKH[n], bias_SK[n])
-        pairs = nn.functional.linear(later, weight_SKH[:n].reshape(n * n, -1), bias_SK[:n].reshape(-1))
+        pairs = nn.functional.linear(
+            later, weight_SKH[:n].reshape(n * n, -1), bias_SK[:n].reshape(-1)
+        )
         return first_BK, pairs.reshape(*pairs.shape[:2], n, n) + self.tags(later)[..., None, :]
 
-    def losses(self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-        """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is bool) and have one word at least."""
+    def losses(
+        self, states_BTH: torch.Tensor, tags_BT: torch.Tensor, mask_BT: torch.Tensor
+    ) -> torch.Tensor:
+        """-log p(tags | states) of each row, (B,). Rows are filled from the left (`mask_BT` is
+        bool) and have one word at least.
+        """
         first_BK, later_BTKK = self._energies(states_BTH)
         alpha_BK = first_BK
         for t in range(later_BTKK.shape[1]):

@@ -12,7 +12,8 @@ LAST_FOUR = "last-four"
 
 
 def feature_layers(layers: str, n_layers: int) -> tuple[int, ...]:
-    """The layers that are added up: ``last-four`` (fewer where there are fewer blocks), or as `parse_layers` has them.
+    """The layers that are added up: ``last-four`` (fewer where there are fewer blocks), or as
+    `parse_layers` has them.
 
     >>> feature_layers("last-four", 12), feature_layers("last-four", 2), feature_layers("9-10", 12)
     ((9, 10, 11, 12), (1, 2), (9, 10))
@@ -27,7 +28,10 @@ def _named(layers: str) -> str:
         try:
             layer_ends(layers)
         except ValueError:
-            raise ValueError(f"layers {layers!r}: write `{LAST_FOUR}`, `last`, one number, or a range such as 9-12") from None
+            raise ValueError(
+                f"layers {layers!r}: write `{LAST_FOUR}`, `last`, one number, or a range such as"
+                " 9-12"
+            ) from None
     return layers
 
 

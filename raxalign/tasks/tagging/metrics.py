@@ -1,4 +1,6 @@
-"""Entities and words counted sentence by sentence, and the scores that are ratios of the counts' sums."""
+"""Entities and words counted sentence by sentence, and the scores that are ratios of the counts'
+sums.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,43 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-"""For each metric two numbers a sentence; the metric is the sum of the first ones divided by that of the second ones."""
+"""For each metric two numbers a sentence; the metric is the sum of the first ones divided by that
+of the second ones.
+"""
 
 
-def count(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, entities: bool) -> Counts:
-    """Right words and words of each sentence, and for entities, found by seqeval, those that are right (type and both ends), given and found.
+def count(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, entities: bool
+) -> Counts:
+    """Right words and words of each sentence, and for entities, found by seqeval, those that are
+    right (type and both ends), given and found.
 
     F1 is twice the right ones divided by those given and those found together.
     """
     pairs = list(zip(gold, predicted, strict=True))
-    words = np.array([(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) for a, b in pairs], dtype=np.int64).reshape(-1, 2)
+    words = np.array(
+        [(sum(x == y for x, y in zip(a, b, strict=True)), len(a)) for a, b in pairs], dtype=np.int64
+    ).reshape(-1, 2)
     counts = {"accuracy": (words[:, 0], words[:, 1])}
     if entities:
         from seqeval.metrics.sequence_labeling import get_entities
 
         sets = [(set(get_entities(list(a))), set(get_entities(list(b)))) for a, b in pairs]
-        sizes = np.array([(len(a), len(b), len(a & b)) for a, b in sets], dtype=np.int64).reshape(-1, 3)
+        sizes = np.array([(len(a), len(b), len(a & b)) for a, b in sets], dtype=np.int64).reshape(
+            -1, 3
+        )
         given, found, right = sizes.T
-        counts |= {"f1": (2 * right, given + found), "precision": (right, found), "recall": (right, given)}
+        counts |= {
+            "f1": (2 * right, given + found),
+            "precision": (right, found),
+            "recall": (right, given),
+        }
     return counts
 
 
 def values(counts: Counts) -> dict[str, float]:
     """The metrics over all sentences; what would be 0/0 is 0."""
-    totals = {metric: (int(part.sum()), int(whole.sum())) for metric, (part, whole) in counts.items()}
+    totals = {
+        metric: (int(part.sum()), int(whole.sum())) for metric, (part, whole) in counts.items()
+    }
     return {metric: part / whole if whole else 0.0 for metric, (part, whole) in totals.items()}

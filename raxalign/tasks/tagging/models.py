@@ -1,4 +1,6 @@
-"""The two taggers: a linear layer on a fine-tuned encoder, and a BiLSTM with a CRF on features of a frozen one."""
+"""The two taggers: a linear layer on a fine-tuned encoder, and a BiLSTM with a CRF on features of a
+frozen one.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placed:
-    """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the words that those are of (in order).
+    """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the
+    words that those are of (in order).
 
-    Words without a piece, or beyond what a row may have, are missing there. `features` are those of the frozen encoder, where wanted.
+    Words without a piece, or beyond what a row may have, are missing there. `features` are those of
+    the frozen encoder, where wanted.
     """
 
     rows: Sequence[PieceRow]
@@ -55,8 +59,12 @@ class Tagger(Protocol):
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The sentences as the tagger reads them."""
 
-    def loss(self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]) -> torch.Tensor:
-        """The summed loss of the sentences `chosen`; `labels[i]` are those of the words ``placed.words[i]``. Each has one word at least."""
+    def loss(
+        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
+    ) -> torch.Tensor:
+        """The summed loss of the sentences `chosen`; `labels[i]` are those of the words
+        ``placed.words[i]``. Each has one word at least.
+        """
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:
         """How many summands that loss has."""
@@ -72,7 +80,9 @@ class Tagger(Protocol):
 
 
 class LinearTagger(FineTuned):
-    """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of words."""
+    """Labels from the last layer's vector of a word's first piece; the loss is the cross-entropy of
+    words.
+    """
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The pieces; nothing is computed yet."""
@@ -83,11 +93,16 @@ class LinearTagger(FineTuned):
         states_BTH = self.aligned.hidden(self.encoder.collate([placed.rows[i] for i in chosen]))[-1]
         rows = np.repeat(np.arange(len(chosen)), [len(placed.firsts[i]) for i in chosen])
         columns = np.concatenate([placed.firsts[i] for i in chosen])
-        words = states_BTH[torch.from_numpy(rows).to(states_BTH.device), torch.from_numpy(columns).to(states_BTH.device)]
+        words = states_BTH[
+            torch.from_numpy(rows).to(states_BTH.device),
+            torch.from_numpy(columns).to(states_BTH.device),
+        ]
         logits: torch.Tensor = self.head(self.dropout(words))
         return logits
 
-    def loss(self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]) -> torch.Tensor:
+    def loss(
+        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
+    ) -> torch.Tensor:
         """The summed cross-entropy of all words."""
         logits = self._logits(placed, chosen)
         gold = torch.from_numpy(np.concatenate([labels[i] for i in chosen])).to(logits.device)
@@ -102,7 +117,9 @@ class LinearTagger(FineTuned):
         """The most probable label of each word on its own."""
         found = _nothing(placed)
         with evaluating(self):
-            for chosen in token_batches([len(row) for row in placed.rows], self.encoder.batch_tokens):
+            for chosen in token_batches(
+                [len(row) for row in placed.rows], self.encoder.batch_tokens
+            ):
                 labels = self._logits(placed, chosen).argmax(1).cpu().numpy()
                 ends = np.cumsum([len(placed.words[i]) for i in chosen])
                 for i, part in zip(chosen, np.split(labels, ends[:-1]), strict=True):
@@ -111,12 +128,16 @@ class LinearTagger(FineTuned):
 
 
 class BilstmCrf(nn.Module):
-    """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder below is frozen and no part of the module.
+    """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder
+    below is frozen and no part of the module.
 
-    The loss is the negative log-likelihood of sentences. Features are computed once for what `place` is given.
+    The loss is the negative log-likelihood of sentences. Features are computed once for what
+    `place` is given.
     """
 
-    def __init__(self, aligned: AlignedEncoder, n_labels: int, settings: TaggingSettings, seed: int) -> None:
+    def __init__(
+        self, aligned: AlignedEncoder, n_labels: int, settings: TaggingSettings, seed: int
+    ) -> None:
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer has features of pieces")
@@ -128,8 +149,18 @@ class BilstmCrf(nn.Module):
         between = settings.dropout if settings.lstm_layers > 1 else 0.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.input_dropout, self.dropout = nn.Dropout(settings.input_dropout), nn.Dropout(settings.dropout)
-            self.lstm = nn.LSTM(aligned.hidden_size, settings.hidden, settings.lstm_layers, batch_first=True, bidirectional=True, dropout=between)
+            self.input_dropout, self.dropout = (
+                nn.Dropout(settings.input_dropout),
+                nn.Dropout(settings.dropout),
+            )
+            self.lstm = nn.LSTM(
+                aligned.hidden_size,
+                settings.hidden,
+                settings.lstm_layers,
+                batch_first=True,
+                bidirectional=True,
+                dropout=between,
+            )
             self.crf = crf(2 * settings.hidden, n_labels)
         self.to(aligned.device)
 
@@ -144,20 +175,32 @@ class BilstmCrf(nn.Module):
         vectors_BTH, lengths = placed.features.padded(chosen)
         dtype = next(self.lstm.parameters()).dtype
         inputs = self.input_dropout(vectors_BTH.to(self.aligned.device, dtype))
-        packed = nn.utils.rnn.pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            inputs, lengths, batch_first=True, enforce_sorted=False
+        )
         states_BTH = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
         counts = np.array([len(placed.firsts[i]) for i in chosen])
         mask_BW = np.arange(max(counts.max(), 1)) < counts[:, None]
         index_BW = np.zeros(mask_BW.shape, dtype=np.int64)
         index_BW[mask_BW] = np.concatenate([placed.firsts[i] for i in chosen])
-        gather = torch.from_numpy(index_BW).to(states_BTH.device)[..., None].expand(-1, -1, states_BTH.shape[-1])
-        return self.dropout(states_BTH.gather(1, gather)), torch.from_numpy(mask_BW).to(states_BTH.device)
+        gather = (
+            torch.from_numpy(index_BW)
+            .to(states_BTH.device)[..., None]
+            .expand(-1, -1, states_BTH.shape[-1])
+        )
+        return self.dropout(states_BTH.gather(1, gather)), torch.from_numpy(mask_BW).to(
+            states_BTH.device
+        )
 
-    def loss(self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]) -> torch.Tensor:
+    def loss(
+        self, placed: Placed, chosen: np.ndarray, labels: Sequence[np.ndarray]
+    ) -> torch.Tensor:
         """The summed negative log-likelihood of the sentences."""
         states, mask_BW = self._states(placed, chosen)
         gold_BW = torch.zeros(mask_BW.shape, dtype=torch.int64, device=mask_BW.device)
-        gold_BW[mask_BW] = torch.from_numpy(np.concatenate([labels[i] for i in chosen])).to(gold_BW.device)
+        gold_BW[mask_BW] = torch.from_numpy(np.concatenate([labels[i] for i in chosen])).to(
+            gold_BW.device
+        )
         return self.crf.losses(states, gold_BW, mask_BW).sum()
 
     def units(self, placed: Placed, chosen: np.ndarray) -> int:  # noqa: ARG002
@@ -170,9 +213,13 @@ class BilstmCrf(nn.Module):
         found = _nothing(placed)
         some = np.array([i for i, words in enumerate(placed.words) if len(words)], dtype=np.int64)
         with evaluating(self):
-            for part in token_batches([len(placed.rows[i]) for i in some], self.encoder.batch_tokens):
+            for part in token_batches(
+                [len(placed.rows[i]) for i in some], self.encoder.batch_tokens
+            ):
                 chosen = some[part]
-                for i, labels in zip(chosen, self.crf.decode(*self._states(placed, chosen)), strict=True):
+                for i, labels in zip(
+                    chosen, self.crf.decode(*self._states(placed, chosen)), strict=True
+                ):
                     found[i][placed.words[i]] = labels
         return found
 
@@ -180,16 +227,30 @@ class BilstmCrf(nn.Module):
         """Write the tagger's tensors (safetensors)."""
         from safetensors.torch import save_file
 
-        save_file({name: tensor.detach().cpu().clone().contiguous() for name, tensor in self.state_dict().items()}, file)
+        save_file(
+            {
+                name: tensor.detach().cpu().clone().contiguous()
+                for name, tensor in self.state_dict().items()
+            },
+            file,
+        )
 
     def load(self, file: Path) -> None:
-        """Take the tensors that `save` wrote. Raises `RaxalignError` where they are another tagger's."""
+        """Take the tensors that `save` wrote. Raises `RaxalignError` where they are another
+        tagger's.
+        """
         from safetensors.torch import load_file
 
         tensors, own = load_file(file), self.state_dict()
-        wrong = [name for name in sorted(tensors.keys() | own.keys()) if getattr(tensors.get(name), "shape", 0) != getattr(own.get(name), "shape", 1)]
+        wrong = [
+            name
+            for name in sorted(tensors.keys() | own.keys())
+            if getattr(tensors.get(name), "shape", 0) != getattr(own.get(name), "shape", 1)
+        ]
         if wrong:
-            raise RaxalignError(f"{file}: was trained on another encoder, or with other options: {wrong[:3]} differ")
+            raise RaxalignError(
+                f"{file}: was trained on another encoder, or with other options: {wrong[:3]} differ"
+            )
         self.load_state_dict(tensors)
 
 
@@ -197,8 +258,12 @@ def _nothing(placed: Placed) -> list[np.ndarray]:
     return [np.full(row.n_words, -1, dtype=np.int64) for row in placed.rows]
 
 
-def make_tagger(settings: TaggingSettings, aligned: AlignedEncoder, n_labels: int, seed: int) -> LinearTagger | BilstmCrf:
+def make_tagger(
+    settings: TaggingSettings, aligned: AlignedEncoder, n_labels: int, seed: int
+) -> LinearTagger | BilstmCrf:
     """The tagger that the settings ask for, untrained."""
     if settings.tagger == "linear":
-        return LinearTagger(aligned, n_labels, dropout=settings.dropout, max_length=settings.max_length, seed=seed)
+        return LinearTagger(
+            aligned, n_labels, dropout=settings.dropout, max_length=settings.max_length, seed=seed
+        )
     return BilstmCrf(aligned, n_labels, settings, seed)

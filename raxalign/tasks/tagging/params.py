@@ -16,12 +16,29 @@ from raxalign.tasks.transfer.task import TransferParams
 
 Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
-    "paper": {"tagger": "bilstm_crf", "crf": "conditioned", "selection": "target-dev", "evaluate_every": 150},
+    "paper": {
+        "tagger": "bilstm_crf",
+        "crf": "conditioned",
+        "selection": "target-dev",
+        "evaluate_every": 150,
+    },
     "sane": {"tagger": "linear", "crf": "conditioned", "selection": "pivot-dev"},
 }
 TAGGERS: Mapping[str, Mapping[str, Any]] = {
-    "bilstm_crf": {"learning_rate": 1e-4, "batch_size": 10, "epochs": 40, "max_length": 175, "dropout": 0.5},
-    "linear": {"learning_rate": 2e-5, "batch_size": 32, "epochs": 10, "max_length": 128, "dropout": 0.1},
+    "bilstm_crf": {
+        "learning_rate": 1e-4,
+        "batch_size": 10,
+        "epochs": 40,
+        "max_length": 175,
+        "dropout": 0.5,
+    },
+    "linear": {
+        "learning_rate": 2e-5,
+        "batch_size": 32,
+        "epochs": 10,
+        "max_length": 128,
+        "dropout": 0.1,
+    },
 }
 OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
 
@@ -62,11 +79,15 @@ class TaggingParams(TransferParams):
     @field_validator("encoding")
     @classmethod
     def _one_that_extends_ascii(cls, name: str) -> str:
-        """Lines and columns are found in bytes: `utf-8`, `latin-1` and the like will do, UTF-16 will not."""
+        """Lines and columns are found in bytes: `utf-8`, `latin-1` and the like will do, UTF-16
+        will not.
+        """
         try:
             same = "a\n".encode(name) == b"a\n"
         except (LookupError, UnicodeError):
-            raise ValueError(f"unknown encoding {name!r}; for example utf-8, latin-1, cp1252") from None
+            raise ValueError(
+                f"unknown encoding {name!r}; for example utf-8, latin-1, cp1252"
+            ) from None
         if not same:
             raise ValueError(f"{name} is not read; convert the file to UTF-8")
         return codecs.lookup(name).name
@@ -74,7 +95,9 @@ class TaggingParams(TransferParams):
 
 @dataclass(frozen=True)
 class TaggingSettings:
-    """The options with every default filled in; `entities` says that tags are BIO and the score is the entities' F1."""
+    """The options with every default filled in; `entities` says that tags are BIO and the score is
+    the entities' F1.
+    """
 
     entities: bool
     tagger: Tagger

@@ -1,4 +1,6 @@
-"""What every model of a task is made of: an aligned encoder's copy that training changes, and a head."""
+"""What every model of a task is made of: an aligned encoder's copy that training changes, and a
+head.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,18 @@ from raxalign.errors import RaxalignError
 
 
 class FineTuned(nn.Module):
-    """An aligned encoder's copy with a linear head on its last layer; its transforms apply to what the head reads.
+    """An aligned encoder's copy with a linear head on its last layer; its transforms apply to what
+    the head reads.
 
-    With an inside transform at layer l (`AlignedEncoder.inside_depth`), the embeddings and the blocks up to l stay as they are: what was
-    measured on them stays true. So do the masked-LM head and the pooler, which nothing reads. Rows are cut to `max_length` pieces, or to the
-    encoder's positions.
+    With an inside transform at layer l (`AlignedEncoder.inside_depth`), the embeddings and the
+    blocks up to l stay as they are: what was measured on them stays true. So do the masked-LM head
+    and the pooler, which nothing reads. Rows are cut to `max_length` pieces, or to the encoder's
+    positions.
     """
 
-    def __init__(self, aligned: AlignedEncoder, n_outputs: int, *, dropout: float, max_length: int, seed: int) -> None:
+    def __init__(
+        self, aligned: AlignedEncoder, n_outputs: int, *, dropout: float, max_length: int, seed: int
+    ) -> None:
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer can be fine-tuned on a task")
@@ -46,16 +52,26 @@ class FineTuned(nn.Module):
         for name, parameter in base.named_parameters():
             place = name.split(".")
             block = next((int(part) for part in place if part.isdigit()), None)
-            below = depth > 0 and (place[0] == "embeddings" or (block is not None and block < depth))
+            below = depth > 0 and (
+                place[0] == "embeddings" or (block is not None and block < depth)
+            )
             parameter.requires_grad_(place[0] != "pooler" and not below)
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Copies of the trained tensors, on the CPU: what training may change."""
-        return {name: p.detach().cpu().clone().contiguous() for name, p in self.named_parameters() if p.requires_grad}
+        return {
+            name: p.detach().cpu().clone().contiguous()
+            for name, p in self.named_parameters()
+            if p.requires_grad
+        }
 
     def frozen(self) -> dict[str, torch.Tensor]:
         """Copies of the tensors that training must leave alone."""
-        return {name: p.detach().cpu().clone() for name, p in self.named_parameters() if not p.requires_grad}
+        return {
+            name: p.detach().cpu().clone()
+            for name, p in self.named_parameters()
+            if not p.requires_grad
+        }
 
     def save(self, file: Path) -> None:
         """Write the trained tensors (safetensors)."""
@@ -71,7 +87,8 @@ class FineTuned(nn.Module):
         parameters = {name: p for name, p in self.named_parameters() if p.requires_grad}
         if tensors.keys() != parameters.keys():
             raise RaxalignError(
-                f"{file}: was trained on another encoder: {sorted(tensors.keys() ^ parameters.keys())[:3]} are in one of the two only"
+                f"{file}: was trained on another encoder:"
+                f" {sorted(tensors.keys() ^ parameters.keys())[:3]} are in one of the two only"
             )
         with torch.no_grad():
             for name, parameter in parameters.items():

@@ -1,4 +1,6 @@
-"""What the evaluations of transfer tasks have in common: what is evaluated, which model is for which languages, the means over languages."""
+"""What the evaluations of transfer tasks have in common: what is evaluated, which model is for
+which languages, the means over languages.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,16 @@ RowsT = TypeVar("RowsT")
 
 
 def read_given(
-    read: Callable[[SplitT, str], RowsT], splits: Sequence[SplitT], languages: Sequence[str], readers: Collection[str] = ()
+    read: Callable[[SplitT, str], RowsT],
+    splits: Sequence[SplitT],
+    languages: Sequence[str],
+    readers: Collection[str] = (),
 ) -> dict[tuple[str, SplitT], RowsT]:
-    """What is evaluated, by language and split, each as `read` gives it; a split that the hub's set lacks for a language is left out.
+    """What is evaluated, by language and split, each as `read` gives it; a split that the hub's set
+    lacks for a language is left out.
 
-    `readers` are the languages whose development sets choose. Raises `MissingSplit` where such a set is lacking, or a language has no split.
+    `readers` are the languages whose development sets choose. Raises `MissingSplit` where such a
+    set is lacking, or a language has no split.
     """
     found: dict[tuple[str, SplitT], RowsT] = {}
     for lang in languages:
@@ -39,33 +46,59 @@ def read_given(
     return found
 
 
-def missing_splits(found: Collection[tuple[str, str]], splits: Sequence[str], languages: Sequence[str]) -> dict[str, object]:
-    """A note that names each language and split that was not found, as ``th/dev``; none where there is none."""
-    missing = [f"{lang}/{split}" for lang in languages for split in splits if (lang, split) not in found]
+def missing_splits(
+    found: Collection[tuple[str, str]], splits: Sequence[str], languages: Sequence[str]
+) -> dict[str, object]:
+    """A note that names each language and split that was not found, as ``th/dev``; none where there
+    is none.
+    """
+    missing = [
+        f"{lang}/{split}" for lang in languages for split in splits if (lang, split) not in found
+    ]
     return {"missing_splits": missing} if missing else {}
 
 
-def languages_of(models: Sequence[TrainedModel], languages: Sequence[str], pivot: str) -> list[tuple[TrainedModel, list[str]]]:
-    """The languages that each model is for: all, or its own and the pivot (whose score is then the mean over models)."""
-    pairs = [(model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot]) for model in models]
-    pairs = [(model, spoken) for model, spoken in pairs if model.toward is None or model.toward in languages]
+def languages_of(
+    models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
+) -> list[tuple[TrainedModel, list[str]]]:
+    """The languages that each model is for: all, or its own and the pivot (whose score is then the
+    mean over models).
+    """
+    pairs = [
+        (model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot])
+        for model in models
+    ]
+    pairs = [
+        (model, spoken)
+        for model, spoken in pairs
+        if model.toward is None or model.toward in languages
+    ]
     missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
     if missing:
-        raise DataError("trained model", f"there is no model for {', '.join(sorted(missing))}: the training was for other languages")
+        raise DataError(
+            "trained model",
+            f"there is no model for {', '.join(sorted(missing))}: the training was for other"
+            " languages",
+        )
     return pairs
 
 
 def means(
-    scores: Sequence[Score], languages: Collection[str] | None = None, pivot: str | None = None, metrics: Collection[str] | None = None
+    scores: Sequence[Score],
+    languages: Collection[str] | None = None,
+    pivot: str | None = None,
+    metrics: Collection[str] | None = None,
 ) -> list[Score]:
-    """Forms the means of scores over languages, by metric and split: `avg` over all, and where a pivot is given, `avg_zero_shot` over the others.
+    """Forms the means of scores over languages, by metric and split: `avg` over all, and where a
+    pivot is given, `avg_zero_shot` over the others.
 
-    A split that one of them lacks has no such mean: over fewer languages it would be another quantity under the same name. The mean of no
-    scores is no score.
+    A split that one of them lacks has no such mean: over fewer languages it would be another
+    quantity under the same name. The mean of no scores is no score.
 
     Args:
         scores: those of all languages; others are not looked at.
-        languages: the names of languages, or of pairs or directions of languages, as scores have them (None: all that have a score).
+        languages: the names of languages, or of pairs or directions of languages, as scores have
+            them (None: all that have a score).
         pivot: the name of what was trained on.
         metrics: the metrics that have means (None: all of them).
 
@@ -73,7 +106,10 @@ def means(
         the means, in the order of the scores.
     """
     named = list(dict.fromkeys(score.lang for score in scores) if languages is None else languages)
-    several = {"avg": named, **({} if pivot is None else {"avg_zero_shot": [lang for lang in named if lang != pivot]})}
+    several = {
+        "avg": named,
+        **({} if pivot is None else {"avg_zero_shot": [lang for lang in named if lang != pivot]}),
+    }
     values: dict[tuple[str, str], dict[str, float]] = {}
     for score in scores:
         if metrics is None or score.metric in metrics:

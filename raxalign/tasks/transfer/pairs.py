@@ -1,4 +1,6 @@
-"""What the tasks of text pairs have in common: settings, the languages that are trained on, and faults."""
+"""What the tasks of text pairs have in common: settings, the languages that are trained on, and
+faults.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ class PairParams(TransferParams):
 
 
 class PairTask(TransferTask):
-    """Trained on the pivot, or on all languages together (`translate-train`), and evaluated on every language."""
+    """Trained on the pivot, or on all languages together (`translate-train`), and evaluated on
+    every language.
+    """
 
     params: PairParams
 
@@ -33,27 +37,46 @@ class PairTask(TransferTask):
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """The pivot, and all where their translations are trained on."""
-        return tuple(lang for lang in self.languages(languages, pivot) if self.trains_on(lang, pivot))
+        return tuple(
+            lang for lang in self.languages(languages, pivot) if self.trains_on(lang, pivot)
+        )
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Mixing without translations, a language that the phrasebook does not have, one training file per language in a zero-shot setting, or
-        one file for all in translate-train.
+        """Mixing without translations, a language that the phrasebook does not have, one training
+        file per language in a zero-shot setting, or one file for all in translate-train.
         """
-        data, faults, translated = self.params.data, list[str](), self.params.setting == "translate-train"
+        data, faults, translated = (
+            self.params.data,
+            list[str](),
+            self.params.setting == "translate-train",
+        )
         if self.params.code_switching != "none" and not translated:
-            faults.append("code_switching mixes languages that are trained on: it needs `setting: translate-train`")
+            faults.append(
+                "code_switching mixes languages that are trained on: it needs `setting:"
+                " translate-train`"
+            )
         if self.refit() is not None and (translated or kept(self.params.selection) == "every"):
-            faults.append("readout: refit fits on the one encoder that a zero-shot training keeps: it needs `selection: pivot-dev` or `last`")
+            faults.append(
+                "readout: refit fits on the one encoder that a zero-shot training keeps: it needs"
+                " `selection: pivot-dev` or `last`"
+            )
         faults += super().check(languages, pivot)
         if isinstance(data, DataFiles) and differs_by_language(data.train) and not translated:
-            faults.append(f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone; write {{pivot}}")
+            faults.append(
+                f"data.train holds {{lang}}: {self.params.setting} training reads the pivot alone;"
+                " write {pivot}"
+            )
         if isinstance(data, DataFiles) and not differs_by_language(data.train) and translated:
-            faults.append("data.train: translate-train reads one file per language; put {lang} in the path")
+            faults.append(
+                "data.train: translate-train reads one file per language; put {lang} in the path"
+            )
         return faults
 
 
 def split_faults(dev: str | None, test: str | None, selection: str, needed: str) -> list[str]:
-    """Selection or evaluation without its data; `needed` is what the message says that selection needs."""
+    """Selection or evaluation without its data; `needed` is what the message says that selection
+    needs.
+    """
     faults = []
     if dev is None and selection != "last":
         faults.append(f"selection: {selection} needs {needed}; without one write `selection: last`")

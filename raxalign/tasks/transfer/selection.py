@@ -1,4 +1,6 @@
-"""Which epoch of a training is evaluated. Rules read development accuracies only, never the test side."""
+"""Which epoch of a training is evaluated. Rules read development accuracies only, never the test
+side.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ Selection = Literal["pivot-dev", "mean-dev", "target-dev", "last"]
 
 
 def kept(selection: Selection) -> str:
-    """What a training leaves behind for a rule: `pivot-dev` and `last` know their epoch when it ends, the others need them all."""
+    """What a training leaves behind for a rule: `pivot-dev` and `last` know their epoch when it
+    ends, the others need them all.
+    """
     return selection if selection in ("pivot-dev", "last") else "every"
 
 
@@ -26,15 +30,22 @@ def best_epoch(accuracies: Sequence[float]) -> int:
 
 
 def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> dict[str, int]:
-    """The index of the chosen epoch for each language, by accuracies (language -> a value for each epoch).
+    """The index of the chosen epoch for each language, by accuracies (language -> a value for each
+    epoch).
 
-    `mean-dev` takes the epoch of the best mean over all languages (Cao et al. 2020), `target-dev` the best of each language, which looks at
-    labelled data of the target language and is no zero-shot result; the others have one epoch to choose from.
+    `mean-dev` takes the epoch of the best mean over all languages (Cao et al. 2020), `target-dev`
+    the best of each language, which looks at labelled data of the target language and is no
+    zero-shot result; the others have one epoch to choose from.
 
-    >>> select("mean-dev", {"en": [0.6, 0.7], "de": [0.5, 0.3]}), select("target-dev", {"en": [0.6, 0.7], "de": [0.5, 0.3]})
+    >>> select("mean-dev", {"en": [0.6, 0.7], "de": [0.5, 0.3]}), select("target-dev", {"en": [0.6,
+        0.7], "de": [0.5, 0.3]})
     ({'en': 0, 'de': 0}, {'en': 1, 'de': 0})
     """
     if selection == "target-dev":
         return {lang: best_epoch(values) for lang, values in accuracies.items()}
-    epoch = best_epoch(np.mean(list(accuracies.values()), axis=0).tolist()) if selection == "mean-dev" else 0
+    epoch = (
+        best_epoch(np.mean(list(accuracies.values()), axis=0).tolist())
+        if selection == "mean-dev"
+        else 0
+    )
     return dict.fromkeys(accuracies, epoch)

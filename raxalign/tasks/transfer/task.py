@@ -1,4 +1,6 @@
-"""What the tasks have in common that are trained in one language and evaluated in all: data, their sources, and readouts."""
+"""What the tasks have in common that are trained in one language and evaluated in all: data, their
+sources, and readouts.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,16 @@ class HubSet:
 
     def source(self) -> RemoteData:
         """Its name in keys and lock files, pinned where the revision is a commit."""
-        return RemoteData(f"hub:{self.dataset}/{self.config}@{self.revision}", self.revision if _COMMIT.fullmatch(self.revision) else None)
+        return RemoteData(
+            f"hub:{self.dataset}/{self.config}@{self.revision}",
+            self.revision if _COMMIT.fullmatch(self.revision) else None,
+        )
 
 
 class TransferParams(Task.Params):
-    """`data` is where the rows come from. `readout: refit` fits a method's readouts again on the encoder that the training left."""
+    """`data` is where the rows come from. `readout: refit` fits a method's readouts again on the
+    encoder that the training left.
+    """
 
     data: Literal["hub", "phrasebook"] | DataFiles = "hub"
     readout: Literal["keep", "refit"] = "keep"
@@ -75,7 +82,9 @@ class TransferTask(Task):
         return type(self)(self.params.model_copy(update={"readout": "keep"}))
 
     def trained_encoder(self, start: Encoder, folder: Path) -> Encoder:
-        """The encoder `start` with the weights that `train` left in `folder`, where it kept one model of one epoch."""
+        """The encoder `start` with the weights that `train` left in `folder`, where it kept one
+        model of one epoch.
+        """
         from raxalign.tasks.transfer.trained import trained_encoder
 
         return trained_encoder(start, folder)
@@ -91,13 +100,26 @@ class TransferTask(Task):
             return {}
         if data == "hub":
             return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()}
-        paths = {"train": data.train if self.trains_on(lang, pivot) else None, "dev": data.dev, "test": data.test}
-        return {split: LocalFile(expand_path(path, lang=lang, pivot=pivot)) for split, path in paths.items() if path}
+        paths = {
+            "train": data.train if self.trains_on(lang, pivot) else None,
+            "dev": data.dev,
+            "test": data.test,
+        }
+        return {
+            split: LocalFile(expand_path(path, lang=lang, pivot=pivot))
+            for split, path in paths.items()
+            if path
+        }
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
         """The commits that the hub's data sets are at; the rows are fetched when they are read."""
         sets = self.hub_sets(lang, pivot).values() if self.params.data == "hub" else ()
-        return {(source := found.source()).name: source.pin or dataset_revision(found.dataset, found.revision) for found in sets}
+        return {
+            (source := found.source()).name: (
+                source.pin or dataset_revision(found.dataset, found.revision)
+            )
+            for found in sets
+        }
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
         """A language that the phrasebook does not have."""
@@ -106,4 +128,8 @@ class TransferTask(Task):
         from raxalign.corpora.grammar import LANGS
 
         missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
-        return [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"] if missing else []
+        return (
+            [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"]
+            if missing
+            else []
+        )

@@ -1,4 +1,6 @@
-"""The trainings that transfer tasks have in common: epochs, their weights, the choice by the pivot's development set, and what they leave."""
+"""The trainings that transfer tasks have in common: epochs, their weights, the choice by the
+pivot's development set, and what they leave.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """One model of a training: the language that the pivot's transforms lead to (None: they lead nowhere), and its files by epoch, counted from 1."""
+    """One model of a training: the language that the pivot's transforms lead to (None: they lead
+    nowhere), and its files by epoch, counted from 1.
+    """
 
     toward: str | None
     files: Mapping[int, Path]
@@ -40,7 +44,9 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training left in its folder: its models, and the fingerprints of the rows that it has seen."""
+    """What a training left in its folder: its models, and the fingerprints of the rows that it has
+    seen.
+    """
 
     models: Sequence[TrainedModel]
     fingerprints: np.ndarray
@@ -50,20 +56,32 @@ class Trained:
         """The record of a folder. Raises `DataError` where it is none."""
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-            models = [TrainedModel(m["toward"], {int(e): folder / name for e, name in m["files"].items()}) for m in record["models"]]
+            models = [
+                TrainedModel(m["toward"], {int(e): folder / name for e, name in m["files"].items()})
+                for m in record["models"]
+            ]
             return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy())
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(folder / _RECORD, f"is no record of a training ({error})") from error
 
     @staticmethod
-    def write(folder: Path, models: Sequence[Mapping[str, object]], fingerprints: np.ndarray, **more: object) -> None:
+    def write(
+        folder: Path,
+        models: Sequence[Mapping[str, object]],
+        fingerprints: np.ndarray,
+        **more: object,
+    ) -> None:
         """Leave the records of `train_models` and the fingerprints for `read`."""
         save_file({"rows": torch.from_numpy(np.sort(fingerprints))}, folder / _FINGERPRINTS)
-        (folder / _RECORD).write_text(json.dumps({"models": models, **more}, indent=1) + "\n", encoding="utf-8")
+        (folder / _RECORD).write_text(
+            json.dumps({"models": models, **more}, indent=1) + "\n", encoding="utf-8"
+        )
 
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
-    """`start` with the weights of a training that left one model of one epoch; its head is not read."""
+    """`start` with the weights of a training that left one model of one epoch; its head is not
+    read.
+    """
     (model,) = Trained.read(folder).models
     (file,) = model.files.values()
     assert isinstance(start, TransformerEncoder)
@@ -77,15 +95,25 @@ def trained_encoder(start: Encoder, folder: Path) -> Encoder:
 
 
 Run = Callable[["AlignedEncoder", str, Path], tuple[dict[int, Path], list[float]]]
-"""One training: a view of the encoder, its name, and a folder for weights, to the kept weights by epoch and the pivot's development scores."""
+"""One training: a view of the encoder, its name, and a folder for weights, to the kept weights by
+epoch and the pivot's development scores.
+"""
 
 
-def train_models(aligned: AlignedEncoder, pivot: str, runtime: Runtime, folder: Path, name: str, run: Run) -> list[dict[str, object]]:
-    """One model, or one a direction where the pivot's transforms differ by language; their weights go into `folder`; returns their records."""
-    towards = sorted({t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None})
+def train_models(
+    aligned: AlignedEncoder, pivot: str, runtime: Runtime, folder: Path, name: str, run: Run
+) -> list[dict[str, object]]:
+    """One model, or one a direction where the pivot's transforms differ by language; their weights
+    go into `folder`; returns their records.
+    """
+    towards = sorted(
+        {t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None}
+    )
     records: list[dict[str, object]] = []
     for toward in [*towards] if towards else [None]:
-        view, label = (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
+        view, label = (
+            (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
+        )
         with _lasting_folder(runtime, label) as keep:
             files, scores = run(view, label, keep)
             names = {epoch: f"{label}.{epoch}.safetensors" for epoch in files}
@@ -97,7 +125,9 @@ def train_models(aligned: AlignedEncoder, pivot: str, runtime: Runtime, folder: 
 
 @contextmanager
 def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
-    """Beside the checkpoints, until the training is over; a temporary folder where there are none."""
+    """Beside the checkpoints, until the training is over; a temporary folder where there are
+    none.
+    """
     if runtime.checkpoints is None:
         with tempfile.TemporaryDirectory(prefix="raxalign-") as temporary:
             yield Path(temporary)
@@ -120,10 +150,11 @@ def fit_epochs(
     name: str,
     keep: Path,
 ) -> tuple[dict[int, Path], list[float]]:
-    """Train `model` by `objective`; returns the kept weights by epoch, counted from 1, and `score` after each (on the first worker alone).
+    """Train `model` by `objective`; returns the kept weights by epoch, counted from 1, and `score`
+    after each (on the first worker alone).
 
-    Where all epochs are kept, they lie in `keep`, a folder that outlives the process as checkpoints do: a resumed training has its earlier
-    epochs, since each is written before the next checkpoint.
+    Where all epochs are kept, they lie in `keep`, a folder that outlives the process as checkpoints
+    do: a resumed training has its earlier epochs, since each is written before the next checkpoint.
     """
     rule, frozen = kept(selection), model.frozen()
 
@@ -132,14 +163,25 @@ def fit_epochs(
             model.save(keep / f"epoch-{epoch}.safetensors")
         return score()
 
-    fitted = fit(objective, n_rows, settings, runtime, name=name, select=None if rule == "last" else end_of_epoch)
+    fitted = fit(
+        objective,
+        n_rows,
+        settings,
+        runtime,
+        name=name,
+        select=None if rule == "last" else end_of_epoch,
+    )
     after = model.frozen()
-    assert all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()), "training changed what is frozen"
+    assert all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()), (
+        "training changed what is frozen"
+    )
     if runtime.rank != 0:
         return {}, []
     scores = [value for _, value in fitted.scores]
     if rule == "every":
-        return {epoch: keep / f"epoch-{epoch}.safetensors" for epoch in range(1, settings.epochs + 1)}, scores
+        return {
+            epoch: keep / f"epoch-{epoch}.safetensors" for epoch in range(1, settings.epochs + 1)
+        }, scores
     epoch = settings.epochs if rule == "last" else best_epoch(scores) + 1
     model.save(keep / f"epoch-{epoch}.safetensors")
     return {epoch: keep / f"epoch-{epoch}.safetensors"}, scores

@@ -1,4 +1,6 @@
-"""Samples of token translation: of a named point of its sweep, or of the point that the dev side chooses in the same direction."""
+"""Samples of token translation: of a named point of its sweep, or of the point that the dev side
+chooses in the same direction.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,15 @@ from raxalign.sample import Sample
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SHIFT = re.compile(r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)")
+_SHIFT = re.compile(
+    r"layer(?P<layer>\d+)_alpha(?P<alpha>-?[0-9.]+(?:e[-+]?[0-9]+)?)_(?P<stem>[A-Za-z].*)"
+)
 
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
-    """Convert rate or BLEU-1 of a direction over its sentences; the whole table is asked for, as its dev rows choose the point."""
+    """Convert rate or BLEU-1 of a direction over its sentences; the whole table is asked for, as
+    its dev rows choose the point.
+    """
     import pyarrow.compute as pc
 
     asked = shift_point(metric)
@@ -35,20 +41,35 @@ def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample 
 def _sample(part: pa.Table, stem: str) -> Sample:
     units, order = np.unique(part["id"].to_numpy(), return_index=True)
     tokens, reference, matches, converted, shared = (
-        part[name].to_numpy()[order].astype(np.float64)[None] for name in ("tokens", "reference", "matches", "converted", "shared")
+        part[name].to_numpy()[order].astype(np.float64)[None]
+        for name in ("tokens", "reference", "matches", "converted", "shared")
     )
-    return Sample(units, matches, tokens, reference) if stem == "bleu1" else Sample(units, converted, tokens - shared)
+    return (
+        Sample(units, matches, tokens, reference)
+        if stem == "bleu1"
+        else Sample(units, converted, tokens - shared)
+    )
 
 
 def _chosen(table: pa.Table) -> tuple[int, float] | None:
-    """The point with the best BLEU-1 on dev, the first of equals, as the task chooses it; without dev rows the only point."""
+    """The point with the best BLEU-1 on dev, the first of equals, as the task chooses it; without
+    dev rows the only point.
+    """
     import pyarrow.compute as pc
 
-    points = list(dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True)))
+    points = list(
+        dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True))
+    )
     dev = table.filter(pc.equal(table["split"], "dev"))
     if not len(dev):
         return points[0] if len(points) == 1 else None
-    values = [_sample(dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))), "bleu1").value for layer, alpha in points]
+    values = [
+        _sample(
+            dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))),
+            "bleu1",
+        ).value
+        for layer, alpha in points
+    ]
     return points[int(np.argmax(values))]
 
 

@@ -1,4 +1,6 @@
-"""The two sides of held-out sentence pairs as pieces: what is read, what is the reference, and which pieces a language has."""
+"""The two sides of held-out sentence pairs as pieces: what is read, what is the reference, and
+which pieces a language has.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ from raxalign.tasks.transfer.fingerprints import unit
 
 @dataclass(frozen=True)
 class Side:
-    """The sentences of one language that are translated: `rows` as the encoder reads them (`truncated` of them cut), `pieces` whole and without
-    special ones; `units` are the hashes of the pivot's sentences. The `vocabulary` is that of all sentences of the side, translated or not;
+    """The sentences of one language that are translated: `rows` as the encoder reads them
+    (`truncated` of them cut), `pieces` whole and without special ones; `units` are the hashes of
+    the pivot's sentences. The `vocabulary` is that of all sentences of the side, translated or not;
     special pieces count as every language's.
     """
 
@@ -32,22 +35,37 @@ class Side:
     truncated: int
 
 
-def read_sides(stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None) -> tuple[Side, Side]:
-    """Both sides of a dataset of sentence pairs, the other language's and the pivot's; of each at most the first `limit` to translate."""
+def read_sides(
+    stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None
+) -> tuple[Side, Side]:
+    """Both sides of a dataset of sentence pairs, the other language's and the pivot's; of each at
+    most the first `limit` to translate.
+    """
     encoder, table = stream.encoder, read_table(folder)
     assert isinstance(encoder, TransformerEncoder)
     ids, pivot = np.asarray(table["id"], dtype=np.int64)[:limit], table["tgt"].to_pylist()
     units = np.array([unit(sentence) for sentence in pivot[: len(ids)]], dtype=np.int64)
-    src, tgt = (_side(encoder, ids, units, sentences, lang) for sentences, lang in zip((table["src"].to_pylist(), pivot), languages, strict=True))
+    src, tgt = (
+        _side(encoder, ids, units, sentences, lang)
+        for sentences, lang in zip((table["src"].to_pylist(), pivot), languages, strict=True)
+    )
     return src, tgt
 
 
 def _side(
-    encoder: TransformerEncoder, ids: npt.NDArray[np.int64], units: npt.NDArray[np.int64], sentences: Sequence[Sequence[str]], lang: str
+    encoder: TransformerEncoder,
+    ids: npt.NDArray[np.int64],
+    units: npt.NDArray[np.int64],
+    sentences: Sequence[Sequence[str]],
+    lang: str,
 ) -> Side:
-    """The side of all `sentences`, of which the first are translated: as many as there are `ids`."""
+    """The side of all `sentences`, of which the first are translated: as many as there are
+    `ids`.
+    """
     whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences, lang)]
-    vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(encoder.tokenizer.all_special_ids)
+    vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(
+        encoder.tokenizer.all_special_ids
+    )
     rows, pieces = encoder.pieces(sentences[: len(ids)], lang), whole[: len(ids)]
     around = len(encoder.pieces([[]], lang)[0])
     truncated = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))

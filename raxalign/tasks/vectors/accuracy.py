@@ -1,4 +1,6 @@
-"""Accuracies of dependent examples: a mean with a standard error that takes whole sentences as its units."""
+"""Accuracies of dependent examples: a mean with a standard error that takes whole sentences as its
+units.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,20 @@ def accuracy(correct: npt.NDArray[np.bool_]) -> float:
     return float(correct.mean())
 
 
-def mean_accuracy(parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]]) -> tuple[float, float | None]:
+def mean_accuracy(
+    parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]],
+) -> tuple[float, float | None]:
     """The mean of several accuracies, and its standard error clustered by sentence.
 
-    Word pairs of one sentence share their context, and both directions ask about the same pairs, so the binomial error of independent
-    examples would be too small. With u_s the sum over the parts of a sentence's residuals (right answers minus accuracy times examples)
-    divided by the part's examples, the variance is S/(S-1) sum u_s^2 over S sentences: the linearised variance of a ratio (Cochran 1977,
-    eq. 6.4), the common cluster-robust one.
+    Word pairs of one sentence share their context, and both directions ask about the same pairs, so
+    the binomial error of independent examples would be too small. With u_s the sum over the parts
+    of a sentence's residuals (right answers minus accuracy times examples) divided by the part's
+    examples, the variance is S/(S-1) sum u_s^2 over S sentences: the linearised variance of a ratio
+    (Cochran 1977, eq. 6.4), the common cluster-robust one.
 
     Args:
-        parts: for each accuracy, what was right (examples,) and the sentence of each example (examples,); no part is empty.
+        parts: for each accuracy, what was right (examples,) and the sentence of each example
+            (examples,); no part is empty.
 
     Returns:
         the mean, and its standard error (None where one sentence is all there is).
@@ -34,7 +40,11 @@ def mean_accuracy(parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.in
     residuals, values, begin = np.zeros(len(sentences)), [], 0
     for correct, rows in parts:
         value = accuracy(correct)
-        residuals += np.bincount(units[begin : begin + len(rows)], (correct - value) / len(correct) / len(parts), len(sentences))
+        residuals += np.bincount(
+            units[begin : begin + len(rows)],
+            (correct - value) / len(correct) / len(parts),
+            len(sentences),
+        )
         values.append(value)
         begin += len(rows)
     many = len(sentences)

@@ -1,4 +1,6 @@
-"""The linked words of one side of held-out word pairs, as flat arrays over all words of its sentences."""
+"""The linked words of one side of held-out word pairs, as flat arrays over all words of its
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Words:
-    """All words of the sentences of one language, numbered through; word w stands at `position[w]` of the sentence in row `row[w]`."""
+    """All words of the sentences of one language, numbered through; word w stands at `position[w]`
+    of the sentence in row `row[w]`.
+    """
 
     sentences: Sequence[Sequence[str]]
 
@@ -48,7 +52,9 @@ class Words:
 
 @dataclass(frozen=True)
 class LinkedWords:
-    """Sentence pairs with their links: link p joins the source word numbered `src_word[p]` with the target word `tgt_word[p]`."""
+    """Sentence pairs with their links: link p joins the source word numbered `src_word[p]` with the
+    target word `tgt_word[p]`.
+    """
 
     ids: Ints
     src: Words
@@ -62,22 +68,38 @@ class LinkedWords:
 
     def keep(self, chosen: Bools) -> LinkedWords:
         """With some of the links only; the words stay."""
-        return LinkedWords(self.ids, self.src, self.tgt, self.row[chosen], self.src_word[chosen], self.tgt_word[chosen])
+        return LinkedWords(
+            self.ids,
+            self.src,
+            self.tgt,
+            self.row[chosen],
+            self.src_word[chosen],
+            self.tgt_word[chosen],
+        )
 
     def types(self) -> list[tuple[str, str]]:
         """The surface forms that each link joins."""
         src, tgt = self.src.forms, self.tgt.forms
-        return [(src[a], tgt[b]) for a, b in zip(self.src_word.tolist(), self.tgt_word.tolist(), strict=True)]
+        return [
+            (src[a], tgt[b])
+            for a, b in zip(self.src_word.tolist(), self.tgt_word.tolist(), strict=True)
+        ]
 
 
 def read_linked_words(folder: Path) -> LinkedWords:
-    """Reads a dataset of word pairs. Raises `DataError` for links that point beyond their sentence."""
+    """Reads a dataset of word pairs. Raises `DataError` for links that point beyond their
+    sentence.
+    """
     table = read_table(folder)
     src, tgt = Words(table["src"].to_pylist()), Words(table["tgt"].to_pylist())
     links = [table[name].combine_chunks() for name in ("src_links", "tgt_links")]
     counts, others = (np.asarray(pc.list_value_length(column), dtype=np.int64) for column in links)
     if (counts != others).any():
-        raise DataError(folder, "src_links and tgt_links differ in length", line=int(np.flatnonzero(counts != others)[0]) + 1)
+        raise DataError(
+            folder,
+            "src_links and tgt_links differ in length",
+            line=int(np.flatnonzero(counts != others)[0]) + 1,
+        )
     row = np.repeat(np.arange(table.num_rows), counts)
     words = []
     for side, column in zip((src, tgt), links, strict=True):
@@ -86,13 +108,19 @@ def read_linked_words(folder: Path) -> LinkedWords:
         outside = np.flatnonzero((place < 0) | (place >= lengths))
         if len(outside):
             worst = outside[0]
-            raise DataError(folder, f"link to word {place[worst]} of a sentence of {lengths[worst]} words", line=int(row[worst]) + 1)
+            raise DataError(
+                folder,
+                f"link to word {place[worst]} of a sentence of {lengths[worst]} words",
+                line=int(row[worst]) + 1,
+            )
         words.append(side.offsets[row] + place)
     return LinkedWords(np.asarray(table["id"], dtype=np.int64), src, tgt, row, words[0], words[1])
 
 
 class SeenTypes:
-    """Which pairs of word types count as seen: those linked in training, as they are written, and dictionary entries in any case."""
+    """Which pairs of word types count as seen: those linked in training, as they are written, and
+    dictionary entries in any case.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._linked = read_types(folder / "types.arrow")
@@ -104,7 +132,9 @@ class SeenTypes:
 
 
 def read_types(file: Path) -> set[tuple[str, str]]:
-    """Pairs of surface forms of an Arrow file with columns src and tgt. Raises `DataError` where it cannot be read."""
+    """Pairs of surface forms of an Arrow file with columns src and tgt. Raises `DataError` where it
+    cannot be read.
+    """
     try:
         with pa.memory_map(str(file)) as mapped:
             table = pa.ipc.open_file(mapped).read_all()

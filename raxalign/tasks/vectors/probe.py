@@ -1,4 +1,6 @@
-"""What a space tells about languages: how well a linear probe finds a vector's language, and how far all vectors point one way."""
+"""What a space tells about languages: how well a linear probe finds a vector's language, and how
+far all vectors point one way.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ Ints = npt.NDArray[np.int64]
 
 
 def anisotropy(vectors_NH: npt.NDArray[Any]) -> float | None:
-    """The mean cosine of all pairs of different vectors, in float64: 0 where directions are spread, 1 where all are one; None below two.
+    """The mean cosine of all pairs of different vectors, in float64: 0 where directions are spread,
+    1 where all are one; None below two.
 
-    With u the unit vectors it is (|Σ u|² - N) / (N (N - 1)), exactly. Zero vectors have cosine 0 with all (Ethayarajh 2019 draws pairs).
+    With u the unit vectors it is (|Σ u|² - N) / (N (N - 1)), exactly. Zero vectors have cosine 0
+    with all (Ethayarajh 2019 draws pairs).
 
     >>> anisotropy(np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]])) == 1 / 3
     True
@@ -28,11 +32,19 @@ def anisotropy(vectors_NH: npt.NDArray[Any]) -> float | None:
     return (float(np.square(units.sum(0)).sum()) - own) / (len(units) * (len(units) - 1))
 
 
-def probe_accuracy(first_NH: npt.NDArray[Any], second_MH: npt.NDArray[Any], first_rows: Ints, second_rows: Ints, seed: int = 0) -> float | None:
-    """Accuracy of a logistic regression that tells the vectors of two languages apart, the mean of both languages' (chance is one half).
+def probe_accuracy(
+    first_NH: npt.NDArray[Any],
+    second_MH: npt.NDArray[Any],
+    first_rows: Ints,
+    second_rows: Ints,
+    seed: int = 0,
+) -> float | None:
+    """Accuracy of a logistic regression that tells the vectors of two languages apart, the mean of
+    both languages' (chance is one half).
 
-    A random half of the sentences (`first_rows`, `second_rows`: the sentence of every vector, translations having one number) is for training,
-    the other for testing; coordinates are scaled by the training half. None where a half lacks a language.
+    A random half of the sentences (`first_rows`, `second_rows`: the sentence of every vector,
+    translations having one number) is for training, the other for testing; coordinates are scaled
+    by the training half. None where a half lacks a language.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -51,9 +63,11 @@ def probe_accuracy(first_NH: npt.NDArray[Any], second_MH: npt.NDArray[Any], firs
 
 
 def project(vectors_NH: npt.NDArray[Any], how: str, seed: int = 0) -> Floats:
-    """Two coordinates of every vector, (N, 2): `pca`, the two widest directions, or `tsne` begun from these.
+    """Two coordinates of every vector, (N, 2): `pca`, the two widest directions, or `tsne` begun
+    from these.
 
-    The sign of a direction is such that its largest coordinate is positive. Fewer than three vectors lie at the origin.
+    The sign of a direction is such that its largest coordinate is positive. Fewer than three
+    vectors lie at the origin.
     """
     vectors = np.asarray(vectors_NH, dtype=np.float64)
     if len(vectors) < 3:
@@ -68,4 +82,7 @@ def project(vectors_NH: npt.NDArray[Any], how: str, seed: int = 0) -> Floats:
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    return np.asarray(TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors), dtype=np.float64)
+    return np.asarray(
+        TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(vectors),
+        dtype=np.float64,
+    )

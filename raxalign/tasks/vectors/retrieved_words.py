@@ -1,4 +1,6 @@
-"""The words that retrieval finds for linked words, among all words and among first occurrences, and the metrics over them."""
+"""The words that retrieval finds for linked words, among all words and among first occurrences, and
+the metrics over them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ DIRECTIONS: tuple[Direction, ...] = ("to_pivot", "from_pivot")
 
 @dataclass(frozen=True)
 class Found:
-    """The words that one search found for the pairs (pairs,): `to_pivot` are numbers of target words, `from_pivot` of source words.
+    """The words that one search found for the pairs (pairs,): `to_pivot` are numbers of target
+    words, `from_pivot` of source words.
 
     Pairs that the search did not ask for have -1.
     """
@@ -43,7 +46,14 @@ class Found:
         return self.to_pivot >= 0
 
 
-def search(pairs: LinkedWords, vectors: tuple[torch.Tensor, torch.Tensor], pools: tuple[Bools, Bools], *, measure: Measure, k: int) -> Found:
+def search(
+    pairs: LinkedWords,
+    vectors: tuple[torch.Tensor, torch.Tensor],
+    pools: tuple[Bools, Bools],
+    *,
+    measure: Measure,
+    k: int,
+) -> Found:
     """Finds the nearest neighbour of every word of two pools in the other pool.
 
     Args:
@@ -60,15 +70,24 @@ def search(pairs: LinkedWords, vectors: tuple[torch.Tensor, torch.Tensor], pools
     found = Found(*(np.full(len(pairs), -1, np.int64) for _ in DIRECTIONS))
     if asked.any():
         src_words, tgt_words = (np.flatnonzero(pool) for pool in pools)
-        src, tgt = (v[torch.from_numpy(w).to(v.device)] for v, w in zip(vectors, (src_words, tgt_words), strict=True))
+        src, tgt = (
+            v[torch.from_numpy(w).to(v.device)]
+            for v, w in zip(vectors, (src_words, tgt_words), strict=True)
+        )
         ahead, back = nearest_neighbors(src, tgt, measure=measure, k=k)
-        found.to_pivot[asked] = tgt_words[ahead.cpu().numpy()][np.searchsorted(src_words, pairs.src_word[asked])]
-        found.from_pivot[asked] = src_words[back.cpu().numpy()][np.searchsorted(tgt_words, pairs.tgt_word[asked])]
+        found.to_pivot[asked] = tgt_words[ahead.cpu().numpy()][
+            np.searchsorted(src_words, pairs.src_word[asked])
+        ]
+        found.from_pivot[asked] = src_words[back.cpu().numpy()][
+            np.searchsorted(tgt_words, pairs.tgt_word[asked])
+        ]
     return found
 
 
 def first_occurrences(words: Words, read: Bools) -> Bools:
-    """Marks the first occurrence of every surface form, in the order of the text, among the words that were read."""
+    """Marks the first occurrence of every surface form, in the order of the text, among the words
+    that were read.
+    """
     first: dict[str, int] = {}
     for word in np.flatnonzero(read).tolist():
         first.setdefault(words.forms[word], word)
@@ -79,10 +98,11 @@ def first_occurrences(words: Words, read: Bools) -> Bools:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was found for linked words: `contextual` among all candidates, `thinned` among first occurrences.
+    """What was found for linked words: `contextual` among all candidates, `thinned` among first
+    occurrences.
 
-    Without `thinned` the non-contextual metrics are over contextual answers, to the first pair of each query's type. `units` (sentence pairs,)
-    are the hashes of the pivot's sentences.
+    Without `thinned` the non-contextual metrics are over contextual answers, to the first pair of
+    each query's type. `units` (sentence pairs,) are the hashes of the pivot's sentences.
     """
 
     pairs: LinkedWords
@@ -102,10 +122,16 @@ class Answers:
         return np.equal(self.found(contextual=contextual).toward(direction), linked)
 
     def first(self, direction: Direction, passed: Bools) -> Bools:
-        """The non-contextual ones of some pairs: those of first occurrences, or the first of the query's type among those that passed."""
+        """The non-contextual ones of some pairs: those of first occurrences, or the first of the
+        query's type among those that passed.
+        """
         if self.thinned is not None:
             return passed & self.thinned.asked
-        words, side = (self.pairs.src_word, self.pairs.src) if direction == "to_pivot" else (self.pairs.tgt_word, self.pairs.tgt)
+        words, side = (
+            (self.pairs.src_word, self.pairs.src)
+            if direction == "to_pivot"
+            else (self.pairs.tgt_word, self.pairs.tgt)
+        )
         first: dict[str, int] = {}
         for pair in np.argsort(words, kind="stable").tolist():
             if passed[pair]:
@@ -124,14 +150,24 @@ class Answers:
         values: dict[str, float] = {}
         absent: list[str] = []
         for name, contextual, with_seen in METRICS:
-            picked = {d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS}
+            picked = {
+                d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
+            }
             either = np.logical_or.reduce(list(picked.values()))
             if not either.any():
-                absent.append(f"{name}: no {'' if with_seen else 'unseen '}pairs of different surface forms")
+                absent.append(
+                    f"{name}: no {'' if with_seen else 'unseen '}pairs of different surface forms"
+                )
                 continue
-            parts = [(self.correct(d, contextual=contextual)[picked[d]], self.pairs.row[picked[d]]) for d in DIRECTIONS]
+            parts = [
+                (self.correct(d, contextual=contextual)[picked[d]], self.pairs.row[picked[d]])
+                for d in DIRECTIONS
+            ]
             values[name], error = mean_accuracy(parts)
-            values |= {f"{name}_{d}": accuracy(right) for d, (right, _) in zip(DIRECTIONS, parts, strict=True)}
+            values |= {
+                f"{name}_{d}": accuracy(right)
+                for d, (right, _) in zip(DIRECTIONS, parts, strict=True)
+            }
             values[f"{name}_pairs"] = float(either.sum())
             if error is not None:
                 values[f"{name}_stderr"] = error
@@ -140,19 +176,29 @@ class Answers:
     def table(self, label: str, split: str) -> pa.Table:
         """Makes one row per pair and direction, from which all metrics can be computed again.
 
-        `correct` is about the contextual search, `correct_first` about the non-contextual one, whose columns are null for pairs that it did not
-        ask for. `first` marks the pairs of `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and `first_any` those
-        of `first` and the pairs of one surface form that would be. `unit` is the same wherever the pivot's sentence is.
+        `correct` is about the contextual search, `correct_first` about the non-contextual one,
+        whose columns are null for pairs that it did not ask for. `first` marks the pairs of
+        `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and
+        `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
+        same wherever the pivot's sentence is.
         """
-        tables = [pa.table(dict(self._columns(label, split, direction)), schema=SCHEMA) for direction in DIRECTIONS]
+        tables = [
+            pa.table(dict(self._columns(label, split, direction)), schema=SCHEMA)
+            for direction in DIRECTIONS
+        ]
         return pa.concat_tables(tables)
 
-    def _columns(self, label: str, split: str, direction: Direction) -> Iterator[tuple[str, Sequence[object] | Bools | Ints | pa.Array]]:
+    def _columns(
+        self, label: str, split: str, direction: Direction
+    ) -> Iterator[tuple[str, Sequence[object] | Bools | Ints | pa.Array]]:
         pairs, n = self.pairs, len(self.pairs)
         side, types = pairs.tgt if direction == "to_pivot" else pairs.src, pairs.types()
         yield from (("lang", [label] * n), ("split", [split] * n), ("direction", [direction] * n))
         yield from (("id", pairs.ids[pairs.row]), ("unit", self.units[pairs.row]))
-        yield from (("src_position", pairs.src.position[pairs.src_word]), ("tgt_position", pairs.tgt.position[pairs.tgt_word]))
+        yield from (
+            ("src_position", pairs.src.position[pairs.src_word]),
+            ("tgt_position", pairs.tgt.position[pairs.tgt_word]),
+        )
         yield from (("src", [a for a, _ in types]), ("tgt", [b for _, b in types]))
         for contextual, name in ((True, "found"), (False, "found_first")):
             words = self.found(contextual=contextual).toward(direction)
@@ -160,7 +206,10 @@ class Answers:
             yield f"{name}_id", pa.array(pairs.ids[side.row[words]], mask=missing)
             yield f"{name}_position", pa.array(side.position[words], mask=missing)
             yield name, [side.forms[w] if w >= 0 else None for w in words.tolist()]
-            yield name.replace("found", "correct"), pa.array(self.correct(direction, contextual=contextual), mask=missing)
+            yield (
+                name.replace("found", "correct"),
+                pa.array(self.correct(direction, contextual=contextual), mask=missing),
+            )
         yield from (("identical", self.identical), ("unseen", self.unseen))
         yield "first_any", self.first(direction, np.ones(n, dtype=np.bool_))
         yield "first", self.chosen(direction, contextual=False, with_seen=True)
@@ -176,7 +225,29 @@ METRICS = (
 """(name, whether among all words, whether over seen pairs too)."""
 _STRINGS = ("lang", "split", "direction", "src", "tgt", "found", "found_first")
 _FLAGS = ("correct", "correct_first", "identical", "unseen", "first_any", "first", "first_unseen")
-_PLACES = ("found_id", "found_position", "found", "found_first_id", "found_first_position", "found_first")
-_ORDER = (*_STRINGS[:3], "id", "unit", "src_position", "tgt_position", "src", "tgt", *_PLACES, *_FLAGS)
-SCHEMA = pa.schema([(name, pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64()) for name in _ORDER])
+_PLACES = (
+    "found_id",
+    "found_position",
+    "found",
+    "found_first_id",
+    "found_first_position",
+    "found_first",
+)
+_ORDER = (
+    *_STRINGS[:3],
+    "id",
+    "unit",
+    "src_position",
+    "tgt_position",
+    "src",
+    "tgt",
+    *_PLACES,
+    *_FLAGS,
+)
+SCHEMA = pa.schema(
+    [
+        (name, pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64())
+        for name in _ORDER
+    ]
+)
 """The columns of the predictions."""

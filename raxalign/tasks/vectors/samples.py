@@ -1,9 +1,10 @@
 """Samples of tasks that search both ways between two languages: a part of a metric is a direction.
 
-* `word_pairs` (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the accuracies of retrieval, non-contextual ones by
-  `correct_first`;
-* `directed` with `rank`: mean reciprocal rank and precision at k; a unit is a query of a direction, linked to its `gold` translation, which is
-  a query of the other one: both ask for the same entry of the dictionary, and what links hold together is one unit to the tests;
+* `word_pairs` (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the
+  accuracies of retrieval, non-contextual ones by `correct_first`;
+* `directed` with `rank`: mean reciprocal rank and precision at k; a unit is a query of a direction,
+  linked to its `gold` translation, which is a query of the other one: both ask for the same entry
+  of the dictionary, and what links hold together is one unit to the tests;
 * `directed` with `correct`: `accuracy`, the mean of both directions.
 """
 
@@ -30,7 +31,11 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
     with_seen = name.endswith("_all")
     if name.removesuffix("_all") not in _WORD_METRICS:
         return None
-    correct, names = ("correct", ("identical", "unseen")) if name.startswith("contextual") else ("correct_first", ("first", "first_unseen"))
+    correct, names = (
+        ("correct", ("identical", "unseen"))
+        if name.startswith("contextual")
+        else ("correct_first", ("first", "first_unseen"))
+    )
     if correct not in table.column_names:
         return None
     flags = {flag: column(table, flag).astype(bool) for flag in (correct, *names)}
@@ -43,7 +48,12 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
         chosen &= directions == direction
     if not chosen.any():
         return None
-    return summed(units_of(table)[chosen], directions[chosen], flags[correct][chosen].astype(np.float64), np.ones(int(chosen.sum())))
+    return summed(
+        units_of(table)[chosen],
+        directions[chosen],
+        flags[correct][chosen].astype(np.float64),
+        np.ones(int(chosen.sum())),
+    )
 
 
 def directed(table: pa.Table, metric: str) -> Sample | None:
@@ -53,21 +63,41 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
     directions = column(table, "direction")
     chosen = directions == direction if direction else np.ones(len(table), dtype=bool)
     if "rank" in table.column_names and "query" in table.column_names:
-        rank, cut = column(table, "rank").astype(np.float64), re.fullmatch(r"precision_at_(\d+)", name)
+        rank, cut = (
+            column(table, "rank").astype(np.float64),
+            re.fullmatch(r"precision_at_(\d+)", name),
+        )
         if name != "mrr" and cut is None:
             return None
         gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
         units, links = _asked(table, directions, "query"), None
         if "gold" in table.column_names:
-            # The best of several translations differs between methods: what hangs together is known only where samples are compared.
-            links = np.stack([units, _asked(table, np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]), "gold")], axis=1)
+            # The best of several translations differs between methods: what hangs together is known
+            # only where samples are compared.
+            links = np.stack(
+                [
+                    units,
+                    _asked(
+                        table,
+                        np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]),
+                        "gold",
+                    ),
+                ],
+                axis=1,
+            )
     elif name == "accuracy" and "correct" in table.column_names:
         gains, units, links = column(table, "correct").astype(np.float64), units_of(table), None
     else:
         return None
-    return summed(units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links)
+    return summed(
+        units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links
+    )
 
 
 def _asked(table: pa.Table, directions: Array, words: str) -> Array:
-    """The numbers of words as queries of directions: the words of two languages are never the same."""
-    return numbered(np.char.add(np.char.add(directions.astype(str), "/"), column(table, words).astype(str)))
+    """The numbers of words as queries of directions: the words of two languages are never the
+    same.
+    """
+    return numbered(
+        np.char.add(np.char.add(directions.astype(str), "/"), column(table, words).astype(str))
+    )

@@ -1,4 +1,6 @@
-"""One vector a sentence: the mean of its pieces or its first piece, or the mean of its static word vectors."""
+"""One vector a sentence: the mean of its pieces or its first piece, or the mean of its static word
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,27 @@ Vectors = tuple[torch.Tensor, "np.ndarray"]
 
 @torch.no_grad()
 def sentence_vectors(
-    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, *, layers: str, pooling: Literal["cls", "mean"], specials: bool
+    aligned: AlignedEncoder,
+    sentences: Sequence[Sequence[str]],
+    lang: str,
+    *,
+    layers: str,
+    pooling: Literal["cls", "mean"],
+    specials: bool,
 ) -> Vectors:
-    """(vectors (S, H) in input order, transforms applied and layers added up; whether each sentence has a piece or word that was read).
+    """(vectors (S, H) in input order, transforms applied and layers added up; whether each sentence
+    has a piece or word that was read).
 
-    With `specials` the mean is over special pieces too. Raises `RaxalignError` for the first piece of an encoder that has none.
+    With `specials` the mean is over special pieces too. Raises `RaxalignError` for the first piece
+    of an encoder that has none.
     """
     chosen = parse_layers(layers, aligned.n_layers)
     if not isinstance(aligned.encoder, TransformerEncoder):
         if pooling == "cls":
-            raise RaxalignError("sentence_retrieval: pooling cls wants a transformer; static vectors have `pooling: mean`")
+            raise RaxalignError(
+                "sentence_retrieval: pooling cls wants a transformer; static vectors have `pooling:"
+                " mean`"
+            )
         return _mean_of_words(aligned, sentences, lang, layers)
     encoder = aligned.encoder
     rows = encoder.pieces(sentences, lang)
@@ -46,16 +59,24 @@ def sentence_vectors(
                 pooled_BH = states_BTH[:, 0]
             else:
                 mask_BT = (batch.mask_BT if specials else batch.words_BT >= 0).to(states_BTH.dtype)
-                pooled_BH = (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(1, keepdim=True).clamp(min=1)
+                pooled_BH = (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(
+                    1, keepdim=True
+                ).clamp(min=1)
             vectors_SH[torch.from_numpy(part).to(encoder.device)] = pooled_BH
     refuse_infinite(vectors_SH, lang)
     return vectors_SH, read
 
 
-def _mean_of_words(aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, layers: str) -> Vectors:
+def _mean_of_words(
+    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, layers: str
+) -> Vectors:
     found = aligned.words(sentences, lang, layers=layers, pooling="mean")
-    owners = torch.from_numpy(np.repeat(np.arange(len(sentences)), np.diff(found.offsets))).to(found.vectors_NLH.device)
+    owners = torch.from_numpy(np.repeat(np.arange(len(sentences)), np.diff(found.offsets))).to(
+        found.vectors_NLH.device
+    )
     vectors_NH = found.vectors_NLH.sum(1)
-    sums_SH = vectors_NH.new_zeros(len(sentences), vectors_NH.shape[1]).index_add(0, owners, vectors_NH)
+    sums_SH = vectors_NH.new_zeros(len(sentences), vectors_NH.shape[1]).index_add(
+        0, owners, vectors_NH
+    )
     counts_S = torch.bincount(owners[found.present_N], minlength=len(sentences))
     return sums_SH / counts_S.clamp(min=1)[:, None], (counts_S > 0).cpu().numpy()

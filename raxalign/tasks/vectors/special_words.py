@@ -1,4 +1,6 @@
-"""Special pieces as if they were words: two more at the end of every sentence, linked across the pair."""
+"""Special pieces as if they were words: two more at the end of every sentence, linked across the
+pair.
+"""
 
 from __future__ import annotations
 
@@ -21,29 +23,48 @@ SPECIALS = ("[CLS]", "[SEP]")
 
 
 def link_specials(pairs: LinkedWords) -> LinkedWords:
-    """The pairs with both specials behind the words of every sentence, and a link from each to its own on the other side."""
+    """The pairs with both specials behind the words of every sentence, and a link from each to its
+    own on the other side.
+    """
     rows = np.arange(len(pairs.ids))
-    src, tgt = (Words([[*sentence, *SPECIALS] for sentence in side.sentences]) for side in (pairs.src, pairs.tgt))
+    src, tgt = (
+        Words([[*sentence, *SPECIALS] for sentence in side.sentences])
+        for side in (pairs.src, pairs.tgt)
+    )
     links = []
     for old, words, side in ((pairs.src_word, src, pairs.src), (pairs.tgt_word, tgt, pairs.tgt)):
         moved = old + len(SPECIALS) * side.row[old]
         links.append(np.concatenate([moved, words.offsets[1:] - 2, words.offsets[1:] - 1]))
-    return LinkedWords(pairs.ids, src, tgt, np.concatenate([pairs.row, rows, rows]), links[0], links[1])
+    return LinkedWords(
+        pairs.ids, src, tgt, np.concatenate([pairs.row, rows, rows]), links[0], links[1]
+    )
 
 
 @torch.no_grad()
-def add_specials(aligned: AlignedEncoder, words: Words, lang: str, vectors_NH: torch.Tensor, read: Bools, layers: str) -> tuple[torch.Tensor, Bools]:
-    """(vectors, which words have one) with those of the specials behind each sentence's words, layers added up, as `link_specials` numbers them.
+def add_specials(
+    aligned: AlignedEncoder,
+    words: Words,
+    lang: str,
+    vectors_NH: torch.Tensor,
+    read: Bools,
+    layers: str,
+) -> tuple[torch.Tensor, Bools]:
+    """(vectors, which words have one) with those of the specials behind each sentence's words,
+    layers added up, as `link_specials` numbers them.
 
     Raises `RaxalignError` for an encoder that has no special pieces.
     """
     encoder = aligned.encoder
     if not isinstance(encoder, TransformerEncoder):
-        raise RaxalignError("retrieval: specials include wants a transformer; static vectors have no special pieces")
+        raise RaxalignError(
+            "retrieval: specials include wants a transformer; static vectors have no special pieces"
+        )
     chosen = parse_layers(layers, aligned.n_layers)
     count, offsets = len(words.sentences), words.offsets
     wide_MH = vectors_NH.new_zeros(len(vectors_NH) + 2 * count, vectors_NH.shape[1])
-    wide_MH[torch.from_numpy(np.arange(len(vectors_NH)) + 2 * words.row).to(wide_MH.device)] = vectors_NH
+    wide_MH[torch.from_numpy(np.arange(len(vectors_NH)) + 2 * words.row).to(wide_MH.device)] = (
+        vectors_NH
+    )
     first = torch.from_numpy(offsets[1:] + 2 * np.arange(count)).to(wide_MH.device)
     rows = encoder.pieces(words.sentences, lang)
     with evaluating(encoder.model):

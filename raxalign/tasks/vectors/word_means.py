@@ -1,4 +1,6 @@
-"""Vectors of words outside sentences: means over their occurrences in a text, or each word alone."""
+"""Vectors of words outside sentences: means over their occurrences in a text, or each word
+alone.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,26 @@ def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
 
 
 def mean_vectors(
-    aligned: AlignedEncoder, folder: Path, words: Sequence[str], lang: str, *, layers: str, pooling: Pooling, max_contexts: int
+    aligned: AlignedEncoder,
+    folder: Path,
+    words: Sequence[str],
+    lang: str,
+    *,
+    layers: str,
+    pooling: Pooling,
+    max_contexts: int,
 ) -> tuple[torch.Tensor, np.ndarray]:
-    """(means over occurrences (V, H), the layers added up; how many were counted (V,)) of `words`, which are lower-cased and all different.
+    """(means over occurrences (V, H), the layers added up; how many were counted (V,)) of `words`,
+    which are lower-cased and all different.
 
-    Words are met in any casing. Sentences are read in their order; one is encoded where it holds a word that was met less than `max_contexts`
-    times before it, and then all its words count.
+    Words are met in any casing. Sentences are read in their order; one is encoded where it holds a
+    word that was met less than `max_contexts` times before it, and then all its words count.
     """
     numbers = {word: i for i, word in enumerate(words)}
     met = np.zeros(len(words), np.int64)
-    sums_VH = torch.zeros(len(words), aligned.hidden_size, dtype=torch.float64, device=aligned.device)
+    sums_VH = torch.zeros(
+        len(words), aligned.hidden_size, dtype=torch.float64, device=aligned.device
+    )
     counts_V = torch.zeros(len(words), dtype=torch.int64, device=aligned.device)
     for chunk in sentences_of(folder):
         places = [[numbers.get(word.lower(), -1) for word in sentence] for sentence in chunk]
@@ -48,7 +60,9 @@ def mean_vectors(
         if not chosen:
             continue
         vectors = aligned.words([chunk[i] for i in chosen], lang, layers=layers, pooling=pooling)
-        numbers_N = torch.tensor([number for i in chosen for number in places[i]], device=aligned.device)
+        numbers_N = torch.tensor(
+            [number for i in chosen for number in places[i]], device=aligned.device
+        )
         kept_N = (numbers_N >= 0) & vectors.present_N
         sums_VH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].sum(1).double())
         counts_V += torch.bincount(numbers_N[kept_N], minlength=len(words))
@@ -56,7 +70,9 @@ def mean_vectors(
 
 
 def _wanted(places: Sequence[Sequence[int]], met: np.ndarray, most: int) -> Iterator[int]:
-    """The sentences with a word that was not met often enough; what they hold is counted into `met`."""
+    """The sentences with a word that was not met often enough; what they hold is counted into
+    `met`.
+    """
     for i, row in enumerate(places):
         held = {number for number in row if number >= 0}
         if any(met[number] < most for number in held):
@@ -65,7 +81,11 @@ def _wanted(places: Sequence[Sequence[int]], met: np.ndarray, most: int) -> Iter
             yield i
 
 
-def lone_vectors(aligned: AlignedEncoder, words: Sequence[str], lang: str, *, layers: str, pooling: Pooling) -> tuple[torch.Tensor, np.ndarray]:
-    """(vectors (V, H), whether each word has one (V,)) of words that each are a sentence of their own."""
+def lone_vectors(
+    aligned: AlignedEncoder, words: Sequence[str], lang: str, *, layers: str, pooling: Pooling
+) -> tuple[torch.Tensor, np.ndarray]:
+    """(vectors (V, H), whether each word has one (V,)) of words that each are a sentence of their
+    own.
+    """
     found = aligned.words([[word] for word in words], lang, layers=layers, pooling=pooling)
     return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy()

@@ -22,7 +22,9 @@ TGT = [["the", "house"], ["The", "book"], ["a", "book"], ["a", "house"]] * 10
 
 
 def align(src, tgt, tmp_path, **params):
-    return Eflomal(Eflomal.Params(**params)).align(src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, 1))
+    return Eflomal(Eflomal.Params(**params)).align(
+        src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, 1)
+    )
 
 
 @pytest.fixture
@@ -61,7 +63,13 @@ def test_no_sentences_no_links(tmp_path):
 
 def test_words_are_lower_cased_unless_told_otherwise(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(eflomal, "_run", lambda command, folder, threads: written.append((folder / "src").read_text(encoding="ascii")))
+    monkeypatch.setattr(
+        eflomal,
+        "_run",
+        lambda command, folder, threads: written.append(
+            (folder / "src").read_text(encoding="ascii")
+        ),
+    )
     for lowercase in (True, False):
         with pytest.raises(RaxalignError, match="wrote no forward links"):
             align(SRC[:2], TGT[:2], tmp_path, lowercase=lowercase)
@@ -98,7 +106,9 @@ def test_a_program_that_is_killed_is_worth_a_retry(tmp_path, program):
 
 def test_output_of_another_length_is_refused(tmp_path, program):
     program('while [ $# -gt 1 ]; do case "$1" in -f|-r) echo 0-0 > "$2";; esac; shift; done')
-    with pytest.raises(RaxalignError, match="wrote forward links of 1 sentence pairs, 40 were given"):
+    with pytest.raises(
+        RaxalignError, match="wrote forward links of 1 sentence pairs, 40 were given"
+    ):
         align(SRC, TGT, tmp_path)
 
 
@@ -113,7 +123,8 @@ WAITING = """
 import pathlib, signal, subprocess, sys
 from raxalign.pairing.aligners import eflomal
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
+# a shell's background jobs inherit that it is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Telling(subprocess.Popen):
     def wait(self, timeout=None):
@@ -130,15 +141,28 @@ def test_an_interrupted_run_takes_the_program_and_its_children_with_it(tmp_path,
     os.mkfifo(tmp_path / "alive")
     command = [REAL_PYTHON, "-c", WAITING, str(tmp_path / "bin" / "eflomal-align"), str(tmp_path)]
     alive = tmp_path / "alive"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process, alive.open(encoding="ascii") as told:
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process,
+        alive.open(encoding="ascii") as told,
+    ):
         assert (told.readline(), process.stdout.readline()) == ("started\n", "waiting\n")
         process.send_signal(signal.SIGINT)
-        assert told.read() == ""  # the end of the file comes when the last process that could write to it has ended
+        assert (
+            told.read() == ""
+        )  # the end of the file comes when the last process that could write to it has ended
     assert process.returncode != 0
 
 
 def test_wrong_options_are_refused():
-    for wrong in ({"model": 4}, {"samplers": 0}, {"length": 0}, {"null_prior": 1}, {"iterations": 5}):
+    for wrong in (
+        {"model": 4},
+        {"samplers": 0},
+        {"length": 0},
+        {"null_prior": 1},
+        {"iterations": 5},
+    ):
         with pytest.raises(ValidationError):
             Eflomal.Params(**wrong)
 
@@ -146,5 +170,9 @@ def test_wrong_options_are_refused():
 def test_the_library_is_never_imported():
     for file in Path(eflomal.__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", None)]
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [getattr(node, "module", None)]
+            )
             assert not any(name and name.split(".")[0] == "eflomal" for name in names), file

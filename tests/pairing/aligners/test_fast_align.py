@@ -10,14 +10,24 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
-from raxalign.pairing.aligners._diagonal import Direction, Settings, Side, diagonal_prior, expected_closeness, found_closeness, make_cells
+from raxalign.pairing.aligners._diagonal import (
+    Direction,
+    Settings,
+    Side,
+    diagonal_prior,
+    expected_closeness,
+    found_closeness,
+    make_cells,
+)
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.symmetrize import symmetrize_links
 
 
 def planted(n: int = 300, seed: int = 0):
-    """Sentences over a dictionary of 40 words, in another word order: neighbours are swapped at random."""
+    """Sentences over a dictionary of 40 words, in another word order: neighbours are swapped at
+    random.
+    """
     draw = random.Random(seed)
     src, tgt, gold = [], [], []
     for _ in range(n):
@@ -32,7 +42,9 @@ def planted(n: int = 300, seed: int = 0):
 
 
 def align(src, tgt, tmp_path, threads=1, **params):
-    return FastAlign(FastAlign.Params(**params)).align(src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, threads))
+    return FastAlign(FastAlign.Params(**params)).align(
+        src, tgt, AlignerInputs(range(len(src)), None, {}, tmp_path, threads)
+    )
 
 
 def test_a_planted_dictionary_is_recovered(tmp_path):
@@ -46,7 +58,10 @@ def test_a_word_without_a_counterpart_is_left_out(tmp_path):
     src, tgt, gold = planted()
     tgt = [[*words, "ja"] if i % 2 else words for i, words in enumerate(tgt)]
     forward, _ = align(src, tgt, tmp_path)
-    assert sum(any(t == len(gold[i]) for _, t in forward.pair(i)) for i in range(1, len(src), 2)) < len(src) / 20
+    assert (
+        sum(any(t == len(gold[i]) for _, t in forward.pair(i)) for i in range(1, len(src), 2))
+        < len(src) / 20
+    )
 
 
 def test_equal_sentences_give_equal_links_with_any_number_of_threads(tmp_path):
@@ -58,16 +73,22 @@ def test_equal_sentences_give_equal_links_with_any_number_of_threads(tmp_path):
 def test_another_process_with_another_hash_seed_gives_the_same_links(tmp_path):
     src, tgt, _ = planted(40)
     program = (
-        "import json, sys, pathlib\n"
-        "from raxalign.pairing.aligners.base import AlignerInputs\n"
-        "from raxalign.pairing.aligners.fast_align import FastAlign\n"
-        "src, tgt = json.load(sys.stdin)\n"
-        "inputs = AlignerInputs(range(len(src)), None, {}, pathlib.Path(sys.argv[1]), 1)\n"
-        "print(*(links.digest() for links in FastAlign(FastAlign.Params()).align(src, tgt, inputs)))\n"
+        "import json, sys, pathlib\nfrom raxalign.pairing.aligners.base import AlignerInputs\nfrom"
+        " raxalign.pairing.aligners.fast_align import FastAlign\nsrc, tgt ="
+        " json.load(sys.stdin)\ninputs = AlignerInputs(range(len(src)), None, {},"
+        " pathlib.Path(sys.argv[1]), 1)\nprint(*(links.digest() for links in"
+        " FastAlign(FastAlign.Params()).align(src, tgt, inputs)))\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "77"}
     command = [sys.executable, "-c", program, str(tmp_path)]
-    found = subprocess.run(command, input=json.dumps([src, tgt]), env=environment, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        command,
+        input=json.dumps([src, tgt]),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert found.stdout.split() == [links.digest() for links in align(src, tgt, tmp_path)]
 
 
@@ -93,7 +114,10 @@ def test_case_is_folded_unless_told_otherwise(tmp_path):
     src, tgt, _ = planted(60)
     shouted = [[word.upper() for word in words] if i % 2 else words for i, words in enumerate(src)]
     same = align(shouted, tgt, tmp_path)[0].digest() == align(src, tgt, tmp_path)[0].digest()
-    cased = align(shouted, tgt, tmp_path, lowercase=False)[0].digest() == align(src, tgt, tmp_path, lowercase=False)[0].digest()
+    cased = (
+        align(shouted, tgt, tmp_path, lowercase=False)[0].digest()
+        == align(src, tgt, tmp_path, lowercase=False)[0].digest()
+    )
     assert (same, cased) == (True, False)
 
 
@@ -102,7 +126,8 @@ def test_the_prior_sums_to_one_and_prefers_the_diagonal(axis):
     prior = diagonal_prior(4, 6, 5.0, axis)
     assert prior.shape == (4, 6)
     np.testing.assert_allclose(prior.sum(axis=axis), 1)
-    # Target position 6 of 6 lies nearest source position 4 of 4; target 3 of 6 nearest source 2 of 4.
+    # Target position 6 of 6 lies nearest source position 4 of 4; target 3 of 6 nearest source 2 of
+    # 4.
     assert prior[:, 5].argmax() == 3
     assert prior[:, 2].argmax() == 1
 
@@ -110,11 +135,14 @@ def test_the_prior_sums_to_one_and_prefers_the_diagonal(axis):
 def test_the_prior_by_hand():
     # Two source words and one target word: closeness -1/2 and 0, so e^(-lambda/2) and 1.
     weight = np.exp(-2.0)
-    np.testing.assert_allclose(diagonal_prior(2, 1, 4.0, 0)[:, 0], [weight / (1 + weight), 1 / (1 + weight)])
+    np.testing.assert_allclose(
+        diagonal_prior(2, 1, 4.0, 0)[:, 0], [weight / (1 + weight), 1 / (1 + weight)]
+    )
 
 
 def test_the_released_program_counts_explained_words_from_zero_where_it_looks_at_what_was_found():
-    # Two source words and one target word, which the program places at 0/1: |1/2 - 0| and |2/2 - 0|; the paper has it at 1/1.
+    # Two source words and one target word, which the program places at 0/1: |1/2 - 0| and |2/2 -
+    # 0|; the paper has it at 1/1.
     np.testing.assert_allclose(found_closeness(2, 1, 0, released=True), [[-0.5], [-1.0]])
     np.testing.assert_allclose(found_closeness(2, 1, 0, released=False), [[-0.5], [0.0]])
     # The other way, source words are explained: at 0/2 and 1/2, and the target word at 1/1.
@@ -123,17 +151,24 @@ def test_the_released_program_counts_explained_words_from_zero_where_it_looks_at
 
 def test_the_released_program_divides_by_the_normaliser_of_swapped_lengths():
     r = np.exp(-4.0 / 2)
-    # Two source words explain one target word: -1/2 e^(-1/2 lambda) in all. Swapped, one source word has the weight |1/1 - 1/2|.
+    # Two source words explain one target word: -1/2 e^(-1/2 lambda) in all. Swapped, one source
+    # word has the weight |1/1 - 1/2|.
     assert expected_closeness(2, 1, 4.0, 0, released=True) == pytest.approx(-0.5 * r / r)
     assert expected_closeness(2, 1, 4.0, 0, released=False) == pytest.approx(-0.5 * r / (r + 1))
-    # One source word explains two target words, the first of them half a sentence away. Swapped, two source words stand at 1/2 and 2/2, and
-    # the target words at 1/1 and, beyond the sentence, at 2/1, where the program adds up an infinite series; its closeness is 0 all the same.
+    # One source word explains two target words, the first of them half a sentence away. Swapped,
+    # two source words stand at 1/2 and 2/2, and the target words at 1/1 and, beyond the sentence,
+    # at 2/1, where the program adds up an infinite series; its closeness is 0 all the same.
     assert expected_closeness(1, 2, 4.0, 0, released=True) == pytest.approx(-0.5 * r / (r + 1))
     # Two words at 1/2 and 2/2 explain three at 1/3, 2/3 and 3/3; the third lies beyond two.
     f = [(-1 / 6, -2 / 3), (-1 / 6, -1 / 3), (-1 / 2, 0.0)]
     above = [sum(x * np.exp(4 * x) for x in pair) for pair in f]
-    below = [sum(np.exp(-4 * abs(k / 3 - i / 2)) for k in range(1, last)) for i, last in ((1, 4), (2, 4), (3, 1000))]
-    assert expected_closeness(2, 3, 4.0, 0, released=True) == pytest.approx(sum(a / b for a, b in zip(above, below, strict=True)))
+    below = [
+        sum(np.exp(-4 * abs(k / 3 - i / 2)) for k in range(1, last))
+        for i, last in ((1, 4), (2, 4), (3, 1000))
+    ]
+    assert expected_closeness(2, 3, 4.0, 0, released=True) == pytest.approx(
+        sum(a / b for a, b in zip(above, below, strict=True))
+    )
 
 
 def test_the_released_profile_changes_links_and_keys_only_where_the_tension_is_estimated(tmp_path):
@@ -153,7 +188,8 @@ def test_the_released_profile_changes_links_and_keys_only_where_the_tension_is_e
 def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
     """The same model word by word, for sentences of numbers; returns forward links and the tension.
 
-    `released`: as the authors' program estimates the tension, whose infinite series is cut after 4,000 terms.
+    `released`: as the authors' program estimates the tension, whose infinite series is cut after
+    4,000 terms.
     """
     lexicon: dict[tuple[int, int], float] = {}
     for iteration in range(iterations):
@@ -164,7 +200,10 @@ def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
             for j in range(n):
                 shares = [np.exp(-tension * abs((i + 1) / m - (j + 1) / n)) for i in range(m)]
                 p = [null * lexicon.get((-1, t[j]), 1.0)]
-                p += [(1 - null) * shares[i] / sum(shares) * lexicon.get((s[i], t[j]), 1.0) for i in range(m)]
+                p += [
+                    (1 - null) * shares[i] / sum(shares) * lexicon.get((s[i], t[j]), 1.0)
+                    for i in range(m)
+                ]
                 best = int(np.argmax(p))
                 if best:
                     links.append((row, best - 1, j))
@@ -185,20 +224,30 @@ def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
                         total = sum(e)
                         if released:
                             terms = np.arange(1, (len(t) if j < len(s) else 4000) + 1)
-                            total = np.exp(-tension * np.abs(terms / len(t) - (j + 1) / len(s))).sum()
+                            total = np.exp(
+                                -tension * np.abs(terms / len(t) - (j + 1) / len(s))
+                            ).sum()
                         expected += sum(a * b for a, b in zip(h, e, strict=True)) / total
                 tension = min(max(tension + 20 * (feature - expected) / words, 0.1), 14.0)
         totals: dict[int, float] = {}
         for (word, _), count in counts.items():
             totals[word] = totals.get(word, 0.0) + count + alpha
-        lexicon = {key: np.exp(digamma(count + alpha) - digamma(totals[key[0]])) for key, count in counts.items()}
+        lexicon = {
+            key: np.exp(digamma(count + alpha) - digamma(totals[key[0]]))
+            for key, count in counts.items()
+        }
     raise AssertionError
 
 
 def side(sentences) -> Side:
     lengths = np.array([len(s) for s in sentences])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Side(np.concatenate(sentences).astype(np.int32), offsets[:-1], lengths, int(np.concatenate(sentences).max()) + 1)
+    return Side(
+        np.concatenate(sentences).astype(np.int32),
+        offsets[:-1],
+        lengths,
+        int(np.concatenate(sentences).max()) + 1,
+    )
 
 
 @pytest.mark.parametrize("released", [False, True])
@@ -207,7 +256,9 @@ def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
     src = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     tgt = [[draw.randrange(9) for _ in range(draw.randint(1, 5))] for _ in range(25)]
     source, target = side(src), side(tgt)
-    settings = Settings(iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01, released=released)
+    settings = Settings(
+        iterations=5, null=0.08, tension=4.0, optimize_tension=True, alpha=0.01, released=released
+    )
     cells = make_cells(source, target, tmp_path)
     for axis, (one, other) in ((1, (src, tgt)), (2, (tgt, src))):
         direction = Direction(cells, source, target, axis, settings)

@@ -21,7 +21,9 @@ def given(tmp_path):
     def align(content, ids=(0, 1, 2), src=SRC, tgt=TGT, **params):
         path.write_text(content, encoding="ascii")
         inputs = AlignerInputs(list(ids), None, {"links": str(path)}, tmp_path, 1)
-        forward, reverse = GivenLinks(GivenLinks.Params(path=str(path), **params)).align(src, tgt, inputs)
+        forward, reverse = GivenLinks(GivenLinks.Params(path=str(path), **params)).align(
+            src, tgt, inputs
+        )
         assert forward.digest() == reverse.digest()
         return [forward.pair(i) for i in range(len(forward))]
 
@@ -31,7 +33,9 @@ def given(tmp_path):
 
 def test_lines_are_those_of_the_corpus_in_the_order_of_the_ids(given):
     content = "0-0\n0-0 2-1\n\n0-0\n1-2 0-1\n"
-    assert given(content, ids=(4, 1, 3), src=[SRC[2], SRC[0], SRC[1]], tgt=[TGT[2], TGT[0], TGT[1]]) == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
+    assert given(
+        content, ids=(4, 1, 3), src=[SRC[2], SRC[0], SRC[1]], tgt=[TGT[2], TGT[0], TGT[1]]
+    ) == [{(1, 2), (0, 1)}, {(0, 0), (2, 1)}, {(0, 0)}]
 
 
 def test_files_that_count_from_one(given):
@@ -57,7 +61,9 @@ def test_files_with_the_pivot_first(given):
         ("0-0\n0-0\n2-2\n", {"swap": True}, 3, "link 2-2", "`swap: false`"),
     ],
 )
-def test_a_link_out_of_range_is_named_with_file_and_line_and_what_to_try(given, content, params, line, link, remedy):
+def test_a_link_out_of_range_is_named_with_file_and_line_and_what_to_try(
+    given, content, params, line, link, remedy
+):
     with pytest.raises(DataError) as caught:
         given(content, **params)
     assert str(caught.value).startswith(f"{given.path}:{line}: {link} is out of range")
@@ -95,9 +101,19 @@ def test_the_corpus_own_links_are_taken_without_a_path(tmp_path):
 
 def test_text_that_a_tokeniser_divided_is_refused(tmp_path):
     (tmp_path / "links").write_text("0-0\n0-0\n0-0\n", encoding="ascii")
-    inputs = AlignerInputs([0, 1, 2], Links.of([{(0, 0)}] * 3), {"links": str(tmp_path / "links")}, tmp_path, 1, own_words=False)
+    inputs = AlignerInputs(
+        [0, 1, 2],
+        Links.of([{(0, 0)}] * 3),
+        {"links": str(tmp_path / "links")},
+        tmp_path,
+        1,
+        own_words=False,
+    )
     for params in ({"path": "links"}, {}):
-        with pytest.raises(RaxalignError, match=r"links: these links count words.*`pretokenized: true`.*`words: any`"):
+        with pytest.raises(
+            RaxalignError,
+            match=r"links: these links count words.*`pretokenized: true`.*`words: any`",
+        ):
             GivenLinks(GivenLinks.Params(**params)).align(SRC, TGT, inputs)
         links, _ = GivenLinks(GivenLinks.Params(words="any", **params)).align(SRC, TGT, inputs)
         assert [links.pair(i) for i in range(3)] == [{(0, 0)}] * 3
