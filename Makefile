@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test unit check bench clean
+.PHONY: setup quickstart report-demo test unit check docs bench clean
 
 setup: $(READY)
 
@@ -32,10 +32,14 @@ test: unit
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2
 
-check: $(READY)
+check: $(READY) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site of docs/, in build/docs; a warning is an error.
+docs: $(READY)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --builder html docs build/docs
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

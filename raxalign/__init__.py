@@ -1,7 +1,7 @@
 """raxalign: grids of cross-lingual alignment experiments on multilingual encoders.
 
 ``import raxalign as rx`` has the names of `__all__`, each loaded when it is first asked for;
-docs/python.md shows them at work.
+docs/reference/python.md shows them at work.
 """
 
 from importlib import import_module

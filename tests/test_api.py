@@ -37,8 +37,8 @@ def run_bare(opened: rx.Opened) -> rx.Finished:
 
 
 def page(folder: Path) -> list[str]:
-    """The blocks of docs/python.md, its grid written."""
-    text = (DOCS / "python.md").read_text(encoding="utf-8")
+    """The blocks of docs/reference/python.md, its grid written."""
+    text = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
     (grid,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (folder / "grid.yaml").write_text(grid, encoding="utf-8")
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -46,7 +46,9 @@ def page(folder: Path) -> list[str]:
 
 def notebook(folder: Path) -> list[str]:
     """The cells of the notebook; the last expression of each is evaluated, not shown."""
-    cells = json.loads((DOCS / "first-table.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((DOCS / "tutorial" / "first-table.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 

@@ -33,11 +33,11 @@ from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.test_cli import run  # noqa: F401 - a fixture
 
-DOCS = Path(__file__).parents[1] / "docs" / "plugins.md"
+DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "plugins.md"
 
 
 def my_method(folder: Path, name: str = "my_method.py", more: str = "") -> Path:
-    """The method of docs/plugins.md in a file."""
+    """The method of docs/how-to/plugins.md in a file."""
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     path = folder / name
     path.write_text(code + more, encoding="utf-8")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_pages_are_those_of_the_code(folder: str) -> None:
-    page = (ROOT / "docs" / f"{folder}.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / f"{folder}.md").read_text(encoding="utf-8")
     assert page == as_markdown(folder), (
-        f"make it again: raxalign list {folder} --format markdown > docs/{folder}.md"
+        f"make it again: raxalign list {folder} --format markdown > docs/reference/{folder}.md"
     )
+
+
+def test_the_page_of_the_commands_is_that_of_the_code() -> None:
+    command = "-m typer raxalign.cli utils docs --name raxalign"
+    made = subprocess.run(
+        [sys.executable, *command.split()], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert page == made.stdout, f"make it again: python {command} > docs/reference/commands.md"
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -84,7 +95,7 @@ def test_an_unknown_kind_is_told() -> None:
         describe("methods", "fintune")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/grid-file.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/reference/grid-file.md"])
 def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
     found = re.findall(
         r"```yaml\n(name:.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL
@@ -96,7 +107,7 @@ def test_grids_on_pages_load(page: str, tmp_path: Path) -> None:
 
 
 def test_every_key_of_a_grid_file_has_its_line() -> None:
-    page = (ROOT / "docs" / "grid-file.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "grid-file.md").read_text(encoding="utf-8")
     for name in [
         *KEYS,
         *key_names(CorpusSettings),
