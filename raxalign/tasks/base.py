@@ -1,5 +1,5 @@
-"""The contract of a task: an aligned encoder in, metrics a language and per-example predictions
-out.
+"""The contract of a task: it takes an aligned encoder and returns metrics per language and
+per-example predictions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.measured import Measured
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,6 +120,10 @@ class Task(ABC):
 
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    metrics: ClassVar[tuple[Measured, ...]] = ()
+    """All metrics that evaluations report, the main one among them; the tasks of the package
+    declare every one.
+    """
     main_metric: ClassVar[str]
     competes: ClassVar[bool] = True
     """Whether more of a metric is better, so that a table may call a larger value better."""
@@ -210,6 +215,11 @@ class Task(ABC):
         `folder`; returns notes.
         """
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
+
+    @classmethod
+    def measured(cls, metric: str) -> Measured | None:
+        """Return the declaration of a metric, or None for one that the task does not declare."""
+        return next((entry for entry in cls.metrics if entry.names(metric)), None)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:  # noqa: ARG003

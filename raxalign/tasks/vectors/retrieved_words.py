@@ -6,23 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
 import pyarrow as pa
 
+from raxalign.measured import Measured, count, standard_error
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
+from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
 if TYPE_CHECKING:
     import torch
 else:
     torch = lazy.load("torch")
-
-Direction = Literal["to_pivot", "from_pivot"]
-DIRECTIONS: tuple[Direction, ...] = ("to_pivot", "from_pivot")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Found:
     to_pivot: Ints
     from_pivot: Ints
 
-    def toward(self, direction: Direction) -> Ints:
+    def toward(self, direction: SearchDirection) -> Ints:
         """The words found in one direction."""
         return self.to_pivot if direction == "to_pivot" else self.from_pivot
 
@@ -116,12 +115,12 @@ class Answers:
         """The answers that a metric is formed of."""
         return self.contextual if contextual or self.thinned is None else self.thinned
 
-    def correct(self, direction: Direction, *, contextual: bool) -> Bools:
+    def correct(self, direction: SearchDirection, *, contextual: bool) -> Bools:
         """Which pairs were found."""
         linked = self.pairs.tgt_word if direction == "to_pivot" else self.pairs.src_word
         return np.equal(self.found(contextual=contextual).toward(direction), linked)
 
-    def first(self, direction: Direction, passed: Bools) -> Bools:
+    def first(self, direction: SearchDirection, passed: Bools) -> Bools:
         """The non-contextual ones of some pairs: those of first occurrences, or the first of the
         query's type among those that passed.
         """
@@ -140,7 +139,7 @@ class Answers:
         chosen[list(first.values())] = True
         return chosen
 
-    def chosen(self, direction: Direction, *, contextual: bool, with_seen: bool) -> Bools:
+    def chosen(self, direction: SearchDirection, *, contextual: bool, with_seen: bool) -> Bools:
         """The pairs that a metric is over."""
         passed = ~self.identical if with_seen else ~self.identical & self.unseen
         return passed if contextual else self.first(direction, passed)
@@ -149,7 +148,7 @@ class Answers:
         """Values by metric, and the metrics for which there are no pairs."""
         values: dict[str, float] = {}
         absent: list[str] = []
-        for name, contextual, with_seen in METRICS:
+        for name, contextual, with_seen in ACCURACIES:
             picked = {
                 d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
             }
@@ -189,7 +188,7 @@ class Answers:
         return pa.concat_tables(tables)
 
     def _columns(
-        self, label: str, split: str, direction: Direction
+        self, label: str, split: str, direction: SearchDirection
     ) -> Iterator[tuple[str, Sequence[object] | Bools | Ints | pa.Array]]:
         pairs, n = self.pairs, len(self.pairs)
         side, types = pairs.tgt if direction == "to_pivot" else pairs.src, pairs.types()
@@ -216,13 +215,39 @@ class Answers:
         yield "first_unseen", self.chosen(direction, contextual=False, with_seen=False)
 
 
-METRICS = (
+ACCURACIES = (
     ("contextual_accuracy", True, False),
     ("noncontextual_accuracy", False, False),
     ("contextual_accuracy_all", True, True),
     ("noncontextual_accuracy_all", False, True),
 )
 """(name, whether among all words, whether over seen pairs too)."""
+
+_FAMILIES = "{contextual|noncontextual}_accuracy"
+MEASURED = (
+    Measured(
+        "contextual_accuracy",
+        "Share of unseen pairs that are found among all words, the mean of both directions.",
+    ),
+    Measured(
+        "noncontextual_accuracy",
+        "Share of unseen pairs that are found among first occurrences, the mean of both"
+        " directions.",
+    ),
+    Measured("contextual_accuracy_all", "The contextual accuracy over seen pairs too."),
+    Measured("noncontextual_accuracy_all", "The non-contextual accuracy over seen pairs too."),
+    Measured(
+        f"{_FAMILIES}_{{to_pivot|from_pivot|all_to_pivot|all_from_pivot}}",
+        "The accuracy of one direction, over unseen pairs or over all of them.",
+        role="part",
+    ),
+    count(f"{_FAMILIES}_{{pairs|all_pairs}}", "Number of pairs that an accuracy is the share of."),
+    standard_error(
+        f"{_FAMILIES}_{{stderr|all_stderr}}",
+        "Standard error of the mean of both directions, clustered by sentence.",
+    ),
+)
+"""What retrieval reports."""
 _STRINGS = ("lang", "split", "direction", "src", "tgt", "found", "found_first")
 _FLAGS = ("correct", "correct_first", "identical", "unseen", "first_any", "first", "first_unseen")
 _PLACES = (

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raxalign.sample import Array, Sample, column, numbered, summed, units_of
+from raxalign.tasks.vectors.directions import DIRECTIONS, direction_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DIRECTIONS = ("to_pivot", "from_pivot")
 _WORD_METRICS = ("contextual_accuracy", "noncontextual_accuracy")
 
 
 def word_pairs(table: pa.Table, metric: str) -> Sample | None:
     """Retrieval's accuracies from its flags, as its task forms them."""
-    direction = next((entry for entry in _DIRECTIONS if metric.endswith(f"_{entry}")), None)
-    name = metric.removesuffix(f"_{direction}") if direction else metric
+    name, direction = direction_of(metric)
     with_seen = name.endswith("_all")
     if name.removesuffix("_all") not in _WORD_METRICS:
         return None
@@ -58,8 +57,7 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
 
 def directed(table: pa.Table, metric: str) -> Sample | None:
     """Metrics that are the mean of both directions, or that of one."""
-    direction = next((entry for entry in _DIRECTIONS if metric.endswith(f"_{entry}")), None)
-    name = metric.removesuffix(f"_{direction}") if direction else metric
+    name, direction = direction_of(metric)
     directions = column(table, "direction")
     chosen = directions == direction if direction else np.ones(len(table), dtype=bool)
     if "rank" in table.column_names and "query" in table.column_names:
@@ -79,7 +77,7 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
                     units,
                     _asked(
                         table,
-                        np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]),
+                        np.where(directions == DIRECTIONS[0], DIRECTIONS[1], DIRECTIONS[0]),
                         "gold",
                     ),
                 ],
