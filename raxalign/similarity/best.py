@@ -24,8 +24,8 @@ def best_both(
     tiling: Tiling,
     kept: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the column of the largest 2 s - r_y in every row (n,), and the row of the largest 2 s -
-    r_x in every column (m,).
+    """Return the column of the largest 2 s - r_y in every row (n,), and the row of the largest
+    2 s - r_x in every column (m,).
 
     Args:
         x: the rows.

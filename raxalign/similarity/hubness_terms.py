@@ -105,7 +105,9 @@ def _product_and_peaks(
 
 
 def _largest_in_rows(block: torch.Tensor, peaks: torch.Tensor, k: int, g: int) -> torch.Tensor:
-    """Return the k largest of every row (rows, k): they lie in the k groups with the largest maxima."""
+    """Return the k largest of every row (rows, k), which lie in the k groups with the largest
+    maxima.
+    """
     groups = peaks.topk(min(k, peaks.shape[1]), dim=1, sorted=False).indices
     groups += torch.arange(0, peaks.numel(), peaks.shape[1], device=groups.device)[:, None]
     candidates = block.view(-1, g).index_select(0, groups.flatten()).view(len(block), -1)

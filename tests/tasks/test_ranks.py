@@ -26,7 +26,7 @@ def ranks(
     k: int = 10,
 ) -> _ranks.Ranks:
     pairs = np.array(gold, dtype=np.int64).reshape(-1, 2)
-    return best_gold_ranks(queries, candidates, pairs[:, 0], pairs[:, 1], measure=measure, k=k)
+    return best_gold_ranks(queries, candidates, pairs, measure=measure, k=k)
 
 
 def test_the_best_of_several_right_answers_counts() -> None:
