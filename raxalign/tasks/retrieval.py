@@ -32,6 +32,7 @@ from raxalign.tasks.vectors.retrieved_words import (
     MEASURED,
     SCHEMA,
     Answers,
+    Found,
     first_occurrences,
     search,
 )
@@ -169,52 +170,53 @@ class Retrieval(Task):
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes
     ) -> tuple[Answers, dict[str, object]]:
-        """Searches among all words, and among first occurrences, and keeps the answers for linked
-        words.
+        """Search among all words and among first occurrences; return the answers for linked words,
+        and counts.
         """
         src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
         tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)
-        vectors, units = (
-            (src_vectors, tgt_vectors),
-            np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64),
-        )
-        words = len(pairs)  # special pieces, where they are pairs too, come behind these
+        units = np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
+        words = len(pairs)  # pairs of special pieces follow these
         if self.params.specials == "include":
             from raxalign.tasks.vectors.special_words import link_specials
 
             pairs = link_specials(pairs)
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept = pairs.keep(read)
-        pools = self._pools(kept, src_read, tgt_read)
-        contextual = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
-        types = kept.types()
-        identical = np.array([a == b for a, b in types], dtype=np.bool_)
-        identical[int(read[:words].sum()) :] = False
-        unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
+        identical, unseen = _filters(kept, int(read[:words].sum()), seen)
+        vectors, thinned = (src_vectors, tgt_vectors), None
+        contextual, sizes = self._search(kept, vectors, (src_read, tgt_read))
         counts: dict[str, object] = {
             "sentences": len(pairs.ids),
             "pairs": len(pairs),
             "pairs_truncated": len(pairs) - len(kept),
             "pairs_identical": int(identical.sum()),
             "pairs_seen": int((~unseen & ~identical).sum()),
-            "candidates_src": int(pools[0].sum()),
-            "candidates_tgt": int(pools[1].sum()),
+            "candidates_src": sizes[0],
+            "candidates_tgt": sizes[1],
         }
-        thinned = None
         if self.params.noncontextual == "corpus":
-            pools = self._pools(
-                kept, first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
-            )
-            thinned = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
-            counts |= {
-                "pairs_first": int(thinned.asked.sum()),
-                "first_src": int(pools[0].sum()),
-                "first_tgt": int(pools[1].sum()),
-            }
+            first = first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
+            thinned, sizes = self._search(kept, vectors, first)
+            pairs_first = int(thinned.asked.sum())
+            counts |= {"pairs_first": pairs_first, "first_src": sizes[0], "first_tgt": sizes[1]}
         return Answers(kept, units, contextual, thinned, identical, unseen), counts
 
+    def _search(
+        self,
+        pairs: LinkedWords,
+        vectors: tuple[torch.Tensor, torch.Tensor],
+        words: tuple[Bools, Bools],
+    ) -> tuple[Found, tuple[int, int]]:
+        """What is found for the pairs among some words of both sides, and how many candidates both
+        sides have.
+        """
+        pools = self._pools(pairs, *words)
+        found = search(pairs, vectors, pools, measure=self.params.measure, k=self.params.k)
+        return found, (int(pools[0].sum()), int(pools[1].sum()))
+
     def _pools(self, pairs: LinkedWords, src: Bools, tgt: Bools) -> tuple[Bools, Bools]:
-        """The candidates among the words of a corpus: all of them, or those that are linked with
+        """The candidates among some words of both sides: all of them, or those that are linked with
         each other.
         """
         if self.params.candidates == "all":
@@ -244,14 +246,28 @@ class Retrieval(Task):
         return add_specials(aligned, words, lang, vectors_NH, read, self.params.layers)
 
 
+def _filters(pairs: LinkedWords, words: int, seen: SeenTypes) -> tuple[Bools, Bools]:
+    """Which pairs are of one surface form, special pieces (behind the pairs of `words`) never; and
+    which are unseen.
+    """
+    types = pairs.types()
+    identical = np.array([a == b for a, b in types], dtype=np.bool_)
+    identical[words:] = False
+    return identical, np.array([pair not in seen for pair in types], dtype=np.bool_)
+
+
 def with_sentence(
     vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N: torch.Tensor
 ) -> torch.Tensor:
-    """[word; mean; max; min] over the words of each word's sentence that have a vector, (N, 4H);
-    absent words stay zero (Cao et al. 2020, §4).
+    """Return [word; mean; max; min] over the words of each word's sentence that have a vector, (N,
+    4H); absent words stay zero (Cao et al. 2020, §4).
 
-    `sentence_N` are the numbers of sentences, from 0. No part is scaled: the cosine is over the
-    whole vector.
+    No part is scaled, and measures are over the whole vector.
+
+    Args:
+        vectors_NH: the words.
+        sentence_N: the number of each word's sentence, from 0.
+        present_N: which words have a vector.
     """
     words_MH, owners_M = vectors_NH[present_N], sentence_N[present_N]
     size = int(sentence_N.max()) + 1 if len(sentence_N) else 0
