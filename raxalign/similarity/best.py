@@ -25,18 +25,10 @@ def best_both(
     kept: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the column of the largest 2 s - r_y in every row (n,), and the row of the largest
-    2 s - r_x in every column (m,).
+    2 s - r_x in every column (m,); the rows are those of `x`, the columns those of `y`.
 
-    Args:
-        x: the rows.
-        y: the columns.
-        r_x: what is taken off each row (n,); None: nothing.
-        r_y: what is taken off each column (m,); None: nothing.
-        tiling: how the work is cut.
-        kept: the similarities s, where an earlier product kept them.
-
-    Returns:
-        (columns, rows), int64.
+    None for r_x (n,) or r_y (m,) takes nothing off; the similarities s are those of `kept` where an
+    earlier product kept them.
     """
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
     r_x, r_y = (

@@ -62,7 +62,8 @@ def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measu
 def over_norm_of_all(vectors_NH: torch.Tensor) -> torch.Tensor:
     """Divide vectors by the Frobenius norm of their matrix."""
     tiny = torch.finfo(vectors_NH.dtype).tiny
-    return vectors_NH / torch.linalg.matrix_norm(vectors_NH).clamp_min(tiny)
+    norm: torch.Tensor = torch.linalg.matrix_norm(vectors_NH).clamp_min(tiny)
+    return vectors_NH / norm
 
 
 def scored(

@@ -206,8 +206,10 @@ class WordAlignment(Task):
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
             for split in self.params.data.splits():
-                files = (inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links"))
-                gold = GoldPairs.read(*files, self._gold)
+                text, links_file = (
+                    inputs.files[f"{split}_{kind}"][lang] for kind in ("text", "links")
+                )
+                gold = GoldPairs.read(text, links_file, self._gold)
                 links, unread = self._links(aligned.toward(lang), gold, lang, inputs.pivot)
                 counts = count_links(links, gold.links.sure, gold.links.possible)
                 values = link_metrics(counts)

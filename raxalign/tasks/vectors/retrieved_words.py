@@ -29,19 +29,19 @@ class Found:
     """The words that one search found for the pairs (pairs,): `to_pivot` are numbers of target
     words, `from_pivot` of source words.
 
-    Pairs that the search did not ask for have -1.
+    Pairs that were not part of the search have -1.
     """
 
     to_pivot: Ints
     from_pivot: Ints
 
     def toward(self, direction: SearchDirection) -> Ints:
-        """The words found in one direction."""
+        """Return the words found in one direction."""
         return self.to_pivot if direction == "to_pivot" else self.from_pivot
 
     @property
     def asked(self) -> Bools:
-        """Which pairs were asked for."""
+        """The pairs that were part of the search (pairs,)."""
         return self.to_pivot >= 0
 
 
@@ -53,14 +53,14 @@ def search(
     measure: Measure,
     k: int,
 ) -> Found:
-    """Finds the nearest neighbour of every word of two pools in the other pool.
+    """Find the nearest neighbour of every word of two pools in the other pool.
 
     Args:
         pairs: the linked words.
         vectors: of all source words (words, hidden) and of all target words.
         pools: which source words and which target words are queries, candidates and neighbourhoods.
-        measure: the similarity.
-        k: neighbours in a hubness term.
+        measure: the measure of similarity.
+        k: the number of nearest vectors in a hubness term.
 
     Returns:
         the answers for the pairs whose words are both in their pools.
@@ -84,7 +84,7 @@ def search(
 
 
 def first_occurrences(words: Words, read: Bools) -> Bools:
-    """Marks the first occurrence of every surface form, in the order of the text, among the words
+    """Mark the first occurrence of every surface form, in the order of the text, among the words
     that were read.
     """
     first: dict[str, int] = {}
@@ -100,7 +100,7 @@ class Answers:
     """What was found for linked words: `contextual` among all candidates, `thinned` among first
     occurrences.
 
-    Without `thinned` the non-contextual metrics are over contextual answers, to the first pair of
+    Without `thinned` the non-contextual metrics are over contextual answers for the first pair of
     each query's type. `units` (sentence pairs,) are the hashes of the pivot's sentences.
     """
 
@@ -112,17 +112,17 @@ class Answers:
     unseen: Bools
 
     def found(self, *, contextual: bool) -> Found:
-        """The answers that a metric is formed of."""
+        """Return the answers that a metric is computed from."""
         return self.contextual if contextual or self.thinned is None else self.thinned
 
     def correct(self, direction: SearchDirection, *, contextual: bool) -> Bools:
-        """Which pairs were found."""
+        """Return which pairs were found."""
         linked = self.pairs.tgt_word if direction == "to_pivot" else self.pairs.src_word
         return np.equal(self.found(contextual=contextual).toward(direction), linked)
 
     def first(self, direction: SearchDirection, passed: Bools) -> Bools:
-        """The non-contextual ones of some pairs: those of first occurrences, or the first of the
-        query's type among those that passed.
+        """Return the non-contextual ones of some pairs: those of first occurrences, or the first of
+        the query's type among those that passed.
         """
         if self.thinned is not None:
             return passed & self.thinned.asked
@@ -140,12 +140,12 @@ class Answers:
         return chosen
 
     def chosen(self, direction: SearchDirection, *, contextual: bool, with_seen: bool) -> Bools:
-        """The pairs that a metric is over."""
+        """Return the pairs that a metric is over."""
         passed = ~self.identical if with_seen else ~self.identical & self.unseen
         return passed if contextual else self.first(direction, passed)
 
     def metrics(self) -> tuple[dict[str, float], list[str]]:
-        """Values by metric, and the metrics for which there are no pairs."""
+        """Return values by metric, and the metrics for which there are no pairs."""
         values: dict[str, float] = {}
         absent: list[str] = []
         for name, contextual, with_seen in ACCURACIES:
@@ -173,10 +173,10 @@ class Answers:
         return values, absent
 
     def table(self, label: str, split: str) -> pa.Table:
-        """Makes one row per pair and direction, from which all metrics can be computed again.
+        """Make one row per pair and direction, from which all metrics can be computed again.
 
-        `correct` is about the contextual search, `correct_first` about the non-contextual one,
-        whose columns are null for pairs that it did not ask for. `first` marks the pairs of
+        `correct` is of the contextual search, `correct_first` of the non-contextual one, whose
+        columns are null for pairs that were not part of it. `first` marks the pairs of
         `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and
         `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
         same wherever the pivot's sentence is.

@@ -47,21 +47,11 @@ def add_specials(
     read: Bools,
     layers: str,
 ) -> tuple[torch.Tensor, Bools]:
-    """Add the vectors of the specials after those of each sentence's words.
+    """Add the vectors of the specials, of `layers` added up, after those of each sentence's words.
 
-    Args:
-        aligned: the encoder.
-        words: the words of one side, without specials.
-        lang: their language.
-        vectors_NH: their vectors.
-        read: which words have one (N,).
-        layers: the layers that are added up.
-
-    Returns:
-        (vectors, which words have one), as `link_specials` numbers the words.
-
-    Raises:
-        RaxalignError: the encoder has no special pieces.
+    `vectors_NH` are those of `words`, and `read` (N,) marks the words that have one. Returns both
+    as `link_specials` numbers the words. Raises `RaxalignError` for an encoder without special
+    pieces.
     """
     encoder = aligned.encoder
     if not isinstance(encoder, TransformerEncoder):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import WordVectors
 else:
     torch = lazy.load("torch")
 
@@ -36,6 +37,10 @@ class WordReading:
     lang: str
     layers: str
     pooling: Pooling
+
+    def of(self, aligned: AlignedEncoder, sentences: Sequence[Sequence[str]]) -> WordVectors:
+        """Return the vectors of the words of some sentences, layers not yet added up."""
+        return aligned.words(sentences, self.lang, layers=self.layers, pooling=self.pooling)
 
 
 def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
@@ -65,8 +70,7 @@ def mean_vectors(
         max_contexts: the number of occurrences after which a word is searched no further.
 
     Returns:
-        (means (V, H), zero for a word that does not occur; the number of its occurrences that were
-        counted (V,)).
+        (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
     """
     numbers = {word: i for i, word in enumerate(words)}
     met = np.zeros(len(words), np.int64)
@@ -79,15 +83,9 @@ def mean_vectors(
         chosen = list(_wanted(places, met, max_contexts))
         if not chosen:
             continue
-        vectors = aligned.words(
-            [chunk[i] for i in chosen],
-            reading.lang,
-            layers=reading.layers,
-            pooling=reading.pooling,
-        )
-        numbers_N = torch.tensor(
-            [number for i in chosen for number in places[i]], device=aligned.device
-        )
+        vectors = reading.of(aligned, [chunk[i] for i in chosen])
+        held = [number for i in chosen for number in places[i]]
+        numbers_N = torch.tensor(held, device=aligned.device)
         kept_N = (numbers_N >= 0) & vectors.present_N
         sums_VH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].sum(1).double())
         counts_V += torch.bincount(numbers_N[kept_N], minlength=len(words))
@@ -114,7 +112,5 @@ def lone_vectors(
     """Return (vectors (V, H), whether each word has one (V,)) of words that each are a sentence of
     their own.
     """
-    found = aligned.words(
-        [[word] for word in words], reading.lang, layers=reading.layers, pooling=reading.pooling
-    )
+    found = reading.of(aligned, [[word] for word in words])
     return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy().astype(np.bool_)
