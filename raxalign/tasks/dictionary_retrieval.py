@@ -57,8 +57,8 @@ _CONTEXTS = (
     " (`corpus-or-isolated`)."
 )
 _MAX_CONTEXTS = (
-    "Number of occurrences after which a word is searched no further: the sentences that are read"
-    " hold a word met less often before."
+    "Number of occurrences per word that suffice: a sentence is read where it holds a word that was"
+    " met less often before."
 )
 
 
