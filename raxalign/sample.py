@@ -1,8 +1,7 @@
-"""What a system did in one run as a sample over independent units, and the forms in which
-predictions become one.
+"""Predictions as samples over independent units: what a system did in one run.
 
-A predictions table has one row per example, with columns `lang` and `split`. A task says which of
-its metrics are which form:
+A predictions table has one row per example, with columns `lang` and `split`. A task chooses a form
+for each of its metrics:
 
 * `of_ratio`, counts per sentence: a ratio of sums of columns, as F1, precision, recall and
   alignment error rate are;
@@ -12,9 +11,9 @@ its metrics are which form:
 
 A unit is named by the first of `UNITS` that is a column. A group of examples (a premise, a context)
 has the number of its first example, so that the same group has the same number in every language of
-a parallel set, however languages number theirs; all its examples are linked to it, so that groups
-of two languages that share any example (as in MLQA, by the question's id) are one cluster to a test
-over both.
+a parallel set, even if languages number their groups differently. All its examples are linked to
+it, so that groups of two languages that share any example (as in MLQA, by the question's id) are
+one cluster in a test over both.
 """
 
 from __future__ import annotations
@@ -62,12 +61,12 @@ class Sample:
     number) in ascending order.
 
     The metric is the mean over parts of sum(gains) / sum(counts), in percent or as a fraction as
-    the gains are; where `wanted` (parts, units) is there, times BLEU's brevity penalty of
-    sum(counts) against sum(wanted). A part without counts is left out.
+    the gains are. Where `wanted` (parts, units) is given, it is multiplied by BLEU's brevity
+    penalty of sum(counts) against sum(wanted). A part without counts is left out.
 
-    `links` (links, 2) are pairs of units that are not independent of each other; a link may go over
-    numbers that are no units here. What links hold together may differ between samples over the
-    same units: samples that are compared are clustered by the links of both.
+    `links` (links, 2) are pairs of units that are not independent of each other; a link may pass
+    through numbers that are not units here. Samples over the same units may be linked differently:
+    samples that are compared are clustered by the links of both.
     """
 
     units: Ints
@@ -88,7 +87,7 @@ class Sample:
         return bool(np.all(self.gains >= 0) and np.all(self.gains <= self.counts + 1e-9))
 
     def influence(self) -> Floats:
-        """(units,): the derivative of the metric by each unit's weight; sums to 0."""
+        """Return the derivative of the metric by each unit's weight (units,), which sums to 0."""
         ratios, penalties, there = self._parts()
         if not len(ratios):
             return np.zeros(len(self.units))
@@ -112,8 +111,13 @@ class Sample:
 
 
 def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
-    """The ratio of the sums of a metric's columns; None for a metric that has none, and for rows
-    that lack one of them.
+    """Return the sample of a ratio of sums, or None for a metric that is not in `ratios` and for
+    rows that lack one of its columns.
+
+    Args:
+        rows: the predictions of one language and split.
+        metric: the metric.
+        ratios: the columns of each metric.
     """
     if metric not in ratios or not {name for side in ratios[metric] for name in side} <= set(
         rows.column_names
@@ -127,7 +131,7 @@ def of_ratio(rows: pa.Table, metric: str, ratios: Ratios) -> Sample | None:
 
 
 def of_labels(rows: pa.Table) -> Sample:
-    """The share of rows whose `predicted` is their `label`."""
+    """Return the sample of the share of rows whose `predicted` is their `label`."""
     import pyarrow.compute as pc
 
     right = (
@@ -137,14 +141,22 @@ def of_labels(rows: pa.Table) -> Sample:
 
 
 def of_column(rows: pa.Table, name: str) -> Sample:
-    """The mean of a column."""
+    """Return the sample of the mean of a column."""
     return _grouped(rows, column(rows, name).astype(np.float64), np.ones(len(rows)))
 
 
 def summed(
     units: Array, parts: Array, gains: Array, counts: Array, links: Array | None = None
 ) -> Sample:
-    """Sums of gains and counts by part and unit."""
+    """Sum gains and counts by part and unit.
+
+    Args:
+        units: the unit of each row (N,).
+        parts: the part of each row (N,).
+        gains: what each row gains (N,).
+        counts: what each row counts (N,).
+        links: pairs of units that are not independent.
+    """
     names, unit = np.unique(units, return_inverse=True)
     kinds, part = np.unique(parts, return_inverse=True)
     cells, shape = part * len(names) + unit, (len(kinds), len(names))
@@ -156,13 +168,13 @@ def summed(
 
 
 def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
-    """Sums over the units of a table, a part for each model."""
+    """Sum over the units of a table, with one part per model."""
     units = units_of(table)
     return summed(units, _models(table), gains, counts, _links(table, units))
 
 
 def units_of(table: pa.Table) -> Array:
-    """A number for each row's unit, the same in every table."""
+    """Return a number for each row's unit, the same in every table."""
     name = next((entry for entry in UNITS if entry in table.column_names), None)
     if name is None:
         return np.arange(len(table))
@@ -177,7 +189,9 @@ def units_of(table: pa.Table) -> Array:
 
 
 def _links(table: pa.Table, units: Array) -> Array | None:
-    """What links the examples of a group to its number; None where each stands for itself."""
+    """Return links from the examples of a group to its number, or None where each example is a unit
+    of its own.
+    """
     if "id" not in table.column_names or not _GROUPS & set(table.column_names):
         return None
     examples = _numbers(table, "id")
@@ -191,7 +205,7 @@ def _numbers(table: pa.Table, name: str) -> Array:
 
 
 def numbered(values: Array) -> Array:
-    """A number for each text: the first 63 bits of its hash."""
+    """Return a number for each text: the first 63 bits of its hash."""
     texts, places = np.unique(values, return_inverse=True)
     hashes = [
         int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
@@ -201,8 +215,8 @@ def numbered(values: Array) -> Array:
 
 
 def _models(table: pa.Table) -> Array:
-    """The part of each row: the pivot may be scored by one model per language, and its value is
-    then the mean over models.
+    """Return the part of each row: the pivot may be scored by one model per language, and its value
+    is then the mean over models.
     """
     if "toward" not in table.column_names:
         return np.zeros(len(table), dtype=np.int64)
@@ -210,5 +224,5 @@ def _models(table: pa.Table) -> Array:
 
 
 def column(table: pa.Table, name: str) -> Array:
-    """The values of a column."""
+    """Return the values of a column."""
     return np.asarray(table[name].to_numpy(zero_copy_only=False))

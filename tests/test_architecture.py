@@ -19,7 +19,7 @@ PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
     ("arrays", "errors", "languages", "version"),
-    ("catalog", "caveats", "losses", "sample"),
+    ("catalog", "caveats", "losses", "measured", "sample"),
     ("store", "config", "provenance"),
     ("corpora", "train"),
     ("encoders",),

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from raxalign.catalog import Catalog, catalog
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError
+from raxalign.measured import Measured
 
 FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
 WIDTH = 80
@@ -107,8 +108,11 @@ def _card(kind: str, plugin: Any) -> str:
         f"{kind}: {inspect.cleandoc(plugin.__doc__ or '')}",
         *(f"{name}: {value}" for name, value in _facts(plugin)),
     ]
-    paragraphs += [inspect.cleandoc(plugin.Params.__doc__ or "")] if options else ["No options."]
     parts = [_wrapped(paragraph) for text in paragraphs for paragraph in text.split("\n\n")]
+    metrics = [_metric_entry(*entry) for entry in _metrics(plugin)]
+    parts.append("\n".join(["Metrics:", *metrics] if metrics else []))
+    about = inspect.cleandoc(plugin.Params.__doc__ or "") if options else "No options."
+    parts += [_wrapped(paragraph) for paragraph in about.split("\n\n")]
     parts.append("\n".join(_entry(option) for option in options))
     return "\n\n".join(part for part in parts if part)
 
@@ -116,6 +120,25 @@ def _card(kind: str, plugin: Any) -> str:
 def _entry(option: Option) -> str:
     head = _wrapped(f"{option.name}: {option.value()} ({option.values})", 2, 6)
     return f"{head}\n{_wrapped(option.about, 6, 6)}" if option.about else head
+
+
+def _metric_entry(name: str, direction: str, about: str) -> str:
+    return f"{_wrapped(f'{name}: {direction}', 2, 6)}\n{_wrapped(about, 6, 6)}"
+
+
+def _metrics(plugin: Any) -> Iterator[tuple[str, str, str]]:
+    """Every metric that a task declares: its name, what kind of value it is, and its sentence."""
+    main = getattr(plugin, "main_metric", None)
+    for entry in getattr(plugin, "metrics", ()):
+        kind = _kind_of(entry)
+        yield entry.name, f"main metric, {kind}" if entry.name == main else kind, entry.about
+
+
+def _kind_of(metric: Measured) -> str:
+    named = {"count": "count", "error": "standard error"}
+    if metric.role in named:
+        return named[metric.role]
+    return "descriptive" if metric.better == "neither" else f"{metric.better} is better"
 
 
 def _wrapped(text: str, first: int = 0, others: int = 0) -> str:
@@ -134,6 +157,9 @@ def _section(kind: str, plugin: Any) -> Iterator[str]:
     yield f"## {kind}"
     yield inspect.cleandoc(plugin.__doc__ or "")
     yield from (f"{name}: {value}" for name, value in _facts(plugin))
+    metrics = [[f"`{name}`", kind, about] for name, kind, about in _metrics(plugin)]
+    if metrics:
+        yield _rows([["metric", "kind", "what it is"], ["---"] * 3, *metrics])
     options = list(_options(plugin))
     if options:
         own = plugin.Params.__doc__
@@ -158,6 +184,10 @@ def _table(options: Sequence[Option]) -> str:
                 option.about,
             ]
         )
+    return _rows(rows)
+
+
+def _rows(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("|" + "|".join(_cell(text) for text in row) + "|" for row in rows)
 
 

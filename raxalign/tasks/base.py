@@ -1,5 +1,5 @@
-"""The contract of a task: an aligned encoder in, metrics a language and per-example predictions
-out.
+"""The contract of a task: it takes an aligned encoder and returns metrics per language and
+per-example predictions.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
+from raxalign.measured import Measured
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskNeeds:
-    """What `evaluate` reads of the grid's own corpus: `heldout`, word pairs of the dev and test
-    sides, or `bitext`, their sentence pairs alone (which no word aligner has a part in), `seen`,
-    the word types linked in training, and `text`, monolingual text of the languages and the pivot
-    (of the grid's largest training set, where the text is from those). `unseen_in` is the number of
-    training sentences of that run of the word aligner (None: the grid's largest).
+    """What `evaluate` reads of the grid's own corpus.
+
+    Attributes:
+        heldout: word pairs of the dev and test sides.
+        bitext: sentence pairs of the dev and test sides, without links by a word aligner.
+        seen: the word types linked in training.
+        unseen_in: the number of training sentences of the word aligner's run for `seen` (None: the
+            grid's largest).
+        text: monolingual text of the languages and the pivot; where it is from training sets, from
+            the grid's largest.
     """
 
     heldout: bool = False
@@ -41,9 +47,13 @@ class TaskNeeds:
 
 @dataclass(frozen=True)
 class Reads:
-    """What of an encoder decides a result: `layers` are those whose vectors are read (so that
-    readouts apply), `stream` the highest layer of the stream that is read past all readouts (None:
-    it is not); `tunes` says that the task's training changes the encoder.
+    """What a result depends on in an encoder.
+
+    Attributes:
+        layers: the layers whose vectors are read, so that readouts apply.
+        stream: the highest layer that is read in the stream, past all readouts (None: it is not
+            read).
+        tunes: whether the task's training changes the encoder.
     """
 
     layers: frozenset[int] = frozenset()
@@ -53,12 +63,18 @@ class Reads:
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What was asked for: for each language the folder of held-out word pairs (``data/``, the test
-    side, and ``dev/`` inside, each a dataset), or of sentence pairs (`bitext`, laid out likewise,
-    without links), and the folder of seen word types (``types.arrow``, columns src and tgt);
-    `text`, a dataset (column ``words``) of a language or the pivot; `files`, name -> language ->
-    path, the pivot's under its own code; `digests`, ``name/language`` -> digest or revision;
-    `downloads`, a folder for fetched data.
+    """The inputs that `TaskNeeds` and `sources` name.
+
+    Attributes:
+        pivot: the pivot's code.
+        heldout: the folder of held-out word pairs of each language, with two datasets: ``data/``,
+            the test side, and ``dev/``.
+        seen: the folder of seen word types of each language (``types.arrow``, columns src and tgt).
+        files: name -> language -> path; the pivot's are under its own code.
+        digests: ``name/language`` -> digest or revision.
+        downloads: the folder of fetched data.
+        text: a dataset (column ``words``) of each language and the pivot.
+        bitext: as `heldout`, sentence pairs without links.
     """
 
     pivot: str
@@ -96,35 +112,39 @@ class Outcome:
 
 
 class Refit(Protocol):
-    """The capability of a task that readouts can be fitted again on: its training leaves one
-    encoder (`trained_encoder` of transfer tasks).
+    """The capability of a task after whose training readouts can be fitted again, because the
+    training leaves one encoder (`trained_encoder` of transfer tasks).
     """
 
     def reads_words(self) -> Pooling | None:
-        """How the task joins the pieces of the words that it reads, so that readouts are fitted on
-        these; None where it reads something other than words ([CLS], or every piece), and readouts
-        are fitted on words as the method has them.
+        """Return how the task joins the pieces of the words that it reads, on which readouts are
+        then fitted.
+
+        None where it reads something other than words ([CLS], or every piece): readouts are then
+        fitted on words as the method has them.
         """
 
     def keeping(self) -> Task:
-        """The same task with `readout: keep`: what is done where there is no readout to fit
+        """Return the same task with `readout: keep`, which is run where there is no readout to fit
         again.
         """
 
 
 class Task(ABC):
-    """An evaluation. Subclasses are final, one a file, and import torch only inside functions or
+    """An evaluation. Subclasses are final, one per file, and import torch only inside functions or
     lazily.
     """
 
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    metrics: ClassVar[tuple[Measured, ...]] = ()
+    """Every metric that an evaluation reports, the main one included."""
     main_metric: ClassVar[str]
     competes: ClassVar[bool] = True
-    """Whether more of a metric is better, so that a table may call a larger value better."""
+    """Whether the main metric has a better direction, so that methods can be compared by it."""
     guessing: ClassVar[float | None] = None
-    """What guessing gets of the main metric: 1 over the labels of a classifier. None where there is
-    no such level.
+    """The main metric of a guesser: 1 over the number of labels of a classifier. None where there
+    is no such level.
     """
 
     class Params(BaseParams):
@@ -134,15 +154,16 @@ class Task(ABC):
         self.params = params
 
     def needs(self) -> TaskNeeds:
-        """What `evaluate` reads of the grid's corpus."""
+        """Return what `evaluate` reads of the grid's corpus."""
         return TaskNeeds()
 
     def canonical(self) -> dict[str, Any]:
-        """The params (YAML names, defaults filled in) without idle ones and without paths."""
+        """Return the params (YAML names, defaults filled in) without idle ones and paths."""
         return self.params.identity()
 
     def reads(self, n_layers: int) -> Reads:
-        """What of an encoder of so many blocks is read: everything, unless a task says less.
+        """Return what is read of an encoder with `n_layers` blocks: everything, unless a task
+        declares less.
 
         Where a method changes nothing of this, its evaluation is that of the encoder itself, and is
         not run. Raises `RaxalignError` where the params name layers that the encoder does not have.
@@ -150,14 +171,14 @@ class Task(ABC):
         return Reads(frozenset(range(n_layers + 1)), n_layers, tunes=True)
 
     def training(self) -> Mapping[str, object] | None:
-        """The part of `canonical` that the task's own training depends on, or None where it has
-        none.
+        """Return the part of `canonical` that the task's own training depends on, or None without
+        training.
         """
         return None
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The languages whose data the training reads (selection on target development sets reads
-        theirs).
+        """Return the languages whose data the training reads; selection on target development sets
+        reads theirs.
         """
         return (pivot,)
 
@@ -172,11 +193,11 @@ class Task(ABC):
         return self.training() is not None
 
     def languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The languages that one evaluation covers: transfer tasks add the pivot."""
+        """Return the languages that one evaluation covers; transfer tasks add the pivot."""
         return languages
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """Outside data that is read for one language (the pivot included), name -> source."""
+        """Return the outside data of one language (the pivot included), name -> source."""
         return {}
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
@@ -184,13 +205,13 @@ class Task(ABC):
         return {}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Faults that only the languages show (a training path with ``{lang}`` in a zero-shot
-        setting), as messages.
+        """Return messages on faults that depend on the languages, such as a training path with
+        ``{lang}`` in a zero-shot setting.
         """
         return []
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
-        """Reads the local files of all `languages` that `train` and `evaluate` will read, with the
+        """Read the local files of all `languages` that `train` and `evaluate` will read, with the
         same readers, before anything is trained.
 
         Yields what was found in each, faults included; what the files must not have in common is a
@@ -206,15 +227,20 @@ class Task(ABC):
         runtime: Runtime,
         folder: Path,
     ) -> Mapping[str, object]:
-        """Train on what `training` says, from the weights of `aligned`, and leave the result in
-        `folder`; returns notes.
+        """Train as `training` describes, from the weights of `aligned`, write the result into
+        `folder`, and return notes.
         """
         raise NotImplementedError(f"{type(self).__name__} has no training of its own")
 
     @classmethod
+    def measured(cls, metric: str) -> Measured | None:
+        """Return the declaration of a metric, or None for one that the task does not declare."""
+        return next((entry for entry in cls.metrics if entry.names(metric)), None)
+
+    @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:  # noqa: ARG003
-        """What the predictions of one language and split say about a metric; None where they cannot
-        be taken apart into independent units.
+        """Return the predictions of one language and split as a sample of a metric, or None where
+        they do not divide into independent units.
         """
         return None
 
@@ -222,7 +248,7 @@ class Task(ABC):
     def samples(
         cls, predictions: pa.Table, wanted: Iterable[tuple[str, str, str]]
     ) -> dict[tuple[str, str, str], Sample | None]:
-        """The samples of several (lang, metric, split) of an evaluation's predictions; each
+        """Return the samples of several (lang, metric, split) of an evaluation's predictions; each
         language's rows are looked up once.
         """
         import pyarrow.compute as pc
@@ -249,4 +275,4 @@ class Task(ABC):
         runtime: Runtime,
         trained: Path | None,
     ) -> Outcome:
-        """Scores of every language; `trained` is the folder that `train` filled."""
+        """Return scores of every language; `trained` is the folder that `train` filled."""

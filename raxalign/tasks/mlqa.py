@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, final
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import Outcome, TaskInputs
-from raxalign.tasks.spans.metrics import METRICS
+from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
 from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
@@ -49,6 +49,7 @@ class Mlqa(PairTask):
     """
 
     VERSION = 1
+    metrics = MEASURED
     main_metric = "f1"
 
     class Params(SpanParams):

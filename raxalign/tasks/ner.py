@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import final
 
+from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.task import TaggingTask
 
@@ -40,6 +41,7 @@ class Ner(TaggingTask):
     """
 
     VERSION = 1
+    metrics = ENTITIES_MEASURED
     main_metric = "f1"
     entities = True
 

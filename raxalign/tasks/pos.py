@@ -8,6 +8,7 @@ from typing import final
 
 from pydantic import Field
 
+from raxalign.tasks.tagging.metrics import WORDS_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.task import TaggingTask
 
@@ -55,6 +56,7 @@ class Pos(TaggingTask):
     """
 
     VERSION = 1
+    metrics = WORDS_MEASURED
     main_metric = "accuracy"
     entities = False
     linear_epochs = 5

@@ -1,5 +1,5 @@
-"""The geometry of a space: can a linear probe tell its languages apart, how far do all vectors
-point one way, and where do words lie?
+"""The geometry of a space: whether a linear probe can tell its languages apart, how far all vectors
+point one way, and where words lie.
 """
 
 from __future__ import annotations
@@ -13,10 +13,18 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from raxalign.encoders.models.vectors import Pooling, layer_ends, parse_layers
+from raxalign.measured import Measured
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.outcome import means
-from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words, read_linked_words
-from raxalign.tasks.vectors.projection import POINTS, projected_words
+from raxalign.tasks.vectors import wording
+from raxalign.tasks.vectors.linked_words import LinkedWords, Words, read_linked_words
+from raxalign.tasks.vectors.projection import (
+    PLANE,
+    LayeredVectors,
+    LinkedVectors,
+    Plane,
+    projected_words,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,47 +32,65 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 
+_PROBE = (
+    "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
+)
+_LAYERS = (
+    "Layers that are looked at: `all`, `last`, one number or a range such as `9-12` (0: the"
+    " embeddings)."
+)
+_UNIT = "What has a vector: `words`, or `sentences` by the means of their words."
+_MAX_SENTENCES = "Number of sentence pairs that are read, from the first on (none: all)."
+_PROJECTION = "How words are placed in a plane: not at all (`none`), by `pca` or by `tsne`."
+_OCCURRENCES = "Number of linked pairs that are placed, evenly spread over the text."
+_TYPES = "Number of pairs of word types that are placed, the ones linked most often."
+_DRAW = "Seed of the probe's halves and of t-SNE."
+
 
 @final
 class Representation(Task):
     """Language identity and anisotropy of every layer, and a projection of words, over the held-out
     test side of the grid's own corpus.
 
-    Metrics of a language pair, for every layer: `layer{l}_language_probe`, the accuracy of a
-    logistic regression that tells the two languages' vectors apart, trained on half of the
-    sentences and tested on the other (one half is chance: no language is to be seen);
-    `layer{l}_anisotropy`, the mean cosine of different vectors of the language, and
-    `layer{l}_anisotropy_pivot`, of the pivot. Those of the highest layer are also given as
-    `language_probe`, `anisotropy` and `anisotropy_pivot`. For none of these is more simply better.
+    The probe is trained on half of the sentences and tested on the other half; an accuracy of one
+    half is chance, so that no language can be seen. Metrics of the highest layer are also given
+    without the name of the layer. None of these has a better direction.
 
-    Predictions are points: occurrences of linked words at the highest layer (`kind` occurrence), as
-    in Cao et al. (2020, Figure 1), and the word types most often linked, stop words and what is no
-    word left out, by the mean of their vectors at the lowest layer (`kind` type), as in the Figure
-    2 of WEAM.
+    Predictions are points of a plane. Occurrences of linked words at the highest layer have the
+    `kind` occurrence, as in Cao et al. (2020, Figure 1). The word types most often linked have the
+    `kind` type and are placed by the mean of their vectors at the lowest layer, as in Figure 2 of
+    WEAM; stop words and tokens that are not words are left out.
 
     Reference: Ethayarajh (2019) for anisotropy.
     """
 
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
+    metrics = (
+        Measured("language_probe", _PROBE, "neither"),
+        Measured("anisotropy", "Mean cosine of different vectors of the language.", "neither"),
+        Measured("anisotropy_pivot", "Mean cosine of different vectors of the pivot.", "neither"),
+        Measured(
+            "layer{l}_{language_probe|anisotropy|anisotropy_pivot}",
+            "The same at one layer.",
+            "neither",
+            "part",
+        ),
+    )
     main_metric = "language_probe"
     competes = False
 
     class Params(Task.Params):
-        """`layers` is `all`, or as elsewhere; `unit: sentences` looks at the means of sentences'
-        words. The first `max_sentences` sentence pairs are read (None: all), `draw` is the seed of
-        the probe's halves and of t-SNE. `projection` places `occurrences` linked pairs, evenly
-        spread over the text, and `types` pairs of word types.
-        """
+        """All layers are looked at in one evaluation."""
 
-        layers: str = "all"
-        pooling: Pooling = "mean"
-        unit: Literal["words", "sentences"] = "words"
-        max_sentences: int | None = Field(300, ge=2)
-        projection: Literal["none", "pca", "tsne"] = "pca"
-        occurrences: int = Field(100, ge=0)
-        types: int = Field(20, ge=0)
-        draw: int = Field(0, ge=0)
+        layers: str = Field("all", description=_LAYERS)
+        pooling: Pooling = Field("mean", description=wording.WORD_POOLING)
+        unit: Literal["words", "sentences"] = Field("words", description=_UNIT)
+        max_sentences: int | None = Field(300, ge=2, description=_MAX_SENTENCES)
+        projection: Literal["none", "pca", "tsne"] = Field("pca", description=_PROJECTION)
+        occurrences: int = Field(100, ge=0, description=_OCCURRENCES)
+        types: int = Field(20, ge=0, description=_TYPES)
+        draw: int = Field(0, ge=0, description=_DRAW)
 
         @field_validator("layers")
         @classmethod
@@ -76,11 +102,11 @@ class Representation(Task):
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Held-out word pairs."""
+        """Return held-out word pairs."""
         return TaskNeeds(heldout=True)
 
     def reads(self, n_layers: int) -> Reads:
-        """`layers`."""
+        """Return `layers`."""
         return Reads(frozenset(self._layers(n_layers)))
 
     def _layers(self, n_layers: int) -> tuple[int, ...]:
@@ -89,7 +115,7 @@ class Representation(Task):
         )
 
     def canonical(self) -> dict[str, object]:
-        """Without the numbers of points where none are placed."""
+        """Return the params without the numbers of points where none are placed."""
         idle = {"occurrences", "types"} if self.params.projection == "none" else set()
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
@@ -101,69 +127,61 @@ class Representation(Task):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,  # noqa: ARG002
     ) -> Outcome:
-        """The test side of every language."""
+        """Evaluate the test side of every language."""
         layers = self._layers(aligned.n_layers)
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, object] = {}
         for lang in languages:
-            label = f"{lang}-{inputs.pivot}"
-            pairs = read_linked_words(inputs.heldout[lang] / "data")
-            if self.params.max_sentences is not None:
-                pairs = _first(pairs, self.params.max_sentences)
-            src, tgt = (
-                self._vectors(aligned.toward(lang), side, code, layers)
-                for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
-            )
-            scores += [
-                Score(label, metric, "test", value)
-                for metric, value in self._metrics(pairs, src, tgt, layers)
-            ]
+            linked = self._linked(aligned.toward(lang), lang, inputs, layers)
+            values = self._metrics(linked, layers)
+            scores += [Score(linked.label, metric, "test", value) for metric, value in values]
             if self.params.projection != "none":
-                counts = (self.params.occurrences, self.params.types)
-                tables.append(
-                    projected_words(
-                        label,
-                        pairs,
-                        src,
-                        tgt,
-                        (layers[0], layers[-1]),
-                        counts,
-                        self.params.projection,
-                        self.params.draw,
-                    )
-                )
-            notes[label] = {
-                "sentences": len(pairs.ids),
-                "words_src": int(src[1].sum()),
-                "words_tgt": int(tgt[1].sum()),
+                tables.append(projected_words(linked, (layers[0], layers[-1]), self._plane()))
+            notes[linked.label] = {
+                "sentences": len(linked.pairs.ids),
+                "words_src": int(linked.src.read_N.sum()),
+                "words_tgt": int(linked.tgt.read_N.sum()),
             }
         scores += means(scores) if len(languages) > 1 else []
-        return Outcome(scores, pa.concat_tables(tables) if tables else POINTS.empty_table(), notes)
+        return Outcome(scores, pa.concat_tables(tables) if tables else PLANE.empty_table(), notes)
+
+    def _plane(self) -> Plane:
+        params = self.params
+        return Plane(params.projection, params.occurrences, params.types, params.draw)
+
+    def _linked(
+        self, aligned: AlignedEncoder, lang: str, inputs: TaskInputs, layers: tuple[int, ...]
+    ) -> LinkedVectors:
+        """The linked words of a language and the pivot, with their vectors."""
+        pairs = read_linked_words(inputs.heldout[lang] / "data")
+        if self.params.max_sentences is not None:
+            pairs = _first(pairs, self.params.max_sentences)
+        src, tgt = (
+            self._vectors(aligned, side, code, layers)
+            for side, code in ((pairs.src, lang), (pairs.tgt, inputs.pivot))
+        )
+        return LinkedVectors(f"{lang}-{inputs.pivot}", pairs, src, tgt)
 
     def _vectors(
         self, aligned: AlignedEncoder, words: Words, lang: str, layers: tuple[int, ...]
-    ) -> tuple[npt.NDArray[np.float32], Bools]:
-        """Vectors of all words (N, L, H), and which words have one."""
+    ) -> LayeredVectors:
         found = aligned.words(
             words.sentences, lang, layers=f"{layers[0]}-{layers[-1]}", pooling=self.params.pooling
         )
-        return found.vectors_NLH.float().cpu().numpy(), found.present_N.cpu().numpy().astype(
-            np.bool_
+        return LayeredVectors(
+            found.vectors_NLH.float().cpu().numpy(),
+            found.present_N.cpu().numpy().astype(np.bool_),
         )
 
     def _metrics(
-        self,
-        pairs: LinkedWords,
-        src: tuple[npt.NDArray[np.float32], Bools],
-        tgt: tuple[npt.NDArray[np.float32], Bools],
-        layers: tuple[int, ...],
+        self, linked: LinkedVectors, layers: tuple[int, ...]
     ) -> Iterator[tuple[str, float]]:
         from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy
 
         sides = [
-            (vectors[read], words.row[read])
-            for (vectors, read), words in ((src, pairs.src), (tgt, pairs.tgt))
+            (side.vectors_NLH[side.read_N], words.row[side.read_N])
+            for side, words in ((linked.src, linked.pairs.src), (linked.tgt, linked.pairs.tgt))
         ]
         if self.params.unit == "sentences":
             sides = [_sentence_means(vectors, rows) for vectors, rows in sides]
@@ -184,7 +202,7 @@ class Representation(Task):
 
 
 def _first(pairs: LinkedWords, most: int) -> LinkedWords:
-    """The first sentence pairs, with their links."""
+    """Return the first sentence pairs, with their links."""
     kept = pairs.keep(pairs.row < most)
     src, tgt = (Words(side.sentences[:most]) for side in (pairs.src, pairs.tgt))
     return LinkedWords(pairs.ids[:most], src, tgt, kept.row, kept.src_word, kept.tgt_word)
@@ -193,7 +211,7 @@ def _first(pairs: LinkedWords, most: int) -> LinkedWords:
 def _sentence_means(
     vectors_NLH: npt.NDArray[np.float32], rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """The means (S, L, H) of each sentence's words, and the sentences (S,)."""
+    """Return the means (S, L, H) of each sentence's words, and the sentences (S,)."""
     sentences, owners = np.unique(rows, return_inverse=True)
     sums = np.zeros((len(sentences), *vectors_NLH.shape[1:]), np.float64)
     np.add.at(sums, owners, vectors_NLH)

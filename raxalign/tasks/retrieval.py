@@ -1,5 +1,5 @@
-"""Word retrieval in parallel sentences: is a word's translation, in its sentence, its nearest
-neighbour (Cao et al. 2020, §4)?
+"""Word retrieval in parallel sentences: whether the nearest neighbour of a word is its translation
+in the same sentence pair (Cao et al. 2020, §4).
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pydantic import Field, model_validator
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.sample import Sample
-from raxalign.similarity import Measure
+from raxalign.similarity import Measure, uses_neighbors
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.vectors import wording
 from raxalign.tasks.vectors.linked_words import (
     Bools,
     Ints,
@@ -27,9 +28,11 @@ from raxalign.tasks.vectors.linked_words import (
     read_linked_words,
 )
 from raxalign.tasks.vectors.retrieved_words import (
-    METRICS,
+    ACCURACIES,
+    MEASURED,
     SCHEMA,
     Answers,
+    Found,
     first_occurrences,
     search,
 )
@@ -43,89 +46,90 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
+_AUGMENTATION = (
+    "Whether a word's vector is followed by the mean, the largest and the smallest value of each"
+    " coordinate over its sentence (`sentence`), which makes it four times as wide."
+)
+_CANDIDATES = "Which words can be found: `all`, or only those that have a link (`linked`)."
+_SPECIALS = "Whether the first and the last piece of each sentence count as linked words."
+_NONCONTEXTUAL = (
+    "Where repeated word types are removed for non-contextual retrieval: from the `corpus`, or from"
+    " the `queries` alone, so that each type's first pair is searched among all occurrences."
+)
+_UNSEEN_IN = (
+    "Number of training sentences whose links make a pair count as seen (none: the grid's largest"
+    " training set)."
+)
+
 
 @final
 class Retrieval(Task):
     """Contextual and non-contextual word retrieval between each language and the pivot, dev and
     test side, both directions.
 
-    Candidates, and the neighbourhoods of CSLS, are all words of the other side's sentences, special
-    tokens left out. Queries are linked words; a query is right when its nearest neighbour is the
-    very occurrence it is linked with. Metrics, over pairs of different surface forms that are
-    *unseen* (their word types are linked in no training set and stand in no dictionary that the
-    grid uses):
+    Candidates, and the neighbourhoods of hubness terms, are all words of the other side's
+    sentences without special tokens. Queries are linked words; a query is right when its nearest
+    neighbour is the very occurrence that it is linked with. Accuracies are over pairs of different
+    surface forms. A pair is *unseen* when its word types are linked in no training set and are not
+    an entry of a dictionary that the grid uses.
 
-    * `contextual_accuracy`: the mean of both directions, which are also given alone as
-      `..._to_pivot` and `..._from_pivot`;
-    * `noncontextual_accuracy`: the same in the corpus that is left when all but the first
-      occurrence of each word type are taken out, on both sides: queries, candidates and
-      neighbourhoods are first occurrences in the held-out text, and a pair counts where both its
-      words are;
-    * each also as `..._all`, over seen pairs too (`contextual_accuracy_all`,
-      `contextual_accuracy_all_to_pivot`);
-    * `..._pairs`, the number of pairs asked for, and `..._stderr`, the standard error of the mean,
-      clustered by sentence.
+    Non-contextual retrieval is done in the corpus that remains when all but the first occurrence of
+    each word type are removed from both sides: queries, candidates and neighbourhoods are first
+    occurrences in the held-out text, and a pair counts where both its words are.
 
-    A metric over no pairs is left out, and the notes say so. Words that the encoder did not read
-    (too long a sentence) are no candidates.
+    A metric over no pairs is left out, and the notes record that. Words that the encoder did not
+    read, because their sentence is too long, are not candidates.
     """
 
     VERSION = 2
     accepts = frozenset({"transformer", "static"})
+    metrics = MEASURED
     main_metric = "contextual_accuracy"
 
     class Params(Task.Params):
-        """`layers` are added up; `pooling` joins a word's pieces (Cao et al. take the last);
-        `augmentation: sentence` makes a word's vector four times as wide, by the mean, largest and
-        smallest value of each coordinate over its sentence, not scaled anew. `candidates: linked`
-        is what circulating code does, and so is `specials: include`, which counts a sentence's
-        first and last piece as linked words. `noncontextual` says from where repeated types are
-        taken out: of the `corpus`, as Cao et al. do, or of the `queries` alone, each type's first
-        pair that counts being asked for among all occurrences. `unseen_in` fixes the number of
-        training sentences by which pairs count as seen.
+        """The defaults are those of Cao et al. (2020). `candidates: linked` and `specials: include`
+        are what circulating code does.
         """
 
-        layers: Layers = "last"
-        pooling: Pooling = "last"
-        augmentation: Literal["none", "sentence"] = "none"
-        measure: Measure = "csls"
-        k: int = Field(10, ge=1)
-        candidates: Literal["all", "linked"] = "all"
-        specials: Literal["include", "exclude"] = "exclude"
-        noncontextual: Literal["corpus", "queries"] = "corpus"
-        unseen_in: int | None = Field(None, ge=1)
+        layers: Layers = Field("last", description=wording.LAYERS)
+        pooling: Pooling = Field("last", description=wording.WORD_POOLING)
+        augmentation: Literal["none", "sentence"] = Field("none", description=_AUGMENTATION)
+        measure: Measure = Field("csls", description=wording.WORD_MEASURE)
+        k: int = Field(10, ge=1, description=wording.NEIGHBORS)
+        candidates: Literal["all", "linked"] = Field("all", description=_CANDIDATES)
+        specials: Literal["include", "exclude"] = Field("exclude", description=_SPECIALS)
+        noncontextual: Literal["corpus", "queries"] = Field("corpus", description=_NONCONTEXTUAL)
+        unseen_in: int | None = Field(None, ge=1, description=_UNSEEN_IN)
 
         @model_validator(mode="after")
         def _words_alone(self) -> Retrieval.Params:
             if self.augmentation == "sentence" and self.specials == "include":
                 raise ValueError(
-                    "specials: include goes without augmentation: special pieces are no words of a"
-                    " sentence"
+                    "`specials: include` cannot be combined with `augmentation: sentence`: special"
+                    " pieces are not words of a sentence"
                 )
             return self
 
     params: Params
 
     def needs(self) -> TaskNeeds:
-        """Held-out word pairs and the word types seen in training."""
+        """Return held-out word pairs and the word types seen in training."""
         return TaskNeeds(heldout=True, seen=True, unseen_in=self.params.unseen_in)
 
     def reads(self, n_layers: int) -> Reads:
-        """`layers`."""
+        """Return `layers`."""
         return Reads(frozenset(parse_layers(self.params.layers, n_layers)))
 
     def canonical(self) -> dict[str, object]:
-        """Without `unseen_in`, which is in the identity of the pairs, and without `k` where no
-        neighbourhood is looked at.
+        """Return the params without `unseen_in`, which is in the identity of the pairs, and without
+        `k` where the measure has no neighbourhoods.
         """
-        idle = (
-            {"unseen_in"} if self.params.measure in ("csls", "released_cao") else {"unseen_in", "k"}
-        )
+        idle = {"unseen_in"} if uses_neighbors(self.params.measure) else {"unseen_in", "k"}
         return {name: value for name, value in self.params.identity().items() if name not in idle}
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """The accuracies, a part per direction and a unit per sentence of the pivot."""
+        """Return the sample of an accuracy: one part per direction, one unit per pivot sentence."""
         return word_pairs(rows, metric)
 
     def evaluate(
@@ -136,7 +140,7 @@ class Retrieval(Task):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,  # noqa: ARG002
     ) -> Outcome:
-        """Retrieval on the dev and the test side of every language."""
+        """Retrieve on the dev and the test side of every language."""
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, dict[str, object]] = {}
@@ -159,59 +163,60 @@ class Retrieval(Task):
                     **({"absent": absent} if absent else {}),
                 }
         scores += (
-            means(scores, metrics=[name for name, _, _ in METRICS]) if len(languages) > 1 else []
+            means(scores, metrics=[name for name, _, _ in ACCURACIES]) if len(languages) > 1 else []
         )
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes
     ) -> tuple[Answers, dict[str, object]]:
-        """Searches among all words, and among first occurrences, and keeps the answers for linked
-        words.
+        """Search among all words and among first occurrences; return the answers for linked words,
+        and counts.
         """
         src_vectors, src_read = self._vectors(aligned, pairs.src, lang)
         tgt_vectors, tgt_read = self._vectors(aligned, pairs.tgt, pivot)
-        vectors, units = (
-            (src_vectors, tgt_vectors),
-            np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64),
-        )
-        words = len(pairs)  # special pieces, where they are pairs too, come behind these
+        units = np.array([unit(sentence) for sentence in pairs.tgt.sentences], dtype=np.int64)
+        words = len(pairs)  # pairs of special pieces follow these
         if self.params.specials == "include":
             from raxalign.tasks.vectors.special_words import link_specials
 
             pairs = link_specials(pairs)
         read = src_read[pairs.src_word] & tgt_read[pairs.tgt_word]
         kept = pairs.keep(read)
-        pools = self._pools(kept, src_read, tgt_read)
-        contextual = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
-        types = kept.types()
-        identical = np.array([a == b for a, b in types], dtype=np.bool_)
-        identical[int(read[:words].sum()) :] = False
-        unseen = np.array([pair not in seen for pair in types], dtype=np.bool_)
+        identical, unseen = _filters(kept, int(read[:words].sum()), seen)
+        vectors, thinned = (src_vectors, tgt_vectors), None
+        contextual, sizes = self._search(kept, vectors, (src_read, tgt_read))
         counts: dict[str, object] = {
             "sentences": len(pairs.ids),
             "pairs": len(pairs),
             "pairs_truncated": len(pairs) - len(kept),
             "pairs_identical": int(identical.sum()),
             "pairs_seen": int((~unseen & ~identical).sum()),
-            "candidates_src": int(pools[0].sum()),
-            "candidates_tgt": int(pools[1].sum()),
+            "candidates_src": sizes[0],
+            "candidates_tgt": sizes[1],
         }
-        thinned = None
         if self.params.noncontextual == "corpus":
-            pools = self._pools(
-                kept, first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
-            )
-            thinned = search(kept, vectors, pools, measure=self.params.measure, k=self.params.k)
-            counts |= {
-                "pairs_first": int(thinned.asked.sum()),
-                "first_src": int(pools[0].sum()),
-                "first_tgt": int(pools[1].sum()),
-            }
+            first = first_occurrences(kept.src, src_read), first_occurrences(kept.tgt, tgt_read)
+            thinned, sizes = self._search(kept, vectors, first)
+            pairs_first = int(thinned.asked.sum())
+            counts |= {"pairs_first": pairs_first, "first_src": sizes[0], "first_tgt": sizes[1]}
         return Answers(kept, units, contextual, thinned, identical, unseen), counts
 
+    def _search(
+        self,
+        pairs: LinkedWords,
+        vectors: tuple[torch.Tensor, torch.Tensor],
+        words: tuple[Bools, Bools],
+    ) -> tuple[Found, tuple[int, int]]:
+        """What is found for the pairs among some words of both sides, and how many candidates both
+        sides have.
+        """
+        pools = self._pools(pairs, *words)
+        found = search(pairs, vectors, pools, measure=self.params.measure, k=self.params.k)
+        return found, (int(pools[0].sum()), int(pools[1].sum()))
+
     def _pools(self, pairs: LinkedWords, src: Bools, tgt: Bools) -> tuple[Bools, Bools]:
-        """The candidates among the words of a corpus: all of them, or those that are linked with
+        """The candidates among some words of both sides: all of them, or those that are linked with
         each other.
         """
         if self.params.candidates == "all":
@@ -241,14 +246,28 @@ class Retrieval(Task):
         return add_specials(aligned, words, lang, vectors_NH, read, self.params.layers)
 
 
+def _filters(pairs: LinkedWords, words: int, seen: SeenTypes) -> tuple[Bools, Bools]:
+    """Which pairs are of one surface form, special pieces (behind the pairs of `words`) never; and
+    which are unseen.
+    """
+    types = pairs.types()
+    identical = np.array([a == b for a, b in types], dtype=np.bool_)
+    identical[words:] = False
+    return identical, np.array([pair not in seen for pair in types], dtype=np.bool_)
+
+
 def with_sentence(
     vectors_NH: torch.Tensor, sentence_N: torch.Tensor, present_N: torch.Tensor
 ) -> torch.Tensor:
-    """[word; mean; max; min] over the words of each word's sentence that have a vector, (N, 4H);
-    absent words stay zero (Cao et al. 2020, §4).
+    """Return [word; mean; max; min] over the words of each word's sentence that have a vector, (N,
+    4H); absent words stay zero (Cao et al. 2020, §4).
 
-    `sentence_N` are the numbers of sentences, from 0. No part is scaled: the cosine is over the
-    whole vector.
+    No part is scaled, and measures are over the whole vector.
+
+    Args:
+        vectors_NH: the words.
+        sentence_N: the number of each word's sentence, from 0.
+        present_N: which words have a vector.
     """
     words_MH, owners_M = vectors_NH[present_N], sentence_N[present_N]
     size = int(sentence_N.max()) + 1 if len(sentence_N) else 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Literal, final
 
+from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
 from raxalign.tasks.tagging.task import TaggingTask
 from raxalign.tasks.transfer.task import DataFiles
@@ -33,6 +34,7 @@ class Slots(TaggingTask):
     """
 
     VERSION = 1
+    metrics = ENTITIES_MEASURED
     main_metric = "f1"
     entities = True
 

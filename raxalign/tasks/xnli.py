@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from raxalign.measured import Measured
 from raxalign.sample import Sample, of_labels
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.classification.params import ClassificationParams
@@ -41,6 +42,7 @@ class Xnli(PairTask):
     """
 
     VERSION = 1
+    metrics = (Measured("accuracy", "Share of the pairs whose label is right."),)
     main_metric = "accuracy"
     guessing = 1 / 3  # entailment, neutral, contradiction
 

@@ -18,7 +18,7 @@ from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
 from raxalign.tasks.dictionary_retrieval import DictionaryRetrieval
-from raxalign.tasks.vectors.word_means import mean_vectors
+from raxalign.tasks.vectors.word_means import WordReading, mean_vectors
 from raxalign.train.runtime import Runtime
 
 SPACES = {
@@ -227,9 +227,7 @@ def test_vectors_are_means_over_occurrences_in_any_casing(tmp_path: Path) -> Non
         AlignedEncoder(encoder),
         folder,
         ["a", "?", "nowhere"],
-        "de",
-        layers="last",
-        pooling="mean",
+        WordReading("de", layers="last", pooling="mean"),
         max_contexts=9,
     )
     assert counts.tolist() == [4, 0, 0]
@@ -244,9 +242,7 @@ def test_no_more_sentences_are_read_than_words_need(tmp_path: Path) -> None:
         AlignedEncoder(encoder),
         folder,
         ["a", "b"],
-        "de",
-        layers="last",
-        pooling="mean",
+        WordReading("de", layers="last", pooling="mean"),
         max_contexts=2,
     )
     assert encoder.read == [["a"], ["a", "x"], ["a", "b"], ["b", "b"]]

@@ -26,7 +26,7 @@ def ranks(
     k: int = 10,
 ) -> _ranks.Ranks:
     pairs = np.array(gold, dtype=np.int64).reshape(-1, 2)
-    return best_gold_ranks(queries, candidates, pairs[:, 0], pairs[:, 1], measure=measure, k=k)
+    return best_gold_ranks(queries, candidates, pairs, measure=measure, k=k)
 
 
 def test_the_best_of_several_right_answers_counts() -> None:
@@ -83,7 +83,7 @@ def test_csls_takes_off_how_near_a_candidate_is_to_all_queries() -> None:
     assert ranks(queries, candidates, [(0, 1)], "csls", k=9).rank.tolist()[0] == expected == 1
 
 
-@pytest.mark.parametrize("measure", ["cosine", "csls"])
+@pytest.mark.parametrize("measure", ["cosine", "csls", "dot", "euclidean"])
 def test_blocks_change_nothing_and_ranks_are_those_of_sorting(
     measure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +101,10 @@ def test_blocks_change_nothing_and_ranks_are_those_of_sorting(
     assert np.array_equal(whole.rank, blocks.rank, equal_nan=True)
     assert np.array_equal(whole.found, blocks.found)
     scores = torch.nn.functional.cosine_similarity(queries[:, None], candidates[None], dim=-1)
+    if measure == "dot":
+        scores = queries @ candidates.T
+    if measure == "euclidean":
+        scores = -torch.cdist(queries, candidates)
     if measure == "csls":
         scores = 2 * scores - scores.topk(3, dim=0).values.mean(0)
     for q in range(23):

@@ -579,5 +579,5 @@ def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
 def test_static_vectors_have_no_special_pieces(tmp_path):
     with pytest.raises(RaxalignError, match="static vectors have no special pieces"):
         run(tmp_path, specials="include")
-    with pytest.raises(ValueError, match="goes without augmentation"):
+    with pytest.raises(ValueError, match=r"cannot be combined with `augmentation"):
         Retrieval.Params(specials="include", augmentation="sentence")

@@ -20,7 +20,7 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.sentence_retrieval import SentenceRetrieval
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.vectors.sentences import sentence_vectors
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -201,7 +201,7 @@ def test_poolings_are_the_mean_with_or_without_special_pieces_or_the_first_piece
         }
         for (pooling, specials), vectors in expected.items():
             found, read = sentence_vectors(
-                aligned, sentences, "de", layers=layers, pooling=pooling, specials=specials
+                aligned, sentences, "de", SentenceReading(layers, pooling, specials)
             )
             assert torch.allclose(found, torch.stack(vectors), atol=1e-5)
             assert read.tolist() == [True, True]
@@ -212,19 +212,17 @@ def test_a_sentence_of_nothing_that_is_read_says_so(encoder: TransformerEncoder)
         AlignedEncoder(encoder),
         [["\u200b"], ["der"]],
         "de",
-        layers="last",
-        pooling="mean",
-        specials=False,
+        SentenceReading("last", "mean", specials=False),
     )
     assert read.tolist() == [False, True]
     assert vectors[0].abs().sum() == 0
     assert sentence_vectors(
-        AlignedEncoder(encoder), [], "de", layers="last", pooling="mean", specials=True
+        AlignedEncoder(encoder), [], "de", SentenceReading("last", "mean", specials=True)
     )[0].shape == (0, 32)
 
 
 def test_static_vectors_have_no_first_piece(tmp_path: Path) -> None:
-    with pytest.raises(RaxalignError, match="pooling cls wants a transformer"):
+    with pytest.raises(RaxalignError, match="`pooling: cls` requires a transformer"):
         run(tmp_path, pooling="cls")
 
 

@@ -19,7 +19,8 @@ from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
 from raxalign.tasks.transfer.fingerprints import unit
-from raxalign.tasks.translation.points import Counts, count, sacrebleu1, stream_of, translate
+from raxalign.tasks.translation.counts import Counts, count, sacrebleu1
+from raxalign.tasks.translation.shifts import stream_of, translate
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs

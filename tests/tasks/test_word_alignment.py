@@ -16,8 +16,9 @@ from raxalign.errors import DataError
 from raxalign.pairing.error_rate import score_links
 from raxalign.pairing.gold import read_gold
 from raxalign.pairing.pharaoh import read_links
+from raxalign.similarity import mutual_nearest
 from raxalign.tasks.base import Outcome, TaskInputs
-from raxalign.tasks.word_alignment import WordAlignment, mutual_links, softmax_links
+from raxalign.tasks.word_alignment import WordAlignment, softmax_links
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -127,8 +128,29 @@ def test_mutual_neighbours_by_cosine() -> None:
         torch.tensor([[1.0, 0.0], [0.0, 5.0]]),
         torch.tensor([[0.0, 0.1], [3.0, 0.1], [-1.0, 0.0]]),
     )
-    assert mutual_links(src, tgt) == [(0, 1), (1, 0)]
-    assert mutual_links(src[:0], tgt) == mutual_links(src, tgt[:0]) == []
+    assert mutual_nearest(src, tgt, measure="cosine", k=10) == [(0, 1), (1, 0)]
+    assert (
+        mutual_nearest(src[:0], tgt, measure="cosine", k=10)
+        == mutual_nearest(src, tgt[:0], measure="cosine", k=10)
+        == []
+    )
+
+
+def test_words_are_linked_by_the_measure_that_is_named(tmp_path: Path) -> None:
+    """Moved by (5, 0), a is (6, 0), b (5, 1) and c (6, .2): all are nearest to A (1, .1), whose
+    nearest one is c by the angle (3.8 degrees) and b by the distance (4.1).
+    """
+    away = Transform("de", 0, steps=(Affine(shift=torch.tensor([5.0, 0.0])),))
+    found = {
+        measure: run(tmp_path, transforms=(away,), measure=measure).predictions["links"].to_pylist()
+        for measure in ("cosine", "dot", "euclidean")
+    }
+    assert found == {
+        "cosine": ["2-1", "0-0"],
+        "dot": ["2-1", "0-0"],
+        "euclidean": ["1-1", "0-0"],
+    }
+    assert run(tmp_path, transforms=(away,)).predictions["links"].to_pylist() == found["cosine"]
 
 
 def test_softmax_links_words_with_a_share_above_the_threshold_in_both_directions() -> None:
@@ -195,10 +217,10 @@ def test_dev_and_test_averages_and_transforms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "gold", "message"),
     [
-        ("a b\n", "0-0\n", r"text:1: a line is words, \|\|\| and words"),
-        ("a ||| \n", "0-0\n", "text:1: a line is words"),
-        ("a ||| A\n", "0-0\n0-0\n", "text: has 1 lines, .*links is about 2 sentence pairs"),
-        ("a ||| A\nb ||| B\n", "0-0\n", "text: has 2 lines, .*links is about 1 sentence pairs"),
+        ("a b\n", "0-0\n", r"text:1: a line must be words, \|\|\| and words"),
+        ("a ||| \n", "0-0\n", "text:1: a line must be words"),
+        ("a ||| A\n", "0-0\n0-0\n", "text: has 1 lines, but .*links is about 2 sentence pairs"),
+        ("a ||| A\nb ||| B\n", "0-0\n", "text: has 2 lines, but .*links is about 1 sentence pairs"),
         (
             "a ||| A\n",
             "0-1\n",
@@ -257,6 +279,12 @@ def test_idle_options_and_data_for_several_languages() -> None:
         task(threshold=0.2, extraction="softmax").canonical()
         != task(extraction="softmax").canonical()
     )
+    assert task(measure="csls").canonical() == {**task().canonical(), "measure": "csls"}
+    assert task(measure="csls", k=3).canonical() != task(measure="csls").canonical()
+    assert task(k=3).canonical() == task().canonical()
+    assert "measure" not in task().canonical()
+    softmax = {"extraction": "softmax"}
+    assert task(**softmax, measure="csls", k=3).canonical() == task(**softmax).canonical()
     assert task(first=1, format="naacl").canonical() == task(format="naacl").canonical()
     assert task().check(("de",), "en") == []
     assert task().check(("de", "fr"), "en") == [

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from raxalign.measured import Measured
+
 Rules = Literal["mlqa", "squad"]
 
 _ARTICLES = {
@@ -92,3 +94,9 @@ def best(
 
 METRICS = {"f1": f1, "exact_match": exact_match}
 """The scores of an answer by their names."""
+
+MEASURED = (
+    Measured("f1", "Harmonic mean of precision and recall over the tokens of an answer."),
+    Measured("exact_match", "Share of the questions whose answer has the tokens of a gold answer."),
+)
+"""What tasks on answers report."""

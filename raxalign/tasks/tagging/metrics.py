@@ -9,10 +9,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from raxalign.measured import Measured
+
 Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
 """For each metric two numbers a sentence; the metric is the sum of the first ones divided by that
 of the second ones.
 """
+
+WORDS_MEASURED = (Measured("accuracy", "Share of the words whose tag is right."),)
+"""What taggers of words report."""
+ENTITIES_MEASURED = (
+    Measured("f1", "Harmonic mean of precision and recall over entities."),
+    Measured("precision", "Share of the entities found that are right in type and both ends."),
+    Measured("recall", "Share of the given entities that are found with type and both ends."),
+    *WORDS_MEASURED,
+)
+"""What taggers of entities report."""
 
 
 def count(

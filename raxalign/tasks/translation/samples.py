@@ -1,5 +1,5 @@
-"""Samples of token translation: of a named point of its sweep, or of the point that the dev side
-chooses in the same direction.
+"""Samples of token translation: of a named shift, or of the shift that the dev side chooses in the
+same direction.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ _SHIFT = re.compile(
 
 
 def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample | None:
-    """Convert rate or BLEU-1 of a direction over its sentences; the whole table is asked for, as
-    its dev rows choose the point.
+    """Return convert rate or BLEU-1 of a direction over its sentences, or None where the table has
+    none.
+
+    Args:
+        table: the predictions of all directions and splits, whose dev rows choose the shift.
+        lang: the direction.
+        metric: the metric, with or without a shift's layer and weight.
+        split: the split.
     """
     import pyarrow.compute as pc
 
@@ -30,10 +36,10 @@ def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample 
     if stem not in ("convert_rate", "bleu1"):
         return None
     table = table.filter(pc.equal(table["lang"], lang))
-    point = asked[:2] if asked is not None else _chosen(table)
-    if point is None:
+    shift = asked[:2] if asked is not None else _chosen(table)
+    if shift is None:
         return None
-    here = pc.and_(pc.equal(table["layer"], point[0]), pc.equal(table["alpha"], point[1]))
+    here = pc.and_(pc.equal(table["layer"], shift[0]), pc.equal(table["alpha"], shift[1]))
     part = table.filter(pc.and_(here, pc.equal(table["split"], split)))
     return _sample(part, stem) if len(part) else None
 
@@ -52,29 +58,29 @@ def _sample(part: pa.Table, stem: str) -> Sample:
 
 
 def _chosen(table: pa.Table) -> tuple[int, float] | None:
-    """The point with the best BLEU-1 on dev, the first of equals, as the task chooses it; without
-    dev rows the only point.
+    """Return the shift (layer, weight) with the best BLEU-1 on dev, the first of equals, as the
+    task chooses it; without dev rows the only one.
     """
     import pyarrow.compute as pc
 
-    points = list(
+    shifts = list(
         dict.fromkeys(zip(table["layer"].to_pylist(), table["alpha"].to_pylist(), strict=True))
     )
     dev = table.filter(pc.equal(table["split"], "dev"))
     if not len(dev):
-        return points[0] if len(points) == 1 else None
+        return shifts[0] if len(shifts) == 1 else None
     values = [
         _sample(
             dev.filter(pc.and_(pc.equal(dev["layer"], layer), pc.equal(dev["alpha"], alpha))),
             "bleu1",
         ).value
-        for layer, alpha in points
+        for layer, alpha in shifts
     ]
-    return points[int(np.argmax(values))]
+    return shifts[int(np.argmax(values))]
 
 
 def shift_point(metric: str) -> tuple[int, float, str] | None:
-    """(layer, weight, metric) of a score of a sweep over layers and weights.
+    """Return (layer, weight, metric) of a score of one shift, or None for another score.
 
     >>> shift_point("layer10_alpha2.5_convert_rate"), shift_point("accuracy")
     ((10, 2.5, 'convert_rate'), None)

@@ -1,5 +1,5 @@
-"""The two sides of held-out sentence pairs as pieces: what is read, what is the reference, and
-which pieces a language has.
+"""The two sides of held-out sentence pairs as pieces: what is translated, what is the reference,
+and which pieces a language has.
 """
 
 from __future__ import annotations
@@ -20,10 +20,17 @@ from raxalign.tasks.transfer.fingerprints import unit
 
 @dataclass(frozen=True)
 class Side:
-    """The sentences of one language that are translated: `rows` as the encoder reads them
-    (`truncated` of them cut), `pieces` whole and without special ones; `units` are the hashes of
-    the pivot's sentences. The `vocabulary` is that of all sentences of the side, translated or not;
-    special pieces count as every language's.
+    """The sentences of one language that are translated.
+
+    Attributes:
+        lang: the language.
+        ids: the number of each sentence pair (S,).
+        units: the hash of each pair's pivot sentence (S,).
+        rows: the sentences as the encoder reads them.
+        pieces: the sentences whole and without special pieces.
+        vocabulary: the pieces of all sentences of the side, translated or not; special pieces count
+            as every language's.
+        truncated: the number of rows that are cut.
     """
 
     lang: str
@@ -35,11 +42,26 @@ class Side:
     truncated: int
 
 
+@dataclass(frozen=True)
+class Way:
+    """One direction of translation in one split: the side that is translated, and the one that is
+    its reference.
+    """
+
+    source: Side
+    target: Side
+
+
 def read_sides(
     stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None
 ) -> tuple[Side, Side]:
-    """Both sides of a dataset of sentence pairs, the other language's and the pivot's; of each at
-    most the first `limit` to translate.
+    """Read both sides of a dataset of sentence pairs, the other language's and the pivot's.
+
+    Args:
+        stream: the encoder.
+        folder: the dataset.
+        languages: the other language and the pivot.
+        limit: the number of sentences to translate, from the first on (None: all).
     """
     encoder, table = stream.encoder, read_table(folder)
     assert isinstance(encoder, TransformerEncoder)
@@ -59,7 +81,7 @@ def _side(
     sentences: Sequence[Sequence[str]],
     lang: str,
 ) -> Side:
-    """The side of all `sentences`, of which the first are translated: as many as there are
+    """Make the side of all `sentences`, of which the first are translated, one per entry of
     `ids`.
     """
     whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences, lang)]

@@ -1,6 +1,4 @@
-"""Accuracies of dependent examples: a mean with a standard error that takes whole sentences as its
-units.
-"""
+"""Accuracies of dependent examples: a mean, with a standard error over whole sentences."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ import numpy.typing as npt
 
 
 def accuracy(correct: npt.NDArray[np.bool_]) -> float:
-    """The share of examples that are right; there is at least one."""
+    """Return the share of examples that are right; there is at least one."""
     return float(correct.mean())
 
 
 def mean_accuracy(
     parts: Sequence[tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]],
 ) -> tuple[float, float | None]:
-    """The mean of several accuracies, and its standard error clustered by sentence.
+    """Return the mean of several accuracies, and its standard error clustered by sentence.
 
     Word pairs of one sentence share their context, and both directions ask about the same pairs, so
     the binomial error of independent examples would be too small. With u_s the sum over the parts
@@ -31,7 +29,7 @@ def mean_accuracy(
             (examples,); no part is empty.
 
     Returns:
-        the mean, and its standard error (None where one sentence is all there is).
+        the mean, and its standard error (None where there is only one sentence).
 
     >>> mean_accuracy([(np.array([True, True, False, False]), np.array([0, 0, 1, 1]))])
     (0.5, 0.5)

@@ -23,8 +23,8 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Words:
-    """All words of the sentences of one language, numbered through; word w stands at `position[w]`
-    of the sentence in row `row[w]`.
+    """All words of the sentences of one language, numbered consecutively; word w is at
+    `position[w]` of the sentence in row `row[w]`.
     """
 
     sentences: Sequence[Sequence[str]]
@@ -67,7 +67,7 @@ class LinkedWords:
         return len(self.row)
 
     def keep(self, chosen: Bools) -> LinkedWords:
-        """With some of the links only; the words stay."""
+        """Return some of the links alone, with all words."""
         return LinkedWords(
             self.ids,
             self.src,
@@ -78,7 +78,7 @@ class LinkedWords:
         )
 
     def types(self) -> list[tuple[str, str]]:
-        """The surface forms that each link joins."""
+        """Return the surface forms that each link joins."""
         src, tgt = self.src.forms, self.tgt.forms
         return [
             (src[a], tgt[b])
@@ -87,7 +87,7 @@ class LinkedWords:
 
 
 def read_linked_words(folder: Path) -> LinkedWords:
-    """Reads a dataset of word pairs. Raises `DataError` for links that point beyond their
+    """Read a dataset of word pairs. Raises `DataError` for links that point beyond their
     sentence.
     """
     table = read_table(folder)
@@ -118,8 +118,8 @@ def read_linked_words(folder: Path) -> LinkedWords:
 
 
 class SeenTypes:
-    """Which pairs of word types count as seen: those linked in training, as they are written, and
-    dictionary entries in any case.
+    """The pairs of word types that count as seen: those linked in training, as they are written,
+    and dictionary entries in any case.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -132,8 +132,8 @@ class SeenTypes:
 
 
 def read_types(file: Path) -> set[tuple[str, str]]:
-    """Pairs of surface forms of an Arrow file with columns src and tgt. Raises `DataError` where it
-    cannot be read.
+    """Read the pairs of surface forms of an Arrow file with columns src and tgt. Raises `DataError`
+    where it cannot be read.
     """
     try:
         with pa.memory_map(str(file)) as mapped:

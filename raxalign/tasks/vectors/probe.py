@@ -1,5 +1,5 @@
-"""What a space tells about languages: how well a linear probe finds a vector's language, and how
-far all vectors point one way.
+"""The geometry of a space: how well a linear probe finds a vector's language, how far all vectors
+point one way, and two coordinates of each vector.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ Ints = npt.NDArray[np.int64]
 
 
 def anisotropy(vectors_NH: npt.NDArray[Any]) -> float | None:
-    """The mean cosine of all pairs of different vectors, in float64: 0 where directions are spread,
-    1 where all are one; None below two.
+    """Return the mean cosine of all pairs of different vectors, in float64: 0 where directions are
+    spread, 1 where all are the same; None below two vectors.
 
     With u the unit vectors it is (|Σ u|² - N) / (N (N - 1)), exactly. Zero vectors have cosine 0
     with all (Ethayarajh 2019 draws pairs).
@@ -39,12 +39,21 @@ def probe_accuracy(
     second_rows: Ints,
     seed: int = 0,
 ) -> float | None:
-    """Accuracy of a logistic regression that tells the vectors of two languages apart, the mean of
-    both languages' (chance is one half).
+    """Return the accuracy of a logistic regression that tells the vectors of two languages apart,
+    the mean over both languages (chance is one half).
 
-    A random half of the sentences (`first_rows`, `second_rows`: the sentence of every vector,
-    translations having one number) is for training, the other for testing; coordinates are scaled
-    by the training half. None where a half lacks a language.
+    A random half of the sentences is for training, the other for testing; coordinates are scaled by
+    the training half.
+
+    Args:
+        first_NH: the vectors of one language.
+        second_MH: the vectors of the other one.
+        first_rows: the sentence of each vector (N,); translations have one number.
+        second_rows: the same of the other language (M,).
+        seed: the seed of the halves.
+
+    Returns:
+        the accuracy, or None where a half lacks a language.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -63,11 +72,15 @@ def probe_accuracy(
 
 
 def project(vectors_NH: npt.NDArray[Any], how: str, seed: int = 0) -> Floats:
-    """Two coordinates of every vector, (N, 2): `pca`, the two widest directions, or `tsne` begun
-    from these.
+    """Return two coordinates of every vector, (N, 2).
 
     The sign of a direction is such that its largest coordinate is positive. Fewer than three
     vectors lie at the origin.
+
+    Args:
+        vectors_NH: the vectors.
+        how: `pca`, the two widest directions, or `tsne`, which starts from these.
+        seed: the seed of t-SNE.
     """
     vectors = np.asarray(vectors_NH, dtype=np.float64)
     if len(vectors) < 3:

@@ -5,18 +5,19 @@ often.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.tasks.vectors.linked_words import Bools, LinkedWords, Words
+from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
-Side = tuple[npt.NDArray[np.float32], Bools]
-"""Vectors (N, L, H) of all words, and which words have one."""
+Floats = npt.NDArray[np.float32]
 
 _STRINGS = ("lang", "split", "kind", "side", "word")
-POINTS = pa.schema(
+PLANE = pa.schema(
     [
         *((name, pa.string()) for name in _STRINGS),
         *((name, pa.int64()) for name in ("layer", "pair", "id", "position")),
@@ -24,74 +25,107 @@ POINTS = pa.schema(
         ("y", pa.float64()),
     ]
 )
-"""A row a point; the two points of a `pair` are linked. `id` and `position` are those of an
-occurrence.
+"""One row per point of the plane; the two points of a `pair` are linked. `id` and `position` are
+those of an occurrence.
 """
 
 
-def projected_words(
-    label: str,
-    pairs: LinkedWords,
-    src: Side,
-    tgt: Side,
-    layers: tuple[int, int],
-    counts: tuple[int, int],
-    how: str,
-    seed: int,
-) -> pa.Table:
-    """Points of occurrences at the highest of the `layers` and of types at the lowest, each kind in
-    a plane of its own.
-
-    `counts` are the pairs of occurrences, evenly spread over the linked pairs, and of types.
+@dataclass(frozen=True)
+class LayeredVectors:
+    """Vectors (N, L, H) of all words of one language at several layers, and which words have
+    one.
     """
-    pairs = pairs.keep(src[1][pairs.src_word] & tgt[1][pairs.tgt_word])
-    parts = [
-        _occurrences(label, pairs, src, tgt, layers[1], counts[0], how, seed),
-        _types(label, pairs, src, tgt, layers[0], counts[1], how, seed),
-    ]
-    return pa.concat_tables(parts)
+
+    vectors_NLH: Floats
+    read_N: Bools
 
 
-def _occurrences(
-    label: str, pairs: LinkedWords, src: Side, tgt: Side, layer: int, most: int, how: str, seed: int
-) -> pa.Table:
+@dataclass(frozen=True)
+class Plane:
+    """What is projected and how: `occurrences` linked pairs and `types` pairs of word types, by
+    `pca` or `tsne` with a seed.
+    """
+
+    how: str
+    occurrences: int
+    types: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class LinkedVectors:
+    """Linked words with the vectors of both sides, for a language pair named `label`."""
+
+    label: str
+    pairs: LinkedWords
+    src: LayeredVectors
+    tgt: LayeredVectors
+
+    def read(self) -> LinkedVectors:
+        """Return the links alone whose words both have a vector."""
+        pairs = self.pairs
+        both = self.src.read_N[pairs.src_word] & self.tgt.read_N[pairs.tgt_word]
+        return LinkedVectors(self.label, pairs.keep(both), self.src, self.tgt)
+
+    def sides(self) -> list[tuple[Words, Floats, Ints]]:
+        """Return for each side its words, its vectors and the word of every link."""
+        return [
+            (self.pairs.src, self.src.vectors_NLH, self.pairs.src_word),
+            (self.pairs.tgt, self.tgt.vectors_NLH, self.pairs.tgt_word),
+        ]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs of words that are projected together: n of one side, then n of the other."""
+
+    kind: str
+    layer: int
+    words: tuple[Sequence[str], Sequence[str]]
+    vectors_NH: Floats
+    ids: Ints
+    positions: Ints
+
+
+def projected_words(linked: LinkedVectors, layers: tuple[int, int], plane: Plane) -> pa.Table:
+    """Project occurrences at the highest and types at the lowest of the `layers`, each kind in a
+    plane of its own.
+    """
+    linked = linked.read()
+    kinds = (
+        _occurrences(linked, layers[1], plane.occurrences),
+        _types(linked, layers[0], plane.types),
+    )
+    return pa.concat_tables([_table(linked.label, pairs, plane) for pairs in kinds])
+
+
+def _occurrences(linked: LinkedVectors, layer: int, most: int) -> _Pairs:
+    """Linked pairs evenly spread over the text."""
+    pairs = linked.pairs
     chosen = (
         np.unique(np.linspace(0, len(pairs) - 1, min(most, len(pairs))).astype(np.int64))
         if len(pairs)
         else np.zeros(0, np.int64)
     )
     words = [
-        (side, vectors[numbers[chosen], -1], numbers[chosen])
-        for side, (vectors, _), numbers in _sides(pairs, src, tgt)
+        (side, vectors_NLH[numbers[chosen], -1], numbers[chosen])
+        for side, vectors_NLH, numbers in linked.sides()
     ]
-    forms = [[side.forms[number] for number in numbers.tolist()] for side, _, numbers in words]
-    ids = np.concatenate([pairs.ids[side.row[numbers]] for side, _, numbers in words])
-    positions = np.concatenate([side.position[numbers] for side, _, numbers in words])
-    return _table(
-        label,
+    src, tgt = ([side.forms[number] for number in numbers.tolist()] for side, _, numbers in words)
+    return _Pairs(
         "occurrence",
         layer,
-        forms,
+        (src, tgt),
         np.concatenate([vectors_NH for _, vectors_NH, _ in words]),
-        ids,
-        positions,
-        how,
-        seed,
+        np.concatenate([pairs.ids[side.row[numbers]] for side, _, numbers in words]),
+        np.concatenate([side.position[numbers] for side, _, numbers in words]),
     )
 
 
-def _sides(
-    pairs: LinkedWords, src: Side, tgt: Side
-) -> list[tuple[Words, Side, npt.NDArray[np.int64]]]:
-    """For each side its words, its vectors and the words of every link."""
-    return [(pairs.src, src, pairs.src_word), (pairs.tgt, tgt, pairs.tgt_word)]
-
-
-def _types(
-    label: str, pairs: LinkedWords, src: Side, tgt: Side, layer: int, most: int, how: str, seed: int
-) -> pa.Table:
-    stop = _stop_words(label)
-    types = [(a.lower(), b.lower()) for a, b in pairs.types()]
+def _types(linked: LinkedVectors, layer: int, most: int) -> _Pairs:
+    """The word types most often linked, by the means of their vectors."""
+    stop = _stop_words(linked.label)
+    types = [(a.lower(), b.lower()) for a, b in linked.pairs.types()]
     counts = Counter(
         pair
         for pair in types
@@ -100,23 +134,23 @@ def _types(
     chosen = [
         pair for pair, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most]
     ]
-    means = np.zeros((2 * len(chosen), src[0].shape[-1]), np.float32)
-    for half, (_, (vectors, _), numbers) in enumerate(_sides(pairs, src, tgt)):
+    means = np.zeros((2 * len(chosen), linked.src.vectors_NLH.shape[-1]), np.float32)
+    for half, (_, vectors_NLH, numbers) in enumerate(linked.sides()):
         for place, pair in enumerate(chosen):
             here = [
                 number
                 for number, other in zip(numbers.tolist(), types, strict=True)
                 if other == pair
             ]
-            means[half * len(chosen) + place] = vectors[here, 0].mean(0)
-    forms = [[pair[k] for pair in chosen] for k in (0, 1)]
+            means[half * len(chosen) + place] = vectors_NLH[here, 0].mean(0)
     none = np.full(2 * len(chosen), -1, np.int64)
-    return _table(label, "type", layer, forms, means, none, none, how, seed)
+    words = [pair[0] for pair in chosen], [pair[1] for pair in chosen]
+    return _Pairs("type", layer, words, means, none, none)
 
 
 def _stop_words(label: str) -> frozenset[str]:
-    """Those of the pivot; the other language's words are left out with their translations. Only
-    English has a list.
+    """Return the stop words of the pivot, for English alone; the other language's words are left
+    out with their translations.
     """
     if not label.endswith("-en"):
         return frozenset()
@@ -125,32 +159,22 @@ def _stop_words(label: str) -> frozenset[str]:
     return frozenset(ENGLISH_STOP_WORDS)
 
 
-def _table(
-    label: str,
-    kind: str,
-    layer: int,
-    forms: list[list[str]],
-    vectors_NH: npt.NDArray[np.float32],
-    ids: npt.NDArray[np.int64],
-    positions: npt.NDArray[np.int64],
-    how: str,
-    seed: int,
-) -> pa.Table:
+def _table(label: str, pairs: _Pairs, plane: Plane) -> pa.Table:
     from raxalign.tasks.vectors.probe import project
 
-    n = len(forms[0])
-    places = project(vectors_NH, how, seed)
+    n = len(pairs.words[0])
+    places = project(pairs.vectors_NH, plane.how, plane.seed)
     columns = {
         "lang": [label] * (2 * n),
         "split": ["test"] * (2 * n),
-        "kind": [kind] * (2 * n),
+        "kind": [pairs.kind] * (2 * n),
         "side": ["src"] * n + ["tgt"] * n,
-        "word": [*forms[0], *forms[1]],
-        "layer": [layer] * (2 * n),
+        "word": [*pairs.words[0], *pairs.words[1]],
+        "layer": [pairs.layer] * (2 * n),
         "pair": [*range(n), *range(n)],
-        "id": ids,
-        "position": positions,
+        "id": pairs.ids,
+        "position": pairs.positions,
         "x": places[:, 0],
         "y": places[:, 1],
     }
-    return pa.table(columns, schema=POINTS)
+    return pa.table(columns, schema=PLANE)

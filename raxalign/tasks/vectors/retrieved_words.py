@@ -6,14 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
 import pyarrow as pa
 
+from raxalign.measured import Measured, count, standard_error
 from raxalign.similarity import Measure, nearest_neighbors
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
+from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
 if TYPE_CHECKING:
@@ -21,28 +23,25 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-Direction = Literal["to_pivot", "from_pivot"]
-DIRECTIONS: tuple[Direction, ...] = ("to_pivot", "from_pivot")
-
 
 @dataclass(frozen=True)
 class Found:
     """The words that one search found for the pairs (pairs,): `to_pivot` are numbers of target
     words, `from_pivot` of source words.
 
-    Pairs that the search did not ask for have -1.
+    Pairs that were not part of the search have -1.
     """
 
     to_pivot: Ints
     from_pivot: Ints
 
-    def toward(self, direction: Direction) -> Ints:
-        """The words found in one direction."""
+    def toward(self, direction: SearchDirection) -> Ints:
+        """Return the words found in one direction."""
         return self.to_pivot if direction == "to_pivot" else self.from_pivot
 
     @property
     def asked(self) -> Bools:
-        """Which pairs were asked for."""
+        """The pairs that were part of the search (pairs,)."""
         return self.to_pivot >= 0
 
 
@@ -54,14 +53,14 @@ def search(
     measure: Measure,
     k: int,
 ) -> Found:
-    """Finds the nearest neighbour of every word of two pools in the other pool.
+    """Find the nearest neighbour of every word of two pools in the other pool.
 
     Args:
         pairs: the linked words.
         vectors: of all source words (words, hidden) and of all target words.
         pools: which source words and which target words are queries, candidates and neighbourhoods.
-        measure: the similarity.
-        k: neighbours in a hubness term.
+        measure: the measure of similarity.
+        k: the number of nearest vectors in a hubness term.
 
     Returns:
         the answers for the pairs whose words are both in their pools.
@@ -85,7 +84,7 @@ def search(
 
 
 def first_occurrences(words: Words, read: Bools) -> Bools:
-    """Marks the first occurrence of every surface form, in the order of the text, among the words
+    """Mark the first occurrence of every surface form, in the order of the text, among the words
     that were read.
     """
     first: dict[str, int] = {}
@@ -101,7 +100,7 @@ class Answers:
     """What was found for linked words: `contextual` among all candidates, `thinned` among first
     occurrences.
 
-    Without `thinned` the non-contextual metrics are over contextual answers, to the first pair of
+    Without `thinned` the non-contextual metrics are over contextual answers for the first pair of
     each query's type. `units` (sentence pairs,) are the hashes of the pivot's sentences.
     """
 
@@ -113,17 +112,17 @@ class Answers:
     unseen: Bools
 
     def found(self, *, contextual: bool) -> Found:
-        """The answers that a metric is formed of."""
+        """Return the answers that a metric is computed from."""
         return self.contextual if contextual or self.thinned is None else self.thinned
 
-    def correct(self, direction: Direction, *, contextual: bool) -> Bools:
-        """Which pairs were found."""
+    def correct(self, direction: SearchDirection, *, contextual: bool) -> Bools:
+        """Return which pairs were found."""
         linked = self.pairs.tgt_word if direction == "to_pivot" else self.pairs.src_word
         return np.equal(self.found(contextual=contextual).toward(direction), linked)
 
-    def first(self, direction: Direction, passed: Bools) -> Bools:
-        """The non-contextual ones of some pairs: those of first occurrences, or the first of the
-        query's type among those that passed.
+    def first(self, direction: SearchDirection, passed: Bools) -> Bools:
+        """Return the non-contextual ones of some pairs: those of first occurrences, or the first of
+        the query's type among those that passed.
         """
         if self.thinned is not None:
             return passed & self.thinned.asked
@@ -140,16 +139,16 @@ class Answers:
         chosen[list(first.values())] = True
         return chosen
 
-    def chosen(self, direction: Direction, *, contextual: bool, with_seen: bool) -> Bools:
-        """The pairs that a metric is over."""
+    def chosen(self, direction: SearchDirection, *, contextual: bool, with_seen: bool) -> Bools:
+        """Return the pairs that a metric is over."""
         passed = ~self.identical if with_seen else ~self.identical & self.unseen
         return passed if contextual else self.first(direction, passed)
 
     def metrics(self) -> tuple[dict[str, float], list[str]]:
-        """Values by metric, and the metrics for which there are no pairs."""
+        """Return values by metric, and the metrics for which there are no pairs."""
         values: dict[str, float] = {}
         absent: list[str] = []
-        for name, contextual, with_seen in METRICS:
+        for name, contextual, with_seen in ACCURACIES:
             picked = {
                 d: self.chosen(d, contextual=contextual, with_seen=with_seen) for d in DIRECTIONS
             }
@@ -174,10 +173,10 @@ class Answers:
         return values, absent
 
     def table(self, label: str, split: str) -> pa.Table:
-        """Makes one row per pair and direction, from which all metrics can be computed again.
+        """Make one row per pair and direction, from which all metrics can be computed again.
 
-        `correct` is about the contextual search, `correct_first` about the non-contextual one,
-        whose columns are null for pairs that it did not ask for. `first` marks the pairs of
+        `correct` is of the contextual search, `correct_first` of the non-contextual one, whose
+        columns are null for pairs that were not part of it. `first` marks the pairs of
         `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and
         `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
         same wherever the pivot's sentence is.
@@ -189,7 +188,7 @@ class Answers:
         return pa.concat_tables(tables)
 
     def _columns(
-        self, label: str, split: str, direction: Direction
+        self, label: str, split: str, direction: SearchDirection
     ) -> Iterator[tuple[str, Sequence[object] | Bools | Ints | pa.Array]]:
         pairs, n = self.pairs, len(self.pairs)
         side, types = pairs.tgt if direction == "to_pivot" else pairs.src, pairs.types()
@@ -216,13 +215,39 @@ class Answers:
         yield "first_unseen", self.chosen(direction, contextual=False, with_seen=False)
 
 
-METRICS = (
+ACCURACIES = (
     ("contextual_accuracy", True, False),
     ("noncontextual_accuracy", False, False),
     ("contextual_accuracy_all", True, True),
     ("noncontextual_accuracy_all", False, True),
 )
 """(name, whether among all words, whether over seen pairs too)."""
+
+_FAMILIES = "{contextual|noncontextual}_accuracy"
+MEASURED = (
+    Measured(
+        "contextual_accuracy",
+        "Share of unseen pairs that are found among all words, the mean of both directions.",
+    ),
+    Measured(
+        "noncontextual_accuracy",
+        "Share of unseen pairs that are found among first occurrences, the mean of both"
+        " directions.",
+    ),
+    Measured("contextual_accuracy_all", "The contextual accuracy over seen pairs too."),
+    Measured("noncontextual_accuracy_all", "The non-contextual accuracy over seen pairs too."),
+    Measured(
+        f"{_FAMILIES}_{{to_pivot|from_pivot|all_to_pivot|all_from_pivot}}",
+        "The accuracy of one direction, over unseen pairs or over all of them.",
+        role="part",
+    ),
+    count(f"{_FAMILIES}_{{pairs|all_pairs}}", "Number of pairs that an accuracy is the share of."),
+    standard_error(
+        f"{_FAMILIES}_{{stderr|all_stderr}}",
+        "Standard error of the mean of both directions, clustered by sentence.",
+    ),
+)
+"""What retrieval reports."""
 _STRINGS = ("lang", "split", "direction", "src", "tgt", "found", "found_first")
 _FLAGS = ("correct", "correct_first", "identical", "unseen", "first_any", "first", "first_unseen")
 _PLACES = (

@@ -1,10 +1,10 @@
-"""Samples of tasks that search both ways between two languages: a part of a metric is a direction.
+"""Samples of tasks that search both ways between two languages: each direction is a part.
 
 * `word_pairs` (`correct`, `direction`, `identical`, `unseen`, `first`, `first_unseen`, `id`): the
   accuracies of retrieval, non-contextual ones by `correct_first`;
-* `directed` with `rank`: mean reciprocal rank and precision at k; a unit is a query of a direction,
+* `directed` with `rank`: mean reciprocal rank and precision at k. A unit is a query of a direction,
   linked to its `gold` translation, which is a query of the other one: both ask for the same entry
-  of the dictionary, and what links hold together is one unit to the tests;
+  of the dictionary, and linked units are one unit in a test;
 * `directed` with `correct`: `accuracy`, the mean of both directions.
 """
 
@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raxalign.sample import Array, Sample, column, numbered, summed, units_of
+from raxalign.tasks.vectors.directions import DIRECTIONS, direction_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DIRECTIONS = ("to_pivot", "from_pivot")
 _WORD_METRICS = ("contextual_accuracy", "noncontextual_accuracy")
 
 
 def word_pairs(table: pa.Table, metric: str) -> Sample | None:
-    """Retrieval's accuracies from its flags, as its task forms them."""
-    direction = next((entry for entry in _DIRECTIONS if metric.endswith(f"_{entry}")), None)
-    name = metric.removesuffix(f"_{direction}") if direction else metric
+    """Return the sample of an accuracy of retrieval, from the flags of its predictions."""
+    name, direction = direction_of(metric)
     with_seen = name.endswith("_all")
     if name.removesuffix("_all") not in _WORD_METRICS:
         return None
@@ -57,9 +56,8 @@ def word_pairs(table: pa.Table, metric: str) -> Sample | None:
 
 
 def directed(table: pa.Table, metric: str) -> Sample | None:
-    """Metrics that are the mean of both directions, or that of one."""
-    direction = next((entry for entry in _DIRECTIONS if metric.endswith(f"_{entry}")), None)
-    name = metric.removesuffix(f"_{direction}") if direction else metric
+    """Return the sample of a metric that is the mean of both directions, or that of one."""
+    name, direction = direction_of(metric)
     directions = column(table, "direction")
     chosen = directions == direction if direction else np.ones(len(table), dtype=bool)
     if "rank" in table.column_names and "query" in table.column_names:
@@ -72,14 +70,14 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
         gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
         units, links = _asked(table, directions, "query"), None
         if "gold" in table.column_names:
-            # The best of several translations differs between methods: what hangs together is known
+            # The best of several translations differs between methods, so the clusters are known
             # only where samples are compared.
             links = np.stack(
                 [
                     units,
                     _asked(
                         table,
-                        np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]),
+                        np.where(directions == DIRECTIONS[0], DIRECTIONS[1], DIRECTIONS[0]),
                         "gold",
                     ),
                 ],
@@ -95,8 +93,8 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
 
 
 def _asked(table: pa.Table, directions: Array, words: str) -> Array:
-    """The numbers of words as queries of directions: the words of two languages are never the
-    same.
+    """Return the numbers of words as queries of directions, so that equal words of two languages
+    are different units.
     """
     return numbered(
         np.char.add(np.char.add(directions.astype(str), "/"), column(table, words).astype(str))

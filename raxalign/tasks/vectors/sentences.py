@@ -1,10 +1,11 @@
-"""One vector a sentence: the mean of its pieces or its first piece, or the mean of its static word
+"""One vector per sentence: the mean of its pieces, its first piece, or the mean of its static word
 vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,34 +19,39 @@ from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import Batch
 
 Vectors = tuple[torch.Tensor, "np.ndarray"]
 
 
+@dataclass(frozen=True)
+class SentenceReading:
+    """How sentences become vectors: the `layers` that are added up, the `mean` of the pieces or the
+    first one (`cls`), and whether special pieces are part of the mean.
+    """
+
+    layers: str
+    pooling: Literal["cls", "mean"]
+    specials: bool
+
+
 @torch.no_grad()
 def sentence_vectors(
-    aligned: AlignedEncoder,
-    sentences: Sequence[Sequence[str]],
-    lang: str,
-    *,
-    layers: str,
-    pooling: Literal["cls", "mean"],
-    specials: bool,
+    aligned: AlignedEncoder, sentences: Sequence[Sequence[str]], lang: str, reading: SentenceReading
 ) -> Vectors:
-    """(vectors (S, H) in input order, transforms applied and layers added up; whether each sentence
-    has a piece or word that was read).
+    """Return (vectors (S, H) in input order, transforms applied; whether each sentence has a piece
+    or word that was read).
 
-    With `specials` the mean is over special pieces too. Raises `RaxalignError` for the first piece
-    of an encoder that has none.
+    Raises `RaxalignError` for the first piece of an encoder that has none.
     """
-    chosen = parse_layers(layers, aligned.n_layers)
+    chosen = parse_layers(reading.layers, aligned.n_layers)
     if not isinstance(aligned.encoder, TransformerEncoder):
-        if pooling == "cls":
+        if reading.pooling == "cls":
             raise RaxalignError(
-                "sentence_retrieval: pooling cls wants a transformer; static vectors have `pooling:"
-                " mean`"
+                "sentence_retrieval: `pooling: cls` requires a transformer encoder; static vectors"
+                " have `pooling: mean`"
             )
-        return _mean_of_words(aligned, sentences, lang, layers)
+        return _mean_of_words(aligned, sentences, lang, reading.layers)
     encoder = aligned.encoder
     rows = encoder.pieces(sentences, lang)
     vectors_SH = torch.zeros(len(rows), encoder.hidden_size, device=encoder.device)
@@ -55,16 +61,18 @@ def sentence_vectors(
             batch = encoder.collate([rows[i] for i in part])
             states = aligned.hidden(batch)
             states_BTH = torch.stack([states[layer] for layer in chosen]).sum(0)
-            if pooling == "cls":
-                pooled_BH = states_BTH[:, 0]
-            else:
-                mask_BT = (batch.mask_BT if specials else batch.words_BT >= 0).to(states_BTH.dtype)
-                pooled_BH = (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(
-                    1, keepdim=True
-                ).clamp(min=1)
+            pooled_BH = _pooled(states_BTH, batch, reading)
             vectors_SH[torch.from_numpy(part).to(encoder.device)] = pooled_BH
     refuse_infinite(vectors_SH, lang)
     return vectors_SH, read
+
+
+def _pooled(states_BTH: torch.Tensor, batch: Batch, reading: SentenceReading) -> torch.Tensor:
+    """The vector of each sentence (B, H)."""
+    if reading.pooling == "cls":
+        return states_BTH[:, 0]
+    mask_BT = (batch.mask_BT if reading.specials else batch.words_BT >= 0).to(states_BTH.dtype)
+    return (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(1, keepdim=True).clamp(min=1)
 
 
 def _mean_of_words(

@@ -1,6 +1,4 @@
-"""Special pieces as if they were words: two more at the end of every sentence, linked across the
-pair.
-"""
+"""Special pieces as words: two more at the end of every sentence, linked across the pair."""
 
 from __future__ import annotations
 
@@ -23,8 +21,8 @@ SPECIALS = ("[CLS]", "[SEP]")
 
 
 def link_specials(pairs: LinkedWords) -> LinkedWords:
-    """The pairs with both specials behind the words of every sentence, and a link from each to its
-    own on the other side.
+    """Return the pairs with both specials after the words of every sentence, each linked to its
+    counterpart on the other side.
     """
     rows = np.arange(len(pairs.ids))
     src, tgt = (
@@ -49,15 +47,17 @@ def add_specials(
     read: Bools,
     layers: str,
 ) -> tuple[torch.Tensor, Bools]:
-    """(vectors, which words have one) with those of the specials behind each sentence's words,
-    layers added up, as `link_specials` numbers them.
+    """Add the vectors of the specials, of `layers` added up, after those of each sentence's words.
 
-    Raises `RaxalignError` for an encoder that has no special pieces.
+    `vectors_NH` are those of `words`, and `read` (N,) marks the words that have one. Returns both
+    as `link_specials` numbers the words. Raises `RaxalignError` for an encoder without special
+    pieces.
     """
     encoder = aligned.encoder
     if not isinstance(encoder, TransformerEncoder):
         raise RaxalignError(
-            "retrieval: specials include wants a transformer; static vectors have no special pieces"
+            "retrieval: `specials: include` requires a transformer encoder; static vectors have no"
+            " special pieces"
         )
     chosen = parse_layers(layers, aligned.n_layers)
     count, offsets = len(words.sentences), words.offsets

@@ -1,15 +1,17 @@
-"""Vectors of words outside sentences: means over their occurrences in a text, or each word
+"""Vectors of words outside sentences: means over their occurrences in a text, or of each word
 alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
+import numpy.typing as npt
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.vectors import Pooling
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.vectors import WordVectors
 else:
     torch = lazy.load("torch")
 
@@ -25,8 +28,23 @@ CHUNK = 1024
 """Sentences whose word vectors are in memory together."""
 
 
+@dataclass(frozen=True)
+class WordReading:
+    """How words become vectors: the language that they are of, the `layers` that are added up, and
+    how a word's pieces are joined.
+    """
+
+    lang: str
+    layers: str
+    pooling: Pooling
+
+    def of(self, aligned: AlignedEncoder, sentences: Sequence[Sequence[str]]) -> WordVectors:
+        """Return the vectors of the words of some sentences, layers not yet added up."""
+        return aligned.words(sentences, self.lang, layers=self.layers, pooling=self.pooling)
+
+
 def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
-    """The sentences of a text dataset, `CHUNK` at a time."""
+    """Yield the sentences of a text dataset, `CHUNK` at a time."""
     column = read_table(folder).column("words")
     for start in range(0, len(column), CHUNK):
         yield column.slice(start, CHUNK).to_pylist()
@@ -36,17 +54,23 @@ def mean_vectors(
     aligned: AlignedEncoder,
     folder: Path,
     words: Sequence[str],
-    lang: str,
-    *,
-    layers: str,
-    pooling: Pooling,
+    reading: WordReading,
     max_contexts: int,
-) -> tuple[torch.Tensor, np.ndarray]:
-    """(means over occurrences (V, H), the layers added up; how many were counted (V,)) of `words`,
-    which are lower-cased and all different.
+) -> tuple[torch.Tensor, npt.NDArray[np.int64]]:
+    """Return the means of the vectors of words over their occurrences in a text.
 
     Words are met in any casing. Sentences are read in their order; one is encoded where it holds a
     word that was met less than `max_contexts` times before it, and then all its words count.
+
+    Args:
+        aligned: the encoder.
+        folder: the text, a dataset with a column ``words``.
+        words: V words, lower-cased and all different.
+        reading: how words become vectors.
+        max_contexts: the number of occurrences after which a word is searched no further.
+
+    Returns:
+        (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
     """
     numbers = {word: i for i, word in enumerate(words)}
     met = np.zeros(len(words), np.int64)
@@ -59,18 +83,19 @@ def mean_vectors(
         chosen = list(_wanted(places, met, max_contexts))
         if not chosen:
             continue
-        vectors = aligned.words([chunk[i] for i in chosen], lang, layers=layers, pooling=pooling)
-        numbers_N = torch.tensor(
-            [number for i in chosen for number in places[i]], device=aligned.device
-        )
+        vectors = reading.of(aligned, [chunk[i] for i in chosen])
+        held = [number for i in chosen for number in places[i]]
+        numbers_N = torch.tensor(held, device=aligned.device)
         kept_N = (numbers_N >= 0) & vectors.present_N
         sums_VH.index_add_(0, numbers_N[kept_N], vectors.vectors_NLH[kept_N].sum(1).double())
         counts_V += torch.bincount(numbers_N[kept_N], minlength=len(words))
     return (sums_VH / counts_V.clamp(min=1)[:, None]).float(), counts_V.cpu().numpy()
 
 
-def _wanted(places: Sequence[Sequence[int]], met: np.ndarray, most: int) -> Iterator[int]:
-    """The sentences with a word that was not met often enough; what they hold is counted into
+def _wanted(
+    places: Sequence[Sequence[int]], met: npt.NDArray[np.int64], most: int
+) -> Iterator[int]:
+    """Yield the sentences with a word that was not met often enough, and count what they hold into
     `met`.
     """
     for i, row in enumerate(places):
@@ -82,10 +107,10 @@ def _wanted(places: Sequence[Sequence[int]], met: np.ndarray, most: int) -> Iter
 
 
 def lone_vectors(
-    aligned: AlignedEncoder, words: Sequence[str], lang: str, *, layers: str, pooling: Pooling
-) -> tuple[torch.Tensor, np.ndarray]:
-    """(vectors (V, H), whether each word has one (V,)) of words that each are a sentence of their
-    own.
+    aligned: AlignedEncoder, words: Sequence[str], reading: WordReading
+) -> tuple[torch.Tensor, npt.NDArray[np.bool_]]:
+    """Return (vectors (V, H), whether each word has one (V,)) of words that each are a sentence of
+    their own.
     """
-    found = aligned.words([[word] for word in words], lang, layers=layers, pooling=pooling)
-    return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy()
+    found = reading.of(aligned, [[word] for word in words])
+    return found.vectors_NLH.sum(1).float(), found.present_N.cpu().numpy().astype(np.bool_)

@@ -1,0 +1,29 @@
+"""Measures of similarity between vectors, and exact nearest neighbours by them."""
+
+from raxalign.similarity.hubness_terms import hubness
+from raxalign.similarity.measures import (
+    MEASURES,
+    NEIGHBORS_ABOUT,
+    Definition,
+    Measure,
+    measure_about,
+    uses_neighbors,
+)
+from raxalign.similarity.neighbors import nearest_neighbors
+from raxalign.similarity.scores import mutual_nearest, scaled, scored
+from raxalign.similarity.tiling import Tiling
+
+__all__ = [
+    "MEASURES",
+    "NEIGHBORS_ABOUT",
+    "Definition",
+    "Measure",
+    "Tiling",
+    "hubness",
+    "measure_about",
+    "mutual_nearest",
+    "nearest_neighbors",
+    "scaled",
+    "scored",
+    "uses_neighbors",
+]

@@ -1,0 +1,104 @@
+"""Scores of every candidate for every query, one direction at a time: for what needs more than the
+nearest one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+
+from raxalign.similarity.hubness_terms import hubness
+from raxalign.similarity.measures import MEASURES, Definition, Measure
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The two sides as a measure multiplies them: `queries` (Q, H) and `candidates` (C, H).
+
+    `crowd` (Q, H) are the queries as they are multiplied in hubness terms.
+    """
+
+    definition: Definition
+    queries: torch.Tensor
+    candidates: torch.Tensor
+    crowd: torch.Tensor
+
+    def penalties(self, candidates: torch.Tensor, k: int) -> torch.Tensor | None:
+        """Return what is taken off each of some scaled candidates (N,), or None where the measure
+        has no penalty.
+        """
+        if self.definition.penalty == "hubness":
+            return hubness(candidates, self.crowd, k)
+        return candidates.square().sum(1) if self.definition.penalty == "square" else None
+
+
+def scaled(queries_QH: torch.Tensor, candidates_CH: torch.Tensor, measure: Measure) -> Scaled:
+    """Scale both sides as the measure asks."""
+    definition = MEASURES[measure]
+    queries, candidates = queries_QH, candidates_CH
+    crowd = queries
+    if definition.scaling == "centered" and len(candidates):
+        center = candidates.mean(0)
+        queries, candidates = queries - center, candidates - center
+        crowd = queries
+    elif definition.scaling == "unit":
+        queries, candidates = (
+            torch.nn.functional.normalize(side, dim=-1) for side in (queries, candidates)
+        )
+        crowd = queries
+    elif definition.scaling == "released_cao":
+        crowd, candidates = over_norm_of_all(queries), over_norm_of_all(candidates)
+        queries = torch.nn.functional.normalize(queries, dim=-1)
+    return Scaled(definition, queries, candidates, crowd)
+
+
+def over_norm_of_all(vectors_NH: torch.Tensor) -> torch.Tensor:
+    """Divide vectors by the Frobenius norm of their matrix."""
+    tiny = torch.finfo(vectors_NH.dtype).tiny
+    norm: torch.Tensor = torch.linalg.matrix_norm(vectors_NH).clamp_min(tiny)
+    return vectors_NH / norm
+
+
+def scored(
+    queries_QH: torch.Tensor, candidates_CH: torch.Tensor, penalties_C: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the scores (Q, C) of scaled vectors, larger for more similar ones.
+
+    They are comparable within a row: terms of the query alone are left out.
+    """
+    products = queries_QH @ candidates_CH.T
+    return products if penalties_C is None else 2 * products - penalties_C
+
+
+def mutual_nearest(
+    src_SH: torch.Tensor, tgt_TH: torch.Tensor, *, measure: Measure, k: int
+) -> list[tuple[int, int]]:
+    """Return the pairs of a few vectors that are each other's nearest, the first of equals.
+
+    Args:
+        src_SH: float (S, H); all similarities are in memory at once.
+        tgt_TH: float (T, H).
+        measure: the measure of similarity.
+        k: the number of nearest vectors in a hubness term.
+
+    Returns:
+        (row of one side, row of the other), in the order of the first side.
+    """
+    if not len(src_SH) or not len(tgt_TH):
+        return []
+    there = scaled(src_SH, tgt_TH, measure)
+    ahead_ST = scored(there.queries, there.candidates, there.penalties(there.candidates, k))
+    if there.definition.penalty == "none":
+        back_TS = ahead_ST.T
+    else:
+        here = scaled(tgt_TH, src_SH, measure)
+        back_TS = scored(here.queries, here.candidates, here.penalties(here.candidates, k))
+    ahead, back = ahead_ST.argmax(1).tolist(), back_TS.argmax(1).tolist()
+    return [(i, j) for i, j in enumerate(ahead) if back[j] == i]
