@@ -16,7 +16,7 @@ from raxalign.corpora.text.bitext import BitextOptions, write_training
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
-from raxalign.pairing.build import build_training
+from raxalign.pairing.build import Recipe, Workplace, build_training
 from raxalign.pairing.error_rate import score_links
 from raxalign.pairing.pharaoh import read_blocks
 from raxalign.pairing.schema import read_pairs
@@ -117,14 +117,9 @@ def linked_words(data, folder, **params):
         folder,
     )
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
-    recipe = {
-        "symmetrization": "intersection",
-        "one_to_one": False,
-        "locations": {"links": str(place / "enfr.gold")},
-        "threads": 1,
-        "work": folder,
-    }
-    build_training(folder / "data", aligner, folder / "pairs", lang="fr", pivot="en", **recipe)
+    recipe = Recipe(aligner, "fr", "en", one_to_one=False)
+    workplace = Workplace(folder, {"links": str(place / "enfr.gold")})
+    build_training(folder / "data", recipe, workplace, folder / "pairs")
     table = read_pairs(folder / "pairs" / "data")
     found = {
         row["id"]: {(row["tgt"][t], row["src"][s]) for s, t in links_of_row(row)}
