@@ -53,7 +53,8 @@ def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
 def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[str]:
     """Yield what is wrong with the encoders of a grid, as messages that begin with the grid's key.
 
-    `known` gives what was looked up before, by name (as of `EncoderKind.depth`).
+    `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
+    where the folder of the word aligner's encoder is missing.
     """
     for spec in grid.encoders:
         yield from (f"encoder: {fault}" for fault in plugin_of(spec).check())
@@ -61,5 +62,8 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[s
     if own is not None:
         kind = plugin_of(own)
         aligner = catalog("aligners")[grid.pairs.kind](grid.pairs.params)
-        faults = kind.check() or aligner.check_encoder(kind.depth(known))
+        faults = kind.check()
+        if not faults:
+            kind.sources()  # names a folder that is not there before its config is asked for
+            faults = aligner.check_encoder(kind.depth(known))
         yield from (f"pairs: {fault}" for fault in faults)

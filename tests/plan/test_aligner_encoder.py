@@ -88,7 +88,7 @@ def test_a_layer_that_its_encoder_does_not_have_is_refused(folder):
 
 
 def test_a_folder_that_is_not_there_is_refused(folder):
-    with pytest.raises(DataError, match="missing"):
+    with pytest.raises(DataError, match="missing: no such encoder folder"):
         expand(grid_of(folder, "encoder: ./missing, layer: 1"))
 
 
