@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.static_files import Subwords
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
@@ -38,7 +39,7 @@ def train(
         raise RaxalignError(
             "static vectors are trained on text, but there is none: give the grid a corpus"
         )
-    reading = Reading(params.casing, params.normalization, params.units == "pieces")
+    reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
         pieces = (
