@@ -302,7 +302,8 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
 
 
 def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_training
+    from raxalign.corpora.text.bitext import write_heldout, write_training
+    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 
     corpus, params = _plugin("corpora", stage), stage.params
     inputs = CorpusInputs(
@@ -317,20 +318,11 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
         if split == "files"
         else (split["test"], split["dev"])
     )
+    source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
     if params["part"] == "heldout":
-        return write_heldout(corpus, lang, pivot, inputs, sizes, options, folder)
+        return write_heldout(source, options, folder)
     elsewhere = list(workshop.inputs(stage, "heldout").values())
-    return write_training(
-        corpus,
-        lang,
-        pivot,
-        inputs,
-        sizes,
-        int(str(params["sentences"])),
-        options,
-        folder,
-        elsewhere,
-    )
+    return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:

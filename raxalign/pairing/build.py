@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
+from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import one_to_one as keep_one_to_one

@@ -12,7 +12,8 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.text.bitext import BitextOptions, write_training
+from raxalign.corpora.text.bitext import write_training
+from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
@@ -106,16 +107,9 @@ def linked_words(data, folder, **params):
             **params,
         )
     )
-    write_training(
-        corpus,
-        "fr",
-        "en",
-        CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder),
-        (0, 0),
-        400,
-        BitextOptions(),
-        folder,
-    )
+    inputs = CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder)
+    source = SplitCorpus(corpus, inputs, "fr", "en", (0, 0))
+    write_training(source, 400, BitextOptions(), folder)
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
     recipe = Recipe(aligner, "fr", "en", one_to_one=False)
     workplace = Workplace(folder, {"links": str(place / "enfr.gold")})

@@ -115,19 +115,22 @@ def _train_space(
 def _glove(
     sentences: Sentences, words: Sequence[str], params: StaticParams
 ) -> tuple[Floats, list[float]]:
-    from raxalign.encoders.training.glove import train_glove
+    from raxalign.encoders.training.glove import GloveTraining, train_glove
 
     numbers = {word: i for i, word in enumerate(words)}
     rows = [
         np.array([numbers.get(word, -1) for word in sentence], dtype=np.int64)
         for sentence in sentences
     ]
-    options: dict[str, Any] = {
-        name: getattr(params, name) for name in ("dimension", "window", "x_max", "seed")
-    }
-    return train_glove(
-        rows, len(words), epochs=params.trained_epochs, learning_rate=params.rate, **options
+    training = GloveTraining(
+        dimension=params.dimension,
+        window=params.window,
+        epochs=params.trained_epochs,
+        x_max=params.x_max,
+        learning_rate=params.rate,
+        seed=params.seed,
     )
+    return train_glove(rows, len(words), training)
 
 
 def _gensim(
