@@ -30,7 +30,13 @@ import pyarrow as pa
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.build import build_heldout, build_training
+from raxalign.pairing.build import (
+    HeldoutSources,
+    Recipe,
+    Workplace,
+    build_heldout,
+    build_training,
+)
 from raxalign.pairing.pharaoh import write_links
 from raxalign.pairing.words import WORDS_TYPE
 
@@ -98,28 +104,16 @@ def diagonal(
 def measure(folder: Path) -> None:
     """Builds both artifacts in this process and prints the seconds and the peak of its memory."""
     aligner = eflomal.Eflomal(eflomal.Eflomal.Params())
-    options = {
-        "lang": "de",
-        "pivot": "en",
-        "symmetrization": "intersection",
-        "one_to_one": True,
-        "locations": {},
-        "threads": 1,
-        "work": folder / "work",
-    }
+    recipe, workplace = Recipe(aligner, "de", "en"), Workplace(folder / "work")
     seconds = {"sentences_alone": clock(lambda: copy(folder / "training", folder / "copy"))}
     leave_out_program(folder, "training")
     seconds["training"] = clock(
-        lambda: build_training(folder / "training", aligner, folder / "pairs", **options)
+        lambda: build_training(folder / "training", recipe, workplace, folder / "pairs")
     )
     leave_out_program(folder, "run")
+    sources = HeldoutSources(folder / "heldout", folder / "training")
     build = lambda: build_heldout(  # noqa: E731
-        folder / "heldout",
-        folder / "training",
-        aligner,
-        folder / "run",
-        **options,
-        keep_training=True,
+        sources, recipe, workplace, folder / "run", keep_training=True
     )
     seconds["heldout_run"] = clock(build)
     print(

@@ -157,9 +157,11 @@ def word_pairs(
     heldout: int = 0,
     aligner: str = "eflomal",
     aligner_options: Options | None = None,
+    encoder: str | None = None,
     symmetrization: str = "intersection",
     one_to_one: bool = True,
     storage: str | None = None,
+    device: str | None = None,
     threads: int = 1,
     plugins: Sequence[Path | str] = (),
 ) -> dict[str, Any]:
@@ -176,9 +178,11 @@ def word_pairs(
         heldout: how many last lines are left out.
         aligner: the word aligner, a kind of `raxalign list aligners`, with its `aligner_options`.
         aligner_options: options of the word aligner.
+        encoder: the encoder of a word aligner that reads one, a folder or a hub name.
         symmetrization: what becomes of the two directions.
         one_to_one: whether only links of words are kept that have no other.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
+        device: a torch device for that encoder (None: the GPU where there is one).
         threads: CPU threads.
         plugins: files with plug-ins of one's own.
 
@@ -203,6 +207,8 @@ def word_pairs(
         _texts(aligner_options),
         symmetrization,
         one_to_one,
+        encoder,
+        device,
     )
     with visible(open_file(Path(path)) for path in plugins):
         return make_pairs(request, Path(out), root=storage_of(storage), threads=threads)

@@ -33,6 +33,7 @@ from raxalign.train.runtime import Runtime
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.pairing.build import Recipe, Workplace
 
 TRAINED = frozenset(
     {"aligned", "tuned"}
@@ -301,7 +302,8 @@ def _task_inputs(workshop: Workshop, stage: Stage) -> TaskInputs:
 
 
 def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_training
+    from raxalign.corpora.text.bitext import write_heldout, write_training
+    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 
     corpus, params = _plugin("corpora", stage), stage.params
     inputs = CorpusInputs(
@@ -316,20 +318,11 @@ def _make_bitext(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str,
         if split == "files"
         else (split["test"], split["dev"])
     )
+    source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
     if params["part"] == "heldout":
-        return write_heldout(corpus, lang, pivot, inputs, sizes, options, folder)
+        return write_heldout(source, options, folder)
     elsewhere = list(workshop.inputs(stage, "heldout").values())
-    return write_training(
-        corpus,
-        lang,
-        pivot,
-        inputs,
-        sizes,
-        int(str(params["sentences"])),
-        options,
-        folder,
-        elsewhere,
-    )
+    return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
 
 
 def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
@@ -343,32 +336,55 @@ def _make_text(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, A
 
 
 def _make_pairs(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    from raxalign.pairing.build import build_heldout, build_training, slice_training
+    from raxalign.pairing.build import HeldoutSources, build_heldout, build_training, slice_training
 
     params = stage.params
-    sources = {name: workshop.ensure(key) for name, key in stage.inputs.items()}
+    sources = {
+        name: workshop.ensure(key) for name, key in stage.inputs.items() if name != "encoder"
+    }
     if params["part"] == "slice":
         return slice_training(sources["run"], folder, int(str(params["sentences"])))
-    aligner, metadata = _plugin("aligners", stage), {"key": stage.key}
+    recipe, training = _recipe(workshop, stage), sources["training"] / "data"
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
-        options: dict[str, Any] = {
-            **{name: params[name] for name in ("lang", "pivot", "symmetrization", "one_to_one")},
-            "locations": _without_params(stage.locations),
-            "threads": workshop.runtime.threads,
-            "work": Path(work),
-            "metadata": metadata,
-        }
-        training = sources["training"] / "data"
+        workplace = _workplace(workshop, stage, Path(work))
         if params["part"] == "training":
-            return build_training(training, aligner, folder, **options)
+            return build_training(training, recipe, workplace, folder)
         return build_heldout(
-            sources["heldout"],
-            training,
-            aligner,
+            HeldoutSources(sources["heldout"], training),
+            recipe,
+            workplace,
             folder,
-            **options,
             keep_training=bool(params.get("keep_training")),
         )
+
+
+def _recipe(workshop: Workshop, stage: Stage) -> Recipe:
+    """How the word pairs of a stage are made; the metadata names the encoder that the word aligner
+    reads, where it reads one.
+    """
+    from raxalign.pairing.build import Recipe
+
+    metadata: dict[str, Any] = {"key": stage.key}
+    if "encoder" in stage.inputs:
+        start = workshop.plan.stages[stage.inputs["encoder"]]
+        metadata["aligner_encoder"] = {"name": _plugin("encoders", start).label(), "key": start.key}
+    names = ("lang", "pivot", "symmetrization", "one_to_one")
+    options: dict[str, Any] = {name: stage.params[name] for name in names}
+    return Recipe(_plugin("aligners", stage), metadata=metadata, **options)
+
+
+def _workplace(workshop: Workshop, stage: Stage, work: Path) -> Workplace:
+    """What the word aligner of a stage works with, its encoder loaded."""
+    from raxalign.pairing.build import Workplace
+
+    reads = stage.inputs.get("encoder")
+    return Workplace(
+        work,
+        _without_params(stage.locations),
+        workshop.runtime.threads,
+        workshop.encoder(reads) if reads is not None else None,
+        workshop.runtime.device,
+    )
 
 
 def _make_seen(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str, Any]:

@@ -44,6 +44,10 @@ def pairs(
     aligner_option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the word aligner.")
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="The encoder of a word aligner that reads one: a folder or a hub name."),
+    ] = None,
     symmetrization: Annotated[
         Symmetrization, typer.Option(help="What becomes of the two directions.")
     ] = Symmetrization.intersection,
@@ -54,6 +58,7 @@ def pairs(
         Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
     ] = None,
     storage: Storage = None,
+    device: Device = None,
     threads: Threads = None,
     plugins: Plugins = None,
 ) -> None:
@@ -73,6 +78,8 @@ def pairs(
         tuple(aligner_option or ()),
         symmetrization.value,
         one_to_one,
+        encoder,
+        device,
     )
     with visible(open_file(path) for path in plugins or ()):
         notes = make_pairs(

@@ -12,7 +12,7 @@ from pydantic import Field
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, nearest, suggestion
 from raxalign.config._methods import plugin_params
-from raxalign.config._paths import Paths, absolute
+from raxalign.config._paths import Paths
 from raxalign.config._specs import (
     CorpusSpec,
     EncoderSpec,
@@ -68,9 +68,6 @@ class PairsSettings(BaseParams):
     align_on: Literal["own", "largest"] = "own"
 
 
-_PATH_STARTS = ("/", "./", "../", "~")
-
-
 def read_encoders(node: Node, paths: Paths) -> tuple[EncoderSpec, ...]:
     """One encoder or a list of them, each a name or a mapping with `kind`."""
     if isinstance(node.value, list) and not node.value:
@@ -118,7 +115,7 @@ def _encoder(node: Node, paths: Paths) -> EncoderSpec | None:
     if isinstance(node.value, dict):
         values = paths.entries(params, values)
     if "name" in values:
-        values["name"] = _folder(values["name"], paths)
+        values["name"] = paths.encoder(values["name"])
     built = validate(params, node, faults, values=values, also=("kind",))
     if built is None:
         return None
@@ -127,17 +124,6 @@ def _encoder(node: Node, paths: Paths) -> EncoderSpec | None:
         built,
         catalog("encoders")[kind.value](built).label(),
     )
-
-
-def _folder(node: Node, paths: Paths) -> Node:
-    """An encoder's name, made an absolute path where it is a folder: it looks like a path, or
-    exists beside the grid file.
-    """
-    if isinstance(node.value, str) and (
-        node.value.startswith(_PATH_STARTS) or (paths.folder / node.value).is_dir()
-    ):
-        return replace(node, value=absolute(node.value, paths.folder))
-    return node
 
 
 def _distinct(specs: list[EncoderSpec]) -> tuple[EncoderSpec, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -14,9 +14,10 @@ from pydantic import BaseModel
 from raxalign.config._faults import Faults
 from raxalign.config._validate import alternatives, key_names
 from raxalign.config._yaml import Node
-from raxalign.config.sources import PathMarker
+from raxalign.config.sources import EncoderMarker, PathMarker
 
 _PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
+_PATH_STARTS = ("/", "./", "../", "~")
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,26 @@ class Paths:
             )
         return replace(node, value=absolute(node.value.strip(), self.folder))
 
+    def encoder(self, node: Node) -> Node:
+        """An encoder's name, made an absolute path where it is a folder: it looks like a path, or
+        it exists in the grid file's folder.
+        """
+        if isinstance(node.value, str) and (
+            node.value.startswith(_PATH_STARTS)
+            or (node.value.strip() and (self.folder / node.value).is_dir())
+        ):
+            return replace(node, value=absolute(node.value, self.folder))
+        return node
+
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
         if isinstance(node.value, str):
-            return self.absolute(node) if _is_path(node.value, annotation, metadata) else node
+            marks = [*metadata, *_marks(annotation)]
+            if any(isinstance(entry, EncoderMarker) for entry in marks):
+                return self.encoder(node)
+            is_path = any(isinstance(entry, PathMarker) for entry in marks)
+            return (
+                self.absolute(node) if is_path and not _is_literal(node.value, annotation) else node
+            )
         if isinstance(node.value, list):
             return replace(
                 node, value=[self._resolve(item, annotation, metadata) for item in node.value]
@@ -83,23 +101,18 @@ def absolute(path: str, folder: Path) -> str:
     return os.path.normpath(folder / Path(path).expanduser())
 
 
-def _is_path(text: str, annotation: Any, metadata: Iterable[Any] = ()) -> bool:
-    """Whether a text given for an annotation is a path: it is marked, and no literal of a union."""
-    if _is_literal(text, annotation):
-        return False
-    return any(isinstance(entry, PathMarker) for entry in metadata) or _marked(annotation)
-
-
 def _is_literal(text: str, annotation: Any) -> bool:
     return any(
         get_origin(part) is Literal and text in get_args(part) for part in alternatives(annotation)
     )
 
 
-def _marked(annotation: Any) -> bool:
+def _marks(annotation: Any) -> Iterator[Any]:
+    """The marks of an annotation and of the parts of its union, list or tuple."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
-        return any(isinstance(entry, PathMarker) for entry in marks) or _marked(inner)
-    if get_origin(annotation) in {Union, types.UnionType, tuple, list, frozenset}:
-        return any(_marked(part) for part in get_args(annotation))
-    return False
+        yield from marks
+        yield from _marks(inner)
+    elif get_origin(annotation) in {Union, types.UnionType, tuple, list, frozenset}:
+        for part in get_args(annotation):
+            yield from _marks(part)

@@ -21,8 +21,15 @@ class PathMarker:
     is_prefix: bool = False
 
 
+@dataclass(frozen=True)
+class EncoderMarker(PathMarker):
+    """Marks a string param as the name of an encoder: a folder, a hub name or a kind of encoder."""
+
+
 DataPath = Annotated[str, PathMarker()]
 DataPrefix = Annotated[str, PathMarker(is_prefix=True)]
+EncoderName = Annotated[str, EncoderMarker()]
+"""An encoder, named as under a grid's `encoder`. Its stage enters the key, its name does not."""
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ class Static(EncoderKind):
 
     def load(self, inputs: EncoderInputs, device: str) -> StaticEncoder:
         """The vectors that `build` left in ``inputs.folder``, or those of the files."""
-        from raxalign.encoders.models.static import Reading, StaticEncoder
+        from raxalign.encoders.models.static import StaticEncoder
+        from raxalign.encoders.models.static_space import Lookup
 
         if self.params.vectors is not None:
             files = self._files()
@@ -84,7 +85,7 @@ class Static(EncoderKind):
                 raise RaxalignError(f"vectors: there is no file {self.params.vectors}")
             return StaticEncoder.from_files(
                 files,
-                Reading(self.params.casing, self.params.normalization),
+                Lookup(self.params.casing, self.params.normalization),
                 device,
                 self.params.max_vectors,
             )

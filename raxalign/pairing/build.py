@@ -1,4 +1,4 @@
-"""Makes the artifacts of word pairs: bitext in, links beside it out, as a stream.
+"""Makes the artifacts of word pairs from bitext, as a stream.
 
 An artifact folder of held-out sentences holds the datasets `data` (test) and `dev`, one of training
 sentences `data`; word pairs likewise.
@@ -7,13 +7,14 @@ sentences `data`; word pairs likewise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from raxalign.corpora.text.bitext import OWN_WORDS, WORDS
+from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import one_to_one as keep_one_to_one
@@ -24,6 +25,9 @@ from raxalign.pairing.types import linked_types, write_types
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+
 _BATCH_ROWS = 8192
 
 TEST, DEV, TRAIN = "data", "dev", "train"
@@ -32,19 +36,21 @@ LINKED_TYPES = "linked_types.arrow"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How links are made of sentences: which word aligner, what becomes of its two directions, and
-    where it may work.
+    """How the links of a language and the pivot are made: by which word aligner, and what becomes
+    of its two directions.
+
+    `metadata` holds more facts for the metadata of the datasets.
     """
 
     aligner: WordAligner
-    symmetrization: str
-    one_to_one: bool
-    locations: Mapping[str, str]
-    threads: int
-    work: Path
+    lang: str
+    pivot: str
+    symmetrization: str = "intersection"
+    one_to_one: bool = True
+    metadata: Mapping[str, Json] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Json]:
-        """What metadata and notes say of it."""
+        """Return what metadata and notes record of it."""
         kind = type(self.aligner)
         return {
             "aligner": kind.__module__.rpartition(".")[2],
@@ -54,83 +60,99 @@ class Recipe:
             "one_to_one": self.one_to_one,
         }
 
+    def described(self) -> dict[str, Json]:
+        """Return the metadata of a dataset: the languages, `facts`, and `metadata`."""
+        pair = {"lang": self.lang, "pivot": self.pivot, "lang_pair": f"{self.lang}-{self.pivot}"}
+        return {**pair, **self.facts(), **self.metadata}
+
+
+@dataclass(frozen=True)
+class HeldoutSources:
+    """The sentences of one run for held-out word pairs: the artifact folder `heldout` of test and
+    dev, and the dataset folder `training`.
+    """
+
+    heldout: Path
+    training: Path
+
+    def folders(self) -> dict[str, Path]:
+        """Return the dataset folder of each part."""
+        return {TEST: self.heldout / TEST, DEV: self.heldout / DEV, TRAIN: self.training}
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """What a word aligner works with: a scratch folder, the places of its sources, its share of the
+    cores, and its encoder on a device (None: it reads words alone).
+    """
+
+    work: Path
+    locations: Mapping[str, str] = field(default_factory=dict)
+    threads: int = 1
+    encoder: Encoder | None = None
+    device: str = "cpu"
+
 
 def build_training(
-    bitext: Path,
-    aligner: WordAligner,
-    folder: Path,
-    *,
-    lang: str,
-    pivot: str,
-    symmetrization: str,
-    one_to_one: bool,
-    locations: Mapping[str, str],
-    threads: int,
-    work: Path,
-    metadata: Mapping[str, Json] | None = None,
+    bitext: Path, recipe: Recipe, workplace: Workplace, folder: Path
 ) -> dict[str, Json]:
-    """Writes the word pairs of a training bitext (a dataset folder) to `<folder>/data`.
+    """Writes the word pairs of a training bitext to `<folder>/data`.
 
-    Returns notes: counts, the word aligner, and the links' digest.
+    Args:
+        bitext: the dataset folder of the training sentences.
+        recipe: how links are made.
+        workplace: what the word aligner works with.
+        folder: the artifact folder to fill.
+
+    Returns:
+        Notes: counts, the word aligner, and the links' digest.
     """
-    recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
     table = read_table(bitext)
-    links = _align({bitext: table}, recipe)
-    counts = _write(
-        table,
-        links,
-        folder / TEST,
-        {**_of_bitext(bitext), **_facts(recipe, lang, pivot, metadata), "part": "training"},
-    )
+    links = _align({bitext: table}, recipe, workplace)
+    metadata = {**_of_bitext(bitext), **recipe.described(), "part": "training"}
+    counts = _write(table, links, folder / TEST, metadata)
     return {**recipe.facts(), **counts, "links_digest": links.digest()}
 
 
 def build_heldout(
-    heldout: Path,
-    training: Path,
-    aligner: WordAligner,
+    sources: HeldoutSources,
+    recipe: Recipe,
+    workplace: Workplace,
     folder: Path,
     *,
-    lang: str,
-    pivot: str,
-    symmetrization: str,
-    one_to_one: bool,
-    locations: Mapping[str, str],
-    threads: int,
-    work: Path,
-    metadata: Mapping[str, Json] | None = None,
     keep_training: bool = False,
 ) -> dict[str, Json]:
-    """One run of the word aligner over test, dev (of the artifact folder `heldout`) and training
-    sentences (a dataset folder) together.
+    """Runs the word aligner once over test, dev and training sentences together.
 
     Writes `<folder>/data` (test), `<folder>/dev` and `<folder>/linked_types.arrow`, the word types
-    that are linked in the training sentences of this run; with `keep_training` also
-    `<folder>/train`, for `slice_training`. Returns notes: counts by part and the digest of all
-    links.
+    that are linked in the training sentences of this run.
+
+    Args:
+        sources: the sentences.
+        recipe: how links are made.
+        workplace: what the word aligner works with.
+        folder: the artifact folder to fill.
+        keep_training: whether `<folder>/train` is written too, for `slice_training`.
+
+    Returns:
+        Notes: counts per part, the word aligner, and the digest of all links.
     """
-    recipe = Recipe(aligner, symmetrization, one_to_one, locations, threads, work)
-    sources = {TEST: heldout / TEST, DEV: heldout / DEV, TRAIN: training}
-    tables = {part: read_table(source) for part, source in sources.items()}
-    links = _align({sources[part]: table for part, table in tables.items()}, recipe)
-    facts, notes, start = (
-        _facts(recipe, lang, pivot, metadata),
-        {**recipe.facts(), "links_digest": links.digest()},
-        0,
-    )
+    folders = sources.folders()
+    tables = {part: read_table(source) for part, source in folders.items()}
+    links = _align({folders[part]: table for part, table in tables.items()}, recipe, workplace)
+    notes = {**recipe.facts(), "links_digest": links.digest()}
+    start = 0
     for part, name in ((TEST, "test"), (DEV, "dev"), (TRAIN, "training")):
         table, own = tables[part], links.part(start, start + tables[part].num_rows)
         start += table.num_rows
         if part == TRAIN:
-            notes["linked_types"] = write_types(
-                linked_types(_words(table, "src"), _words(table, "tgt"), own), folder / LINKED_TYPES
-            )
+            types = linked_types(_words(table, "src"), _words(table, "tgt"), own)
+            notes["linked_types"] = write_types(types, folder / LINKED_TYPES)
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
         else:
-            notes[name] = _write(
-                table, own, folder / part, {**_of_bitext(sources[part]), **facts, "part": name}
-            )
+            metadata = {**_of_bitext(folders[part]), **recipe.described(), "part": name}
+            notes[name] = _write(table, own, folder / part, metadata)
     return notes
 
 
@@ -138,7 +160,7 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
     """Writes the first `sentences` training sentence pairs of a held-out run (made with
     `keep_training`) to `<folder>/data`.
 
-    Fewer where the run has fewer: the bitext has refused that already if it was to.
+    Writes fewer where the run has fewer: where that is refused, making the bitext has raised.
     """
     whole = read_pairs(run / TRAIN)
     table = whole.slice(0, sentences)
@@ -150,34 +172,36 @@ def slice_training(run: Path, folder: Path, sentences: int) -> dict[str, Json]:
 
 
 def export_pharaoh(folder: Path, path: Path) -> int:
-    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), a row a line; returns
-    the number of lines.
+    """Writes the links of a word-pair dataset as a Pharaoh file (0-based), one line per sentence
+    pair; returns the number of lines.
 
-    Read back with ``aligner: links``, the file fits a corpus of exactly these sentences in this
-    order, with these words: written to files with blanks between them, that is a corpus with
-    ``pretokenized: true``.
+    ``aligner: links`` reads the file for a corpus of exactly these sentences in this order, with
+    these words: files of the words joined by blanks, read with ``pretokenized: true``.
     """
     links = links_of(read_pairs(folder))
     write_links(path, links)
     return len(links)
 
 
-def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe) -> Links:
+def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplace) -> Links:
     """Symmetrised and filtered links of the sentence pairs of bitexts by their folders, one after
     the other.
     """
     tables = list(bitexts.values())
-    own_words = all(_has_own_words(folder, table) for folder, table in bitexts.items())
     src = Words.join([_words(table, "src") for table in tables])
     tgt = Words.join([_words(table, "tgt") for table in tables])
     ids = np.concatenate([table.column("id").to_numpy() for table in tables])
     inputs = AlignerInputs(
-        ids,  # type: ignore[arg-type]  # an array is a sequence here
-        _gold(tables),
-        recipe.locations,
-        recipe.work,
-        recipe.threads,
-        own_words,
+        ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
+        gold=_gold(tables),
+        locations=workplace.locations,
+        work=workplace.work,
+        threads=workplace.threads,
+        own_words=all(_has_own_words(folder, table) for folder, table in bitexts.items()),
+        lang=recipe.lang,
+        pivot=recipe.pivot,
+        encoder=workplace.encoder,
+        device=workplace.device,
     )
     links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
     return keep_one_to_one(links) if recipe.one_to_one else links
@@ -200,22 +224,10 @@ def _has_gold(table: pa.Table) -> bool:
 
 
 def _has_own_words(bitext: Path, table: pa.Table) -> bool:
-    """Whether no tokeniser made any word; where a bitext does not record it, gold links say so."""
+    """Whether no tokeniser made any word; where a bitext does not record it, gold links mean so."""
     return bool(
         read_metadata(bitext).get(WORDS, OWN_WORDS if _has_gold(table) else "") == OWN_WORDS
     )
-
-
-def _facts(
-    recipe: Recipe, lang: str, pivot: str, metadata: Mapping[str, Json] | None
-) -> dict[str, Json]:
-    return {
-        "lang": lang,
-        "pivot": pivot,
-        "lang_pair": f"{lang}-{pivot}",
-        **recipe.facts(),
-        **(metadata or {}),
-    }
 
 
 def _of_bitext(folder: Path) -> dict[str, Json]:
@@ -238,7 +250,7 @@ def _counts(links: Links) -> dict[str, Json]:
 def _write(
     table: pa.Table, links: Links, folder: Path, metadata: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Streams the sentences of the memory-mapped table with their links beside them."""
+    """Streams the sentences of the memory-mapped table with their links."""
     counts = _counts(links)
     with DatasetWriter(folder, PAIRS_SCHEMA, {**metadata, "counts": counts}) as writer:
         for start in range(0, table.num_rows, _BATCH_ROWS):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.plan.encoders import aligner_encoder
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -167,10 +168,17 @@ class SharedStages:
             spec.kind,
             PAIRS_VERSION + aligner.VERSION - 1,
             params,
-            inputs,
+            inputs if "run" in inputs else {**inputs, **self._aligner_encoder()},
             digests,
             _full_locations(spec.params, locations),
         )
+
+    def _aligner_encoder(self) -> dict[str, str]:
+        """The stage of the encoder that the word aligner reads, as an input; nothing for a word
+        aligner that reads words alone.
+        """
+        spec = aligner_encoder(self.grid.pairs)
+        return {"encoder": self.encoder(spec).key} if spec is not None else {}
 
     def seen(
         self,

@@ -18,6 +18,7 @@ from raxalign.catalog import catalog
 from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.data import SharedStages, depth_of
+from raxalign.plan.encoders import encoder_faults
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
@@ -57,9 +58,8 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
     have, and `RaxalignError` for what else only the whole grid shows to be wrong.
     """
     identity = identity or Identity()
-    for start in grid.encoders:
-        for fault in catalog("encoders")[start.kind](start.params).check():
-            raise RaxalignError(f"{grid.path}: encoder: {fault}")
+    for fault in encoder_faults(grid, identity.locked):
+        raise RaxalignError(f"{grid.path}: {fault}")
     shared = SharedStages(grid, identity)
     tasks = TaskStages(grid, shared)
     depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}

@@ -13,6 +13,7 @@ from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import effective
 from raxalign.errors import RaxalignError, StorageError, TransientError
+from raxalign.plan.encoders import all_encoders, plugin_of
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
@@ -100,8 +101,8 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
 
 def _lock_depths(grid: Grid, lock: Lock) -> None:
     """Write down how many layers the encoders have of which nothing on this machine tells it."""
-    for spec in grid.encoders:
-        kind = catalog("encoders")[spec.kind](spec.params)
+    for spec in all_encoders(grid):
+        kind = plugin_of(spec)
         if kind.depth(lock.get) is None:
             try:
                 found = kind.fetch_depth(lock.get)
@@ -115,9 +116,7 @@ def _lock_depths(grid: Grid, lock: Lock) -> None:
 
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
-    found: list[Mapping[str, str]] = [
-        catalog("encoders")[spec.kind](spec.params).fetch() for spec in grid.encoders
-    ]
+    found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
     for lang in grid.languages:
         corpus = grid.corpus_for(lang)
         specs = [corpus, grid.text.corpus] if grid.text.corpus else [corpus]

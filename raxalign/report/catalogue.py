@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from raxalign.catalog import Catalog, catalog
 from raxalign.config.params import BaseParams, models_in, path_fields
+from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
 
@@ -218,7 +219,7 @@ def _options_of(
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         by_profile = default is None and any(name in values for values in profiles.values())
         values = (
-            " | ".join(["a path", *(["mapping"] if parts else [])])
+            " | ".join([_named(field.metadata), *(["mapping"] if parts else [])])
             if field_name in paths
             else _values(field.annotation)
         )
@@ -236,6 +237,11 @@ def _options_of(
         )
         for part in parts:
             yield from _options_of(part, {}, f"{within}{name}.")
+
+
+def _named(marks: Sequence[Any]) -> str:
+    """What the text of a marked option names."""
+    return "an encoder" if any(isinstance(mark, EncoderMarker) for mark in marks) else "a path"
 
 
 def _shown(value: Any) -> str:

@@ -13,14 +13,22 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpec
 from raxalign.config.options import read_options
-from raxalign.corpora.text.bitext import TooShort
+from raxalign.corpora.text.cleaning import TooShort
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.pairing.build import export_pharaoh
 from raxalign.plan.data import SharedStages
+from raxalign.plan.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
-from raxalign.single.place import appearing, local_folder, open_workshop, refuse_existing, silent
+from raxalign.single.place import (
+    appearing,
+    local_folder,
+    open_workshop,
+    refuse_existing,
+    runtime,
+    silent,
+)
 from raxalign.store.digests import FileDigests
 from raxalign.train.runtime import Runtime
 
@@ -34,6 +42,9 @@ _ALL = 1_000_000_000  # sentence pairs: more than any corpus has
 class PairsRequest:
     """Which word pairs: `sentences` None takes all that there are; the last `heldout` lines of the
     corpus are left out.
+
+    `encoder` is that of a word aligner that reads one (in place of its option `encoder`), and
+    `device` where it runs (None: on the GPU where there is one).
     """
 
     source: str
@@ -46,6 +57,8 @@ class PairsRequest:
     aligner_options: tuple[str, ...]
     symmetrization: str
     one_to_one: bool
+    encoder: str | None = None
+    device: str | None = None
 
 
 def make_pairs(
@@ -65,7 +78,7 @@ def make_pairs(
         raise RaxalignError(f"{export_links}: there is no folder {export_links.parent}")
     stages, stage = _plan(request, root)
     plan = Plan("pairs", request.pivot, 0, (), stages.stages, {})
-    workshop = open_workshop(plan, root, Runtime(threads=threads))
+    workshop = open_workshop(plan, root, _runtime(request, stage, threads))
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
@@ -78,6 +91,20 @@ def make_pairs(
     if export_links is not None:
         export_pharaoh(out, export_links)
     return dict(workshop.store.manifest("pairs", stage.key).notes)
+
+
+def _runtime(request: PairsRequest, stage: Stage, threads: int) -> Runtime:
+    """Where the stages are made: on a device where the word aligner reads an encoder, else without
+    torch. Raises `RaxalignError` for a device that would not be used.
+    """
+    if "encoder" in stage.inputs:
+        return runtime(request.device, threads=threads)
+    if request.device is not None:
+        raise RaxalignError(
+            f"--device {request.device}: {request.aligner} reads no encoder and uses no device;"
+            " leave it out"
+        )
+    return Runtime(threads=threads)
 
 
 def _more_text(request: PairsRequest) -> str:
@@ -103,6 +130,10 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
             request.lang, request.pivot
         ),
     }
+    start = aligner_encoder(grid.pairs)
+    revisions = plugin_of(start).fetch() if start is not None else {}
+    for fault in encoder_faults(grid, revisions.get):
+        raise RaxalignError(f"--aligner {request.aligner}: {fault.removeprefix('pairs: ')}")
     identity.of(sources)
     if identity.missing:
         places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())
@@ -115,7 +146,7 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
         if identity.unresolved
         else {}
     )
-    shared = SharedStages(grid, Identity(digests.of, found.get))
+    shared = SharedStages(grid, Identity(digests.of, {**revisions, **found}.get))
     return shared, shared.training_pairs(request.lang, grid.sentences[0])
 
 
@@ -127,7 +158,7 @@ def _grid(request: PairsRequest) -> Grid:
     if request.lang == request.pivot:
         raise RaxalignError(f"--lang {request.lang}: is the pivot; name the other language")
     source = read_options("corpora", request.source, request.options, here)
-    aligner = read_options("aligners", request.aligner, request.aligner_options, here)
+    aligner = read_options("aligners", request.aligner, _aligner_options(request), here)
     return Grid(
         path=here / "pairs",
         text_of_file="",
@@ -154,6 +185,25 @@ def _grid(request: PairsRequest) -> Grid:
         methods=(),
         tasks=(),
     )
+
+
+def _aligner_options(request: PairsRequest) -> tuple[str, ...]:
+    """The options of the word aligner, with its encoder. Raises `RaxalignError` for an encoder that
+    it does not read.
+    """
+    if request.encoder is None:
+        return request.aligner_options
+    if "encoder" not in catalog("aligners")[request.aligner].Params.model_fields:
+        able = [
+            name
+            for name, kind in catalog("aligners").items()
+            if "encoder" in kind.Params.model_fields
+        ]
+        raise RaxalignError(
+            f"--encoder {request.encoder}: {request.aligner} reads no encoder; those that do:"
+            f" {', '.join(able)}"
+        )
+    return (*request.aligner_options, f"encoder={request.encoder}")
 
 
 def parse_named(options: Sequence[str], flag: str) -> dict[str, Path]:

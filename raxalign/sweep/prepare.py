@@ -15,7 +15,7 @@ import ray
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.stages import TRAINED
+from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep.job import Job, open_workshop
 from raxalign.sweep.observer import Observer
@@ -74,7 +74,7 @@ def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[s
         before = [
             calls[entry] for entry in plan.closure(list(stage.inputs.values())) if entry in calls
         ]
-        trains = stage.kind in TRAINED or stage.kind == "encoder"
+        trains = stage.kind in FITTED or "encoder" in stage.inputs
         remote = _make_stage.options(
             num_cpus=job.threads, num_gpus=job.gpus if trains else 0, max_retries=job.max_failures
         )

@@ -7,7 +7,8 @@ import pytest
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.moses import Moses
-from raxalign.corpora.text.bitext import BitextOptions, write_heldout, write_text, write_training
+from raxalign.corpora.text.bitext import write_heldout, write_text, write_training
+from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.corpora.text.dataset import read_metadata, read_table
 from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
@@ -21,13 +22,14 @@ def lines(n: int, word: str) -> list[str]:
 
 def train(made, folder, sentences, split=(2, 3), options=OPTIONS):
     corpus, inputs = made
-    notes = write_training(corpus, "de", "en", inputs, split, sentences, options, folder)
+    source = SplitCorpus(corpus, inputs, "de", "en", split)
+    notes = write_training(source, sentences, options, folder)
     return read_table(folder / "data"), notes
 
 
 def hold_out(made, folder, split=(2, 3), options=OPTIONS):
     corpus, inputs = made
-    notes = write_heldout(corpus, "de", "en", inputs, split, options, folder)
+    notes = write_heldout(SplitCorpus(corpus, inputs, "de", "en", split), options, folder)
     return read_table(folder / "data"), read_table(folder / "dev"), notes
 
 
@@ -101,9 +103,8 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
         ["one", "Two", "zwei", "three", "?!", "five"],
     )
     corpus, inputs = made
-    notes = write_training(
-        corpus, "de", "en", inputs, (1, 0), 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"]
-    )
+    source = SplitCorpus(corpus, inputs, "de", "en", (1, 0))
+    notes = write_training(source, 3, OPTIONS, tmp_path / "de", [tmp_path / "fr"])
     assert ids(read_table(tmp_path / "de/data")) == [
         4,
         2,
@@ -118,17 +119,8 @@ def test_no_training_pair_has_a_pivot_side_that_is_held_out_for_another_language
         "overlong": 0,
         "kept": 3,
     }
-    kept = write_training(
-        corpus,
-        "de",
-        "en",
-        inputs,
-        (1, 0),
-        5,
-        replace(OPTIONS, overlap="keep"),
-        tmp_path / "kept",
-        [tmp_path / "fr"],
-    )
+    keep = replace(OPTIONS, overlap="keep")
+    kept = write_training(source, 5, keep, tmp_path / "kept", [tmp_path / "fr"])
     assert kept["counts"]["training"]["kept"] == 5
 
 
@@ -268,7 +260,8 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
         inputs = CorpusInputs(
             {key: str(source.path) for key, source in corpus.sources("zh", "en").items()}, tmp_path
         )
-        notes = write_heldout(corpus, "zh", "en", inputs, (1, 1), OPTIONS, tmp_path / name)
+        source = SplitCorpus(corpus, inputs, "zh", "en", (1, 1))
+        notes = write_heldout(source, OPTIONS, tmp_path / name)
         (row,) = read_table(tmp_path / name / "dev").to_pylist()
         own = {part: read_metadata(tmp_path / name / part).get("words") for part in ("data", "dev")}
         if params:
@@ -341,10 +334,9 @@ def test_real_chinese_bitext(real_data, tmp_path, corpus_at):
     made = corpus_at(real_data / "tatoeba" / "zh-en", "zh", "en")
     corpus, inputs = made
     options = BitextOptions()
-    notes = write_training(
-        corpus, "zh", "en", inputs, (500, 500), 2000, options, tmp_path / "training"
-    )
-    write_heldout(corpus, "zh", "en", inputs, (500, 500), options, tmp_path / "heldout")
+    source = SplitCorpus(corpus, inputs, "zh", "en", (500, 500))
+    notes = write_training(source, 2000, options, tmp_path / "training")
+    write_heldout(source, options, tmp_path / "heldout")
     training, test = (
         read_table(tmp_path / "training/data").to_pylist(),
         read_table(tmp_path / "heldout/data").to_pylist(),

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from raxalign.config.sources import RemoteData
 from raxalign.corpora.base import CorpusInputs, SentencePair
 from raxalign.corpora.opus import Opus
-from raxalign.corpora.text.bitext import BitextOptions, write_training
+from raxalign.corpora.text.bitext import write_training
+from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError, TransientError
 
@@ -226,5 +227,6 @@ def test_faulty_params_are_refused(params, told):
 
 def test_bitext_is_made_of_a_download(mirror, tmp_path):
     inputs = CorpusInputs({"Europarl": "opus:Europarl/v8/de-en"}, tmp_path / "downloads")
-    write_training(opus(mirror), "de", "en", inputs, (1, 0), 1, BitextOptions(), tmp_path)
+    source = SplitCorpus(opus(mirror), inputs, "de", "en", (1, 0))
+    write_training(source, 1, BitextOptions(), tmp_path)
     assert read_table(tmp_path / "data").to_pylist() == [{"id": 0, "src": ["eins"], "tgt": ["one"]}]

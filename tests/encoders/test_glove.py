@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from raxalign.encoders.training.glove import Glove, cooccurrences, train_glove
+from raxalign.encoders.training.glove import Glove, GloveTraining, cooccurrences, train_glove
 
 
 def numbers(*words: int) -> np.ndarray:
@@ -80,9 +81,9 @@ def test_a_step_on_many_entries_adds_up_their_gradients_whatever_their_order() -
 def test_training_brings_the_products_to_the_logarithms_and_a_seed_is_one_result() -> None:
     rng = np.random.default_rng(1)
     sentences = [rng.integers(0, 6, size=5) for _ in range(60)]
-    options = {"dimension": 8, "window": 3, "x_max": 10.0, "learning_rate": 0.1}
-    vectors, losses = train_glove(sentences, 6, epochs=150, seed=3, **options)
+    training = GloveTraining(8, window=3, epochs=150, x_max=10.0, learning_rate=0.1, seed=3)
+    vectors, losses = train_glove(sentences, 6, training)
     assert vectors.shape == (6, 8)
     assert losses[-1] < 5e-3 < 0.1 < losses[0]
-    assert np.array_equal(vectors, train_glove(sentences, 6, epochs=150, seed=3, **options)[0])
-    assert not np.array_equal(vectors, train_glove(sentences, 6, epochs=150, seed=4, **options)[0])
+    assert np.array_equal(vectors, train_glove(sentences, 6, training)[0])
+    assert not np.array_equal(vectors, train_glove(sentences, 6, replace(training, seed=4))[0])

@@ -14,8 +14,9 @@ import torch
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.static_files import Subwords, ngrams, read_vectors, write_vectors
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.static import Static
 from raxalign.errors import DataError, RaxalignError
 from raxalign.train.runtime import Runtime
@@ -60,10 +61,10 @@ def looked_up(
 def planted(
     words: list[str],
     vectors: list[list[float]],
-    reading: Reading | None = None,
+    reading: Lookup | None = None,
     subwords: Subwords | None = None,
 ) -> StaticEncoder:
-    reading = reading or Reading(normalization="none")
+    reading = reading or Lookup(normalization="none")
     return StaticEncoder(
         {"en": Space(words, np.array(vectors, np.float32), subwords)}, len(vectors[0]), reading
     )
@@ -157,17 +158,17 @@ def test_unseen_words_are_absent_unless_their_ngrams_were_met(
 
 def test_normalised_is_unit_length_then_centred_then_unit_length() -> None:
     """(3, 4), (0, 2), (-5, 0): units (.6, .8), (0, 1), (-1, 0), mean (-.4/3, .6)."""
-    encoder = planted(["a", "b", "c"], [[3, 4], [0, 2], [-5, 0]], Reading())
+    encoder = planted(["a", "b", "c"], [[3, 4], [0, 2], [-5, 0]], Lookup())
     centred = torch.tensor([[0.6 + 0.4 / 3, 0.2], [0.4 / 3, 0.4], [-1 + 0.4 / 3, -0.6]])
     vectors, _ = looked_up(encoder, "a", "b", "c")
     assert torch.allclose(vectors, centred / centred.norm(dim=-1, keepdim=True), atol=1e-6)
-    unit, _ = looked_up(planted(["a"], [[3, 4]], Reading(normalization="unit")), "a")
+    unit, _ = looked_up(planted(["a"], [[3, 4]], Lookup(normalization="unit")), "a")
     assert unit[0].tolist() == pytest.approx([0.6, 0.8])
 
 
 def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary() -> None:
     known = Subwords(np.arange(10), np.tile(np.array([[0.0, 7.0]], np.float32), (10, 1)), 2, 2, 10)
-    encoder = planted(["a", "c"], [[3, 4], [-5, 0]], Reading(), known)
+    encoder = planted(["a", "c"], [[3, 4], [-5, 0]], Lookup(), known)
     expected = torch.tensor([0.2, 0.6])  # (0, 1) less the mean (-.2, .4)
     for _ in range(2):  # the second time from memory
         vectors, present = looked_up(encoder, "new", "a", "newer")
@@ -186,7 +187,7 @@ def test_words_that_subwords_make_are_normalised_by_the_mean_of_the_vocabulary()
 def test_casing_says_which_vector_a_word_has(
     casing: str, expected: dict[str, float | None]
 ) -> None:
-    encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Reading(casing, "none"))
+    encoder = planted(["Dog", "dog", "cat"], [[1, 0], [2, 0], [3, 0]], Lookup(casing, "none"))
     vectors, present = looked_up(encoder, *expected)
     assert present == [value is not None for value in expected.values()]
     assert vectors[:, 0].tolist() == [value or 0.0 for value in expected.values()]
@@ -208,7 +209,7 @@ def test_a_word_of_several_pieces_is_their_pooling_and_pieces_without_a_vector_d
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "play", "##ing", "##er"]
     space = Space(["play", "##ing"], np.array([[1, 0], [4, 0]], np.float32))
     encoder = StaticEncoder(
-        {"en": space}, 2, Reading("keep", "none", pieces=True), vocabulary=vocabulary
+        {"en": space}, 2, Lookup("keep", "none", pieces=True), vocabulary=vocabulary
     )
     vectors, present = looked_up(encoder, "playing", "player", "Ω", pooling=pooling)
     assert present == [True, True, False]

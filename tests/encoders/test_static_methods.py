@@ -12,7 +12,8 @@ import torch
 
 from raxalign.catalog import catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.train.runtime import Runtime
 from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, vectors
 from tests.methods.toy import toy_inputs, toy_rows
@@ -36,7 +37,7 @@ def encoder() -> StaticEncoder:
         spaces[lang] = Space(
             words, np.random.default_rng(number).normal(size=(len(words), 12)).astype(np.float32)
         )
-    return StaticEncoder(spaces, 12, Reading())
+    return StaticEncoder(spaces, 12, Lookup())
 
 
 @pytest.mark.parametrize("kind", METHODS)

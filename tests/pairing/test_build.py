@@ -8,7 +8,15 @@ from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.fast_align import FastAlign
 from raxalign.pairing.aligners.links import GivenLinks
-from raxalign.pairing.build import build_heldout, build_training, export_pharaoh, slice_training
+from raxalign.pairing.build import (
+    HeldoutSources,
+    Recipe,
+    Workplace,
+    build_heldout,
+    build_training,
+    export_pharaoh,
+    slice_training,
+)
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import LINKS_TYPE, PAIRS_SCHEMA, check, links_of, read_pairs
 from raxalign.pairing.types import build_seen, read_types
@@ -49,16 +57,12 @@ def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
 
 
 @pytest.fixture
-def options(tmp_path):
-    return {
-        "lang": "de",
-        "pivot": "en",
-        "symmetrization": "intersection",
-        "one_to_one": True,
-        "locations": {},
-        "threads": 1,
-        "work": tmp_path / "work",
-    }
+def workplace(tmp_path):
+    return Workplace(tmp_path / "work")
+
+
+def recipe(aligner=None, **more):
+    return Recipe(aligner or GivenLinks(GivenLinks.Params()), "de", "en", **more)
 
 
 def rows(folder):
@@ -68,15 +72,10 @@ def rows(folder):
     return [(id_, links.pair(i)) for i, id_ in enumerate(table.column("id").to_pylist())]
 
 
-def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path, options):
+def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, first_id=10, gold=GOLD)
-    notes = build_training(
-        bitext,
-        GivenLinks(GivenLinks.Params()),
-        tmp_path / "pairs",
-        **options,
-        metadata={"key": "abc"},
-    )
+    made = recipe(metadata={"key": "abc"})
+    notes = build_training(bitext, made, workplace, tmp_path / "pairs")
     # The second sentence's word 0 has two links and loses both.
     assert rows(tmp_path / "pairs" / "data") == [
         (10, {(0, 0), (1, 1)}),
@@ -107,21 +106,16 @@ def test_training_pairs_are_the_sentences_with_their_links_beside_them(tmp_path,
     assert metadata["bitext_counts"] == {"blank": 7}
 
 
-def test_without_the_filter_every_link_stays(tmp_path, options):
+def test_without_the_filter_every_link_stays(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(
-        bitext,
-        GivenLinks(GivenLinks.Params()),
-        tmp_path / "pairs",
-        **{**options, "one_to_one": False},
-    )
+    build_training(bitext, recipe(one_to_one=False), workplace, tmp_path / "pairs")
     assert [links for _, links in rows(tmp_path / "pairs" / "data")] == [set(row) for row in GOLD]
 
 
-def test_the_datasets_library_opens_word_pairs(tmp_path, options):
+def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
     datasets = pytest.importorskip("datasets")
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
+    build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
     assert loaded.features.arrow_schema.remove_metadata() == PAIRS_SCHEMA
     assert loaded[0] == {
@@ -136,15 +130,14 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, options):
 def heldout(tmp_path):
     write_bitext(tmp_path / "heldout" / "data", PAIRS[:1], first_id=100, gold=GOLD[:1])
     write_bitext(tmp_path / "heldout" / "dev", PAIRS[1:2], first_id=90, gold=GOLD[1:2])
-    return tmp_path / "heldout", write_bitext(
+    training = write_bitext(
         tmp_path / "training", PAIRS[2:] + PAIRS[:1] * 2, first_id=10, gold=GOLD[2:] + GOLD[:1] * 2
     )
+    return HeldoutSources(tmp_path / "heldout", training)
 
 
-def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, options):
-    notes = build_heldout(
-        *heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options
-    )
+def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, workplace):
+    notes = build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     assert rows(tmp_path / "run" / "data") == [(100, {(0, 0), (1, 1)})]
     assert rows(tmp_path / "run" / "dev") == [(90, set())]
     assert not (tmp_path / "run" / "train").exists()
@@ -163,7 +156,7 @@ def test_one_run_gives_test_and_dev_and_the_types_linked_in_training(tmp_path, o
     assert read_metadata(tmp_path / "run" / "data")["part"] == "test"
 
 
-def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, options):
+def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, workplace):
     seen = []
 
     class Spy(FastAlign):
@@ -171,21 +164,16 @@ def test_the_word_aligner_sees_test_and_dev_and_training_in_one_run(tmp_path, op
             seen.append((list(src), list(inputs.ids), inputs.gold))
             return super().align(src, tgt, inputs)
 
-    build_heldout(*heldout(tmp_path), Spy(FastAlign.Params()), tmp_path / "run", **options)
+    aligner = Spy(FastAlign.Params())
+    build_heldout(heldout(tmp_path), recipe(aligner), workplace, tmp_path / "run")
     ((src, ids, gold),) = seen
     assert ids == [100, 90, 10, 11, 12, 13]
     assert src == [s for s, _ in [*PAIRS[:1], *PAIRS[1:2], *PAIRS[2:], *PAIRS[:1] * 2]]
     assert [gold.pair(i) for i in range(3)] == [{(0, 0), (1, 1)}, {(0, 0), (0, 1)}, {(1, 1)}]
 
 
-def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, options):
-    build_heldout(
-        *heldout(tmp_path),
-        GivenLinks(GivenLinks.Params()),
-        tmp_path / "run",
-        **options,
-        keep_training=True,
-    )
+def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, workplace):
+    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run", keep_training=True)
     notes = slice_training(tmp_path / "run", tmp_path / "slice", 3)
     assert (
         rows(tmp_path / "slice" / "data")
@@ -197,22 +185,22 @@ def test_a_slice_of_the_run_is_its_first_training_sentences(tmp_path, options):
     assert slice_training(tmp_path / "run", tmp_path / "all", 99)["sentence_pairs"] == 4
 
 
-def test_equal_bitexts_give_equal_bytes(tmp_path, options):
+def test_equal_bitexts_give_equal_bytes(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS * 20)
     for name in ("a", "b"):
-        build_training(bitext, FastAlign(FastAlign.Params()), tmp_path / name, **options)
+        build_training(bitext, recipe(FastAlign(FastAlign.Params())), workplace, tmp_path / name)
     data = "data/data-00000-of-00001.arrow"
     assert (tmp_path / "a" / data).read_bytes() == (tmp_path / "b" / data).read_bytes()
 
 
 def test_seen_types_are_those_of_the_run_and_the_training_sets_and_the_dictionaries(
-    tmp_path, options
+    tmp_path, workplace
 ):
-    build_heldout(*heldout(tmp_path), GivenLinks(GivenLinks.Params()), tmp_path / "run", **options)
+    build_heldout(heldout(tmp_path), recipe(), workplace, tmp_path / "run")
     own = write_bitext(
         tmp_path / "own", [(["Ein", "Buch"], ["a", "book"])], gold=[[(0, 0), (1, 1)]]
     )
-    build_training(own, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
+    build_training(own, recipe(), workplace, tmp_path / "pairs")
     dictionary = [("Katze", "cat"), ("Buch", "book")]
     notes = build_seen(
         [tmp_path / "run" / "linked_types.arrow"],
@@ -236,9 +224,9 @@ def test_nothing_seen_is_an_empty_table(tmp_path):
     assert read_types(tmp_path / "types.arrow").num_rows == 0
 
 
-def test_exported_links_are_read_back_as_given_links(tmp_path, options):
+def test_exported_links_are_read_back_as_given_links(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
-    build_training(bitext, GivenLinks(GivenLinks.Params()), tmp_path / "pairs", **options)
+    build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     assert export_pharaoh(tmp_path / "pairs" / "data", tmp_path / "links") == 4
     assert (tmp_path / "links").read_text(encoding="ascii") == "0-0 1-1\n\n1-1\n\n"
     assert (
@@ -247,14 +235,12 @@ def test_exported_links_are_read_back_as_given_links(tmp_path, options):
     )
 
 
-def test_given_links_require_the_words_of_the_corpus(tmp_path, options):
+def test_given_links_require_the_words_of_the_corpus(tmp_path):
     (tmp_path / "links").write_text("0-0\n1-1\n\n0-1\n", encoding="ascii")
-    aligner, options = (
-        GivenLinks(GivenLinks.Params(path="links")),
-        {**options, "locations": {"links": str(tmp_path / "links")}},
-    )
+    made_with = recipe(GivenLinks(GivenLinks.Params(path="links")))
+    workplace = Workplace(tmp_path / "work", {"links": str(tmp_path / "links")})
     own = write_bitext(tmp_path / "own", PAIRS, words="own")
-    build_training(own, aligner, tmp_path / "pairs", **options)
+    build_training(own, made_with, workplace, tmp_path / "pairs")
     assert rows(tmp_path / "pairs" / "data") == [
         (0, {(0, 0)}),
         (1, {(1, 1)}),
@@ -263,12 +249,13 @@ def test_given_links_require_the_words_of_the_corpus(tmp_path, options):
     ]
     made = write_bitext(tmp_path / "made", PAIRS)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_training(made, aligner, tmp_path / "refused", **options)
+        build_training(made, made_with, workplace, tmp_path / "refused")
     (tmp_path / "run").mkdir()
     for name in ("data", "dev"):
         write_bitext(tmp_path / "run" / name, PAIRS[:2], words="own")
+    sources = HeldoutSources(tmp_path / "run", made)
     with pytest.raises(RaxalignError, match="made here by a tokeniser"):
-        build_heldout(tmp_path / "run", made, aligner, tmp_path / "refused", **options)
+        build_heldout(sources, made_with, workplace, tmp_path / "refused")
 
 
 def pairs_table(src_links, tgt_links):

@@ -12,11 +12,12 @@ import pytest
 
 from raxalign.catalog import catalog
 from raxalign.corpora.base import CorpusInputs
-from raxalign.corpora.text.bitext import BitextOptions, write_training
+from raxalign.corpora.text.bitext import write_training
+from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.aligners.base import AlignerInputs, Links
 from raxalign.pairing.aligners.links import GivenLinks
-from raxalign.pairing.build import build_training
+from raxalign.pairing.build import Recipe, Workplace, build_training
 from raxalign.pairing.error_rate import score_links
 from raxalign.pairing.pharaoh import read_blocks
 from raxalign.pairing.schema import read_pairs
@@ -106,25 +107,13 @@ def linked_words(data, folder, **params):
             **params,
         )
     )
-    write_training(
-        corpus,
-        "fr",
-        "en",
-        CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder),
-        (0, 0),
-        400,
-        BitextOptions(),
-        folder,
-    )
+    inputs = CorpusInputs({"file": str(place / "enfr.src-tgt")}, folder)
+    source = SplitCorpus(corpus, inputs, "fr", "en", (0, 0))
+    write_training(source, 400, BitextOptions(), folder)
     aligner = GivenLinks(GivenLinks.Params(path="enfr.gold", first=1, swap=True))
-    recipe = {
-        "symmetrization": "intersection",
-        "one_to_one": False,
-        "locations": {"links": str(place / "enfr.gold")},
-        "threads": 1,
-        "work": folder,
-    }
-    build_training(folder / "data", aligner, folder / "pairs", lang="fr", pivot="en", **recipe)
+    recipe = Recipe(aligner, "fr", "en", one_to_one=False)
+    workplace = Workplace(folder, {"links": str(place / "enfr.gold")})
+    build_training(folder / "data", recipe, workplace, folder / "pairs")
     table = read_pairs(folder / "pairs" / "data")
     found = {
         row["id"]: {(row["tgt"][t], row["src"][s]) for s, t in links_of_row(row)}

@@ -98,6 +98,45 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+SIMALIGN = replace(
+    REQUEST, aligner="simalign", aligner_options=("layer=1",), encoder="encoder", device="cpu"
+)
+
+
+def test_a_word_aligner_reads_the_encoder_that_it_is_given(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(site)
+    notes = make_pairs(SIMALIGN, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    assert notes["sentence_pairs"] == 80
+    assert notes["word_pairs"] > 80
+    assert set(notes["unknown"]) == {"de", "en"}, "its notes record what the tokenizer knew"
+    metadata = read_metadata(tmp_path / "pairs")
+    assert metadata["aligner_encoder"]["name"] == "encoder"
+    named = replace(SIMALIGN, encoder=None, aligner_options=("layer=1", "encoder=./encoder"))
+    made: list[str] = []
+    make_pairs(named, tmp_path / "again", root=str(tmp_path / "storage"), tell=made.append)
+    assert made == [], "the option and the flag name the same encoder"
+
+
+def test_an_encoder_or_a_device_that_a_word_aligner_does_not_use_is_refused(tmp_path: Path) -> None:
+    for request, message in (
+        (replace(REQUEST, encoder="e"), "--encoder e: fast_align reads no encoder; .*: simalign"),
+        (replace(REQUEST, device="cpu"), "--device cpu: fast_align reads no encoder"),
+    ):
+        with pytest.raises(RaxalignError, match=message):
+            make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+
+
+def test_a_layer_that_the_encoder_lacks_is_refused_before_anything_is_made(
+    site: Path, tmp_path: Path
+) -> None:
+    request = replace(SIMALIGN, aligner_options=(), encoder=str(site / "encoder"))
+    with pytest.raises(RaxalignError, match=r"--aligner simalign: layer: .*layers 0 .* to 2"):
+        make_pairs(request, tmp_path / "pairs", root=str(tmp_path / "storage"))
+    assert not (tmp_path / "storage" / "bitext").exists()
+
+
 def test_word_pairs_are_a_dataset_that_others_open(site: Path) -> None:
     from datasets import load_from_disk
 

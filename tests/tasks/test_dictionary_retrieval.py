@@ -13,7 +13,8 @@ from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.models.vectors import WordVectors
 from raxalign.errors import DataError
 from raxalign.tasks.base import Outcome, TaskInputs, TaskNeeds
@@ -64,7 +65,7 @@ def run(
         for lang, words in SPACES.items()
     }
     tables["fr"] = tables["de"]
-    aligned = AlignedEncoder(StaticEncoder(tables, 2, Reading("keep", "none")), transforms)
+    aligned = AlignedEncoder(StaticEncoder(tables, 2, Lookup("keep", "none")), transforms)
     tmp_path.mkdir(exist_ok=True)
     (tmp_path / "dictionary.txt").write_text("\n".join(entries), encoding="utf-8")
     inputs = TaskInputs(

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.representation import Representation
 from raxalign.tasks.vectors.probe import anisotropy, probe_accuracy, project
@@ -101,7 +102,7 @@ def static(*transforms: Transform) -> AlignedEncoder:
         for lang, words in SPACES.items()
     }
     return AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
     )
 
 

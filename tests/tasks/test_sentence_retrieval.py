@@ -14,7 +14,8 @@ import torch
 from raxalign.config.options import read_options
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
@@ -54,7 +55,7 @@ def run(
         for lang, words in SPACES.items()
     }
     aligned = AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
     )
     inputs = TaskInputs(pivot="en", bitext=dict.fromkeys(languages, tmp_path))
     return SentenceRetrieval(SentenceRetrieval.Params(**params)).evaluate(

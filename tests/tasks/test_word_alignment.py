@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.pairing.error_rate import score_links
@@ -47,7 +48,7 @@ def run(
         for lang, words in SPACES.items()
     }
     aligned = AlignedEncoder(
-        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Reading("keep", "none")), transforms
+        StaticEncoder({**spaces, "fr": spaces["de"]}, 2, Lookup("keep", "none")), transforms
     )
     return evaluate(aligned, tmp_path, splits, languages, **params)
 

@@ -58,6 +58,21 @@ class Frame(NamedTuple):
         return self.build(*chosen)
 
 
+class Draft(NamedTuple):
+    """A frame whose axes are made when they are asked for: they come from the lexicon, which is not
+    read when a module is imported.
+    """
+
+    name: str
+    axes: Callable[[], tuple[Sequence[Any], ...]]
+    build: Callable[..., Meaning]
+
+
+def main(clause: Clause) -> Meaning:
+    """A sentence of one clause."""
+    return Meaning("main", (clause,))
+
+
 def of_class(*classes: str) -> list[str]:
     """The keys of the nouns that have one of the classes."""
     return [key for key, noun in lexicon.nouns().items() if noun.classes & set(classes)]

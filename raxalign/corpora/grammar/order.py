@@ -16,12 +16,12 @@ from raxalign.corpora.grammar.clauses import (
     at,
     place,
     times,
-    verb_group,
     word,
 )
 from raxalign.corpora.grammar.lexicon import Adjective, Verb
 from raxalign.corpora.grammar.phrases import gender
 from raxalign.corpora.grammar.terms import ARTICLE, NP, PREPOSITION, Token
+from raxalign.corpora.grammar.verb_groups import verb_group
 
 _CLITICS = {
     "es": {"he": "lo", "she": "la"},

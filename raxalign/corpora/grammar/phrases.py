@@ -1,5 +1,5 @@
-"""Noun phrases in five languages (Greek has its own file): agreement, case, order and the words'
-links.
+"""Noun phrases: agreement, case, order and the words' links. Bulgarian and Greek have files of
+their own.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from functools import cache
 
 from raxalign.corpora.grammar import lexicon
+from raxalign.corpora.grammar.bulgarian import bulgarian_phrase, bulgarian_preposition
 from raxalign.corpora.grammar.greek import (
     greek_article,
     greek_nu,
@@ -20,10 +21,8 @@ from raxalign.corpora.grammar.terms import (
     COUNTS,
     NOUN,
     NP,
-    OWNER,
     OWNERS,
     PREPOSITION,
-    QUANTITY,
     SURNAME,
     Token,
     determined,
@@ -199,9 +198,8 @@ def _french_determiner(np: NP, feminine: bool, elided: bool) -> str:
     return "leur" if np.det == "their" else "sa" if feminine and not elided else "son"
 
 
-def _french(
-    np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str
-) -> tuple[Token, ...]:
+def _french_inner(np: NP, noun: Noun, adjective: Adjective | None) -> tuple[list[Token], bool]:
+    """Noun and adjective in their order, and whether an article before them is elided."""
     feminine = noun.gender == "f"
     head: Token = (noun.plural if np.plural else noun.nominative, (NOUN,), "NOUN", "")
     head_elides = lexicon.starts_with_vowel(head[0]) and not noun.aspirated
@@ -218,7 +216,14 @@ def _french(
             form = adjective.before_vowel
         inner.insert(0 if adjective.before else 1, (form, (ADJECTIVE,), "ADJ", ""))
     elided = head_elides if inner[0] is head else lexicon.starts_with_vowel(inner[0][0])
-    det = _french_determiner(np, feminine, elided)
+    return inner, elided
+
+
+def _french(
+    np: NP, noun: Noun, adjective: Adjective | None, _case: str, preposition: str
+) -> tuple[Token, ...]:
+    inner, elided = _french_inner(np, noun, adjective)
+    det = _french_determiner(np, noun.gender == "f", elided)
     offsets, tag = determined(np)
     words: list[Token] = [(det, offsets, tag, "")]
     contracted = {
@@ -242,84 +247,12 @@ def _french(
     return (*words, *inner)
 
 
-def bulgarian_preposition(preposition: str, following: str) -> str:
-    """The preposition with its doubled form before like sounds: във Виена, със собака."""
-    if preposition == "в" and following[0].lower() in "вф":
-        return "във"
-    return "със" if preposition == "с" and following[0].lower() in "сз" else preposition
-
-
-def _bulgarian_first(np: NP, noun: Noun, adjective: Adjective, case: str) -> Token:
-    """The adjective, which carries the article where there is one."""
-    form = adjective.forms[3 if np.plural else "mfn".index(noun.gender)]
-    if np.det not in ("def", *OWNERS):
-        return form, (ADJECTIVE,), "ADJ", ""
-    suffix = "те" if np.plural else {"m": "", "f": "та", "n": "то"}[noun.gender]
-    if not suffix:
-        return (
-            adjective.forms[3] + ("ят" if case == "nom" else "я"),
-            (ADJECTIVE, ARTICLE),
-            "ADJ",
-            "",
-        )
-    return form + suffix, (ADJECTIVE, ARTICLE), "ADJ", ""
-
-
-def _bulgarian(
-    np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str
-) -> tuple[Token, ...]:
-    definite = np.det in ("def", *OWNERS)
-    kin = "kin" in lexicon.nouns()[np.key].classes
-    index = 3 if np.plural else "mfn".index(noun.gender)
-    words: list[Token] = []
-    if np.det == "indef" and case == "nom":
-        words.append((("един", "една", "едно", "едни")[index], (ARTICLE,), "DET", ""))
-    elif np.det == "this":
-        words.append((("този", "тази", "това", "тези")[index], (QUANTITY,), "DET", ""))
-    elif np.det == "some":
-        words.append(("няколко", (QUANTITY,), "DET", ""))
-    elif np.det.isdigit():
-        words.append((_bulgarian_count(np, noun), (QUANTITY,), "NUM", ""))
-    if adjective:
-        words.append(_bulgarian_first(np, noun, adjective, case))
-    carries = definite and not adjective and not (np.det in OWNERS and kin)
-    if np.plural:
-        head = (
-            noun.definite_plural
-            if carries
-            else noun.counted
-            if np.det == "some" or np.det.isdigit()
-            else noun.plural
-        )
-    else:
-        head = (noun.definite if case == "nom" else noun.oblique) if carries else noun.nominative
-    owner: list[Token] = [("си", (OWNER,), "PRON", "")] if np.det in OWNERS else []
-    head_token: Token = (
-        head,
-        (NOUN, ARTICLE) if carries and np.det == "def" else (NOUN,),
-        "NOUN",
-        "",
-    )
-    words += [*owner, head_token] if adjective else [head_token, *owner]
-    if preposition:
-        words.insert(
-            0, (bulgarian_preposition(preposition, words[0][0]), (PREPOSITION,), "ADP", "")
-        )
-    return tuple(words)
-
-
-def _bulgarian_count(np: NP, noun: Noun) -> str:
-    if "person" in lexicon.nouns()[np.key].classes and noun.gender == "m":
-        return {"2": "двама", "3": "трима", "4": "четирима", "5": "петима"}[np.det]
-    return "два" if np.det == "2" and noun.gender == "m" else COUNTS["bg"][np.det]
-
-
 _MAKERS = {
     "en": _english,
     "de": _german,
     "es": _spanish,
     "fr": _french,
-    "bg": _bulgarian,
+    "bg": bulgarian_phrase,
     "el": greek_phrase,
 }
 

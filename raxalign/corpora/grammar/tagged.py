@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from raxalign.corpora.grammar import lexicon
 from raxalign.corpora.grammar.clauses import Clause, times
@@ -26,7 +27,7 @@ Request = tuple[int, tuple[tuple[str, Filler], ...]]
 
 @dataclass(frozen=True)
 class Tagged:
-    """A sentence with a BIO tag a word; the same id is the same sentence in all languages."""
+    """A sentence with one BIO tag per word; the same id is the same sentence in all languages."""
 
     id: int
     words: tuple[str, ...]
@@ -126,56 +127,53 @@ def _organisations() -> list[NP]:
     return [NP("org", str(index)) for index in range(len(lexicon.names("org")))]
 
 
-def _make_entities(stream: int, draw: Draw) -> tuple[Meaning, str]:
+class _Cast(NamedTuple):
+    """Who and what a sentence with entities is about, and when."""
+
+    one: NP
+    other: NP
+    common: NP
+    city: NP
+    firm: NP
+    deal: tuple[str, NP]
+    moment: tuple[str, str, bool]
+
+
+def _draw_cast(draw: Draw) -> _Cast:
     people, cities, firms = [*named(), *named(True)[::2]], places("city"), _organisations()
     when = moments("past", "fut")
-    tense, time, fronted = when[draw(len(when))]
+    moment = when[draw(len(when))]
     one = people[draw(len(people))]
     others = [np for np in people if (np.sort, np.key) != (one.sort, one.key)]
     other = others[draw(len(others))]
     deals = actions(("buy", "sell", "find", "lose", "repair", "paint"), True)
     deal, city, firm = deals[draw(len(deals))], cities[draw(len(cities))], firms[draw(len(firms))]
     common = NP("noun", of_class("person")[draw(20)])
+    return _Cast(one, other, common, city, firm, deal, moment)
+
+
+def _entity_clauses(cast: _Cast, draw: Draw) -> tuple[Clause, ...]:
+    """Six things that can be said of the cast."""
+    one, other, common, city, firm, (verb, thing), (tense, time, fronted) = cast
     clauses = (
-        Clause(one, "work", tense, place=firm, place_as="firm", time=time, fronted=fronted),
-        Clause(firm, deal[0], tense, deal[1], time=time, fronted=fronted),
-        Clause(
-            (one, common)[draw(2)],
-            "go",
-            tense,
-            place=city,
-            place_as="to",
-            time=time,
-            fronted=fronted,
-        ),
-        Clause(
-            one,
-            ("see", "invite", "help", "call")[draw(4)],
-            tense,
-            (other, common)[draw(2)],
-            time=time,
-            fronted=fronted,
-        ),
-        Clause(common, deal[0], tense, deal[1], place=city, time=time, fronted=fronted),
-        Clause(
-            firm,
-            ("invite", "support.help", "seek")[draw(3)],
-            tense,
-            (one, common)[draw(2)],
-            time=time,
-            fronted=fronted,
-        ),
+        Clause(one, "work", tense, place=firm, place_as="firm"),
+        Clause(firm, verb, tense, thing),
+        Clause((one, common)[draw(2)], "go", tense, place=city, place_as="to"),
+        Clause(one, ("see", "invite", "help", "call")[draw(4)], tense, (other, common)[draw(2)]),
+        Clause(common, verb, tense, thing, place=city),
+        Clause(firm, ("invite", "support.help", "seek")[draw(3)], tense, (one, common)[draw(2)]),
     )
+    return tuple(clause._replace(time=time, fronted=fronted) for clause in clauses)
+
+
+def _make_entities(stream: int, draw: Draw) -> tuple[Meaning, str]:
+    cast = _draw_cast(draw)
+    clauses = _entity_clauses(cast, draw)
     if stream < len(clauses):
         said = Meaning("main", (clauses[stream],))
     else:
-        said = Meaning(
-            "that",
-            (
-                Clause(other, "say", "past"),
-                clauses[draw(len(clauses))]._replace(time="", fronted=False),
-            ),
-        )
+        inner = clauses[draw(len(clauses))]._replace(time="", fronted=False)
+        said = Meaning("that", (Clause(cast.other, "say", "past"), inner))
     return said, repr(said)
 
 

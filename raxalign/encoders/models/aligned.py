@@ -11,9 +11,10 @@ import torch
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.assemble import assemble
+from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder
-from raxalign.encoders.models.transformer import Edit, TransformerEncoder
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.models.transforms import Affine, Transform, Unit, pack, unpack
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors, parse_layers
 from raxalign.errors import DataError, RaxalignError

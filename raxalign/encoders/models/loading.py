@@ -5,7 +5,7 @@ what to do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,14 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
             else {}
         )
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options, **prefix)
-    missing = sorted(info["missing_keys"])
+    _check_whole(name, info["missing_keys"])
+    _check_fit(name, model, tokenizer)
+    _own_weights(name, model)
+    return model.eval(), tokenizer
+
+
+def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
+    missing = sorted(missing_keys)
     if missing:
         raise DataError(
             name,
@@ -78,7 +85,14 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
             f" ({', '.join(missing[:3])})",
             remedy=_HEAD,
         )
-    _check_fit(name, model, tokenizer)
+
+
+def _own_weights(name: str, model: Any) -> None:
+    """Copies the weights out of the mapped file. Raises `DataError` for values that are not
+    finite.
+    """
+    import torch
+
     for label, parameter in model.named_parameters():
         if not torch.isfinite(parameter.detach().sum()):
             raise DataError(
@@ -89,7 +103,6 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
         # Loaded weights are views of the mapped file, at odd addresses; products of such are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
-    return model.eval(), tokenizer
 
 
 _APART = "Tokenizer and model do not belong together"
@@ -201,21 +214,7 @@ def _explained(name: str) -> Iterator[None]:
     except (ConnectionError, TimeoutError) as error:
         raise TransientError(f"{name}: the hub does not answer ({first_line(error)})") from error
     except OSError as error:
-        if looks_like_path(name):
-            raise DataError(name, first_line(error)) from error
-        if any(
-            sign in str(error) for sign in ("connect", "offline", "resolve", "timed out", "cached")
-        ):
-            text = (
-                f"{name}: the hub cannot be reached and its cache has not this encoder"
-                f" ({first_line(error)}). Go online, or name a folder"
-            )
-            raise TransientError(text) from error
-        raise DataError(
-            name,
-            first_line(error),
-            remedy="Is it a folder? Then write ./name; else a hub name with safetensors weights",
-        ) from error
+        raise _of_os_error(name, error) from error
     except SafetensorError as error:
         raise DataError(
             name,
@@ -232,6 +231,24 @@ def _explained(name: str) -> Iterator[None]:
         raise TransientError(
             f"{name}: the hub does not answer ({first_line(error)}). Go online, or name a folder"
         ) from error
+
+
+def _of_os_error(name: str, error: OSError) -> RaxalignError:
+    """The user's error for what transformers raises where files are missing or the hub does not
+    answer.
+    """
+    if looks_like_path(name):
+        return DataError(name, first_line(error))
+    if any(sign in str(error) for sign in ("connect", "offline", "resolve", "timed out", "cached")):
+        return TransientError(
+            f"{name}: the hub cannot be reached, and its local cache does not have this encoder"
+            f" ({first_line(error)}). Go online, or name a folder"
+        )
+    return DataError(
+        name,
+        first_line(error),
+        remedy="Is it a folder? Then write ./name; else a hub name with safetensors weights",
+    )
 
 
 def first_line(error: BaseException) -> str:

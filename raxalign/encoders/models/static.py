@@ -6,82 +6,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.pooling import WordIndex, pool_words
-from raxalign.encoders.models.static_files import Subwords, read_vectors, write_vectors
+from raxalign.encoders.models.static_space import Lookup, Normalization, Space, dimension_of
 from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.errors import DataError, RaxalignError
-
-if TYPE_CHECKING:
-    from raxalign.encoders.models.static_files import Floats
-
-Casing = Literal["keep", "lower", "fallback"]
-Normalization = Literal["unit-center-unit", "unit", "none"]
 
 RECORD = "static.json"
 _FORMAT, _VOCABULARY = 1, "vocab.txt"
 CHUNK = 4096
 """Sentences whose words are looked up together."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How words become vectors. `casing`: words are looked up as they are, lower-cased, or
-    lower-cased where they have no vector as they are; `normalization` is that of every vector
-    before pieces are pooled: x/|x|, then the mean over the vocabulary taken off, then x/|x| again
-    (Artetxe et al. 2018; Cao et al. 2020, Appendix A.1); `pieces`: words are split into WordPieces,
-    which have the vectors.
-    """
-
-    casing: Casing = "keep"
-    normalization: Normalization = "unit-center-unit"
-    pieces: bool = False
-
-
-@dataclass
-class Space:
-    """The vectors of one language, as trained: row `rows[word]` of `vectors_VH`; with `subwords`
-    unseen words have vectors too.
-    """
-
-    words: list[str]
-    vectors_VH: Floats
-    subwords: Subwords | None = None
-    rows: dict[str, int] = field(init=False)
-    _more: list[Floats] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.rows = {word: i for i, word in enumerate(self.words)}
-
-    def row(self, word: str, casing: Casing) -> int:
-        """The row of a word, -1 where it has none. What subwords make is kept: the rows from
-        ``len(words)`` on.
-        """
-        form = word.lower() if casing == "lower" else word
-        found = self.rows.get(form)
-        if found is None and casing == "fallback":
-            found = self.rows.get(word.lower())
-        if found is None:
-            vector = None if self.subwords is None else self.subwords.vector(form)
-            found = -1 if vector is None else len(self.words) + len(self._more)
-            self._more += [] if vector is None else [vector]
-            self.rows[form] = found
-        return found
-
-    def table(self) -> Floats:
-        """All rows, those of unseen words included."""
-        return (
-            np.concatenate([self.vectors_VH, np.stack(self._more)])
-            if self._more
-            else self.vectors_VH
-        )
 
 
 @dataclass
@@ -106,7 +47,7 @@ class StaticEncoder(Encoder):
         self,
         spaces: Mapping[str, Space | Path],
         dimension: int,
-        reading: Reading,
+        reading: Lookup,
         device: str = "cpu",
         *,
         vocabulary: Sequence[str] | None = None,
@@ -142,7 +83,7 @@ class StaticEncoder(Encoder):
             return cls(
                 spaces,
                 record["dimension"],
-                Reading(**record["reading"]),
+                Lookup(**record["reading"]),
                 device,
                 vocabulary=vocabulary,
             )
@@ -153,12 +94,12 @@ class StaticEncoder(Encoder):
     def from_files(
         cls,
         files: Mapping[str, Path],
-        reading: Reading,
+        reading: Lookup,
         device: str = "cpu",
         limit: int | None = None,
     ) -> StaticEncoder:
         """Vectors that lie in files, one a language; at most the first `limit` of each are read."""
-        dimensions = {lang: _dimension(path) for lang, path in files.items()}
+        dimensions = {lang: dimension_of(path) for lang, path in files.items()}
         if len(set(dimensions.values())) != 1:
             raise RaxalignError(
                 "vectors of different dimensions:"
@@ -180,7 +121,7 @@ class StaticEncoder(Encoder):
             )
         space = self._spaces[lang]
         if isinstance(space, Path):
-            space = self._spaces[lang] = _read_space(space, self._limit)
+            space = self._spaces[lang] = Space.read(space, self._limit)
             if space.vectors_VH.shape[1] != self.hidden_size:
                 raise RaxalignError(
                     f"the vectors of {lang} have {space.vectors_VH.shape[1]} dimensions, not"
@@ -283,21 +224,10 @@ class StaticEncoder(Encoder):
         """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, n-grams
         beside it, and how words are read.
         """
-        from safetensors.numpy import save_file
-
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for lang in self._spaces:
-            space = self.space(lang)
-            write_vectors(folder / f"{lang}.vec", space.words, space.vectors_VH)
-            if space.subwords is not None:
-                sizes = np.array([getattr(space.subwords, name) for name in _SIZES])
-                tensors = {
-                    "numbers": space.subwords.numbers,
-                    "sizes": sizes,
-                    "vectors": space.subwords.vectors_GH,
-                }
-                save_file(tensors, folder / f"{lang}{_NGRAMS}")
+            self.space(lang).write(folder / f"{lang}.vec")
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
         record = {
@@ -311,9 +241,6 @@ class StaticEncoder(Encoder):
         )
 
 
-_NGRAMS, _SIZES = ".ngrams.safetensors", ("min_n", "max_n", "buckets")
-
-
 def _normalized(
     rows: torch.Tensor, normalization: Normalization, mean_H: torch.Tensor | None
 ) -> torch.Tensor:
@@ -321,24 +248,3 @@ def _normalized(
         return rows
     rows = torch.nn.functional.normalize(rows, dim=-1)
     return rows if mean_H is None else torch.nn.functional.normalize(rows - mean_H, dim=-1)
-
-
-def _read_space(path: Path, limit: int | None) -> Space:
-    words, vectors = read_vectors(path, limit)
-    beside = path.with_name(path.stem + _NGRAMS)
-    return Space(words, vectors, _read_subwords(beside) if beside.is_file() else None)
-
-
-def _read_subwords(path: Path) -> Subwords:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    try:
-        tensors = load_file(path)
-        return Subwords(tensors["numbers"], tensors["vectors"], *tensors["sizes"].tolist())
-    except (OSError, SafetensorError, KeyError, TypeError) as error:
-        raise DataError(path, f"the n-grams cannot be read ({error})") from error
-
-
-def _dimension(path: Path) -> int:
-    return int(read_vectors(path, 0)[1].shape[1])

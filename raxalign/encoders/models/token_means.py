@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import torch
 
+from raxalign.encoders.models.blocks import Edit
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces, cut, read_template, token_batches
-from raxalign.encoders.models.transformer import Edit, evaluating
+from raxalign.encoders.models.transformer import evaluating
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

@@ -129,30 +129,44 @@ class Glove:
 _START = np.float32(1e-8)
 
 
-def train_glove(
-    sentences: Sequence[Ints],
-    size: int,
-    *,
-    dimension: int,
-    window: int,
-    epochs: int,
-    x_max: float,
-    learning_rate: float,
-    seed: int,
-    batch: int = BATCH,
-) -> tuple[Floats, list[float]]:
-    """(vectors (size, dimension), the mean loss of an entry in each epoch); the same for the same
-    seed.
+@dataclass(frozen=True)
+class GloveTraining:
+    """How vectors are trained: of `dimension` numbers, on words up to `window` places apart;
+    `x_max` is the count from which on an entry has full weight.
     """
-    counts = cooccurrences(sentences, size, window).tocoo()
+
+    dimension: int
+    window: int
+    epochs: int
+    x_max: float
+    learning_rate: float
+    seed: int
+
+
+def train_glove(
+    sentences: Sequence[Ints], size: int, training: GloveTraining
+) -> tuple[Floats, list[float]]:
+    """Train the vectors of a vocabulary; the same seed gives the same vectors.
+
+    Args:
+        sentences: word numbers below `size`, -1 for words that are not in the vocabulary.
+        size: the number of words.
+        training: how they are trained.
+
+    Returns:
+        Vectors, float32 (size, dimension), and the mean loss per entry in each epoch.
+    """
+    counts = cooccurrences(sentences, size, training.window).tocoo()
     rows, columns = counts.row.astype(np.int64), counts.col.astype(np.int64)
-    rng = np.random.default_rng(seed)
-    model = Glove.random(size, dimension, rng, x_max=x_max, learning_rate=learning_rate)
+    rng = np.random.default_rng(training.seed)
+    model = Glove.random(
+        size, training.dimension, rng, x_max=training.x_max, learning_rate=training.learning_rate
+    )
     losses = []
-    for _ in range(epochs):
+    for _ in range(training.epochs):
         total = sum(
             model.step(rows[part], columns[part], counts.data[part])
-            for part in _batches(len(rows), batch, rng)
+            for part in _batches(len(rows), BATCH, rng)
         )
         losses.append(total / max(1, len(rows)))
     return model.vectors(), losses

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import Reading, Space, StaticEncoder
+from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.static_files import Subwords
+from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
@@ -38,7 +39,7 @@ def train(
         raise RaxalignError(
             "static vectors are trained on text, but there is none: give the grid a corpus"
         )
-    reading = Reading(params.casing, params.normalization, params.units == "pieces")
+    reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
         pieces = (
@@ -114,19 +115,22 @@ def _train_space(
 def _glove(
     sentences: Sentences, words: Sequence[str], params: StaticParams
 ) -> tuple[Floats, list[float]]:
-    from raxalign.encoders.training.glove import train_glove
+    from raxalign.encoders.training.glove import GloveTraining, train_glove
 
     numbers = {word: i for i, word in enumerate(words)}
     rows = [
         np.array([numbers.get(word, -1) for word in sentence], dtype=np.int64)
         for sentence in sentences
     ]
-    options: dict[str, Any] = {
-        name: getattr(params, name) for name in ("dimension", "window", "x_max", "seed")
-    }
-    return train_glove(
-        rows, len(words), epochs=params.trained_epochs, learning_rate=params.rate, **options
+    training = GloveTraining(
+        dimension=params.dimension,
+        window=params.window,
+        epochs=params.trained_epochs,
+        x_max=params.x_max,
+        learning_rate=params.rate,
+        seed=params.seed,
     )
+    return train_glove(rows, len(words), training)
 
 
 def _gensim(

@@ -96,7 +96,7 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
     """Without gradients meanwhile: the parameters of what `freeze` names (AlignFreeze; Bakos et al.
     2025).
     """
-    from raxalign.encoders.models.transformer import find_blocks
+    from raxalign.encoders.models.blocks import find_blocks
 
     _, _, blocks = find_blocks(encoder.model.base_model)
     numbers, embeddings = frozen_parts(freeze, len(blocks))

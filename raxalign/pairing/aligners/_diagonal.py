@@ -1,152 +1,24 @@
 """The arithmetic of `fast_align`: IBM model 2 with a prior for the diagonal, by expectation
 maximisation over all cells at once.
 
-A *cell* is a source position with a target position of one sentence pair. Sentence pairs of equal
-lengths form blocks of shape (n, S, T): n pairs, S source and T target words. Each cell holds the
-number of its word-type pair, in one flat array for all blocks, so that the lexicon is one vector,
-reading it one gather, and counting one `bincount`. Directions differ in the axis over which a block
-is normalised.
+Each cell (`_cells`) holds the number of its word-type pair, so that the lexicon is one vector,
+reading it is one gather, and counting is one `bincount`. Directions differ in the axis over which a
+block is normalised.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Ints: TypeAlias = npt.NDArray[np.int64]
+from raxalign.pairing.aligners._cells import Block, Cells, Ints, NumberedWords, chunks, positions
+
 Floats: TypeAlias = npt.NDArray[np.float64]
-_BLOCK_CELLS = 1 << 17
-_CHUNK_CELLS = 1 << 22
-_MAPPED_CELLS = 1 << 26
 _TENSION_RANGE = (0.1, 14.0)
 _TENSION_STEPS, _TENSION_RATE = 8, 20.0
-
-
-@dataclass(frozen=True)
-class Side:
-    """One language's words as numbers below `size`: those of sentence i are
-    ``words[offsets[i]:offsets[i] + lengths[i]]``.
-    """
-
-    words: npt.NDArray[np.int32]
-    offsets: Ints
-    lengths: Ints
-    size: int
-
-
-@dataclass(frozen=True)
-class Block:
-    """Sentence pairs `rows` of one shape; their cells begin at `cell`."""
-
-    rows: Ints
-    S: int
-    T: int
-    cell: int
-
-    @property
-    def n_cells(self) -> int:
-        return len(self.rows) * self.S * self.T
-
-
-@dataclass(frozen=True)
-class Cells:
-    """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words
-    ``src_of[k]`` and ``tgt_of[k]``.
-    """
-
-    blocks: list[Block]
-    types: npt.NDArray[np.int32]
-    src_of: npt.NDArray[np.int32]
-    tgt_of: npt.NDArray[np.int32]
-
-
-def positions(side: Side, rows: Ints, length: int) -> Ints:
-    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n,
-    length).
-    """
-    return side.offsets[rows][:, None] + np.arange(length)
-
-
-def make_cells(src: Side, tgt: Side, work: Path) -> Cells:
-    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of
-    cells at a time.
-
-    The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
-    """
-    blocks = _blocks(src.lengths, tgt.lengths)
-    n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
-    types = (
-        np.empty(n_cells, np.int32)
-        if n_cells <= _MAPPED_CELLS
-        else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
-    )
-    found = []
-    for chunk in _chunks(blocks):
-        codes, numbers = np.unique(
-            np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
-        )
-        types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
-        found.append(codes)
-    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
-    for chunk, codes in zip(_chunks(blocks), found, strict=True):
-        part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
-        types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
-    return Cells(
-        blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32)
-    )
-
-
-def _codes(block: Block, src: Side, tgt: Side) -> Ints:
-    """The pair of word types of each cell as one integer."""
-    s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
-    t = tgt.words[positions(tgt, block.rows, block.T)]
-    codes: Ints = (s[:, :, None] * tgt.size + t[:, None, :]).ravel()
-    return codes
-
-
-def _chunks(blocks: list[Block]) -> Iterator[list[Block]]:
-    """Runs of neighbouring blocks with some millions of cells together."""
-    chunk: list[Block] = []
-    size = 0
-    for block in blocks:
-        if chunk and size + block.n_cells > _CHUNK_CELLS:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(block)
-        size += block.n_cells
-    if chunk:
-        yield chunk
-
-
-def _count(counts: Floats, numbers: npt.NDArray[np.int32], weights: Floats) -> None:
-    """Adds each weight to the count of its number. `bincount` is the faster, but makes another
-    array as long as `counts`.
-    """
-    if len(counts) > len(numbers):
-        np.add.at(counts, numbers, weights)
-    else:
-        counts += np.bincount(numbers, weights, len(counts))
-
-
-def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
-    """Sentence pairs grouped by both lengths, groups cut where they are large."""
-    order = np.lexsort((np.arange(len(src_lengths)), tgt_lengths, src_lengths))
-    shapes = np.stack([src_lengths[order], tgt_lengths[order]])
-    edges = np.flatnonzero((np.diff(shapes, axis=1) != 0).any(axis=0)) + 1
-    blocks, cell = [], 0
-    for group in np.split(order, edges) if len(order) else []:
-        S, T = int(src_lengths[group[0]]), int(tgt_lengths[group[0]])
-        step = max(1, _BLOCK_CELLS // (S * T))
-        for start in range(0, len(group), step):
-            block = Block(group[start : start + step], S, T, cell)
-            blocks.append(block)
-            cell += block.n_cells
-    return blocks
 
 
 @dataclass(frozen=True)
@@ -166,7 +38,7 @@ class Settings:
     released: bool = False
 
 
-class Direction:
+class DirectedModel:
     """One direction: every word of the *explained* side is drawn from a word of the other side, or
     from nothing (the null word).
 
@@ -174,7 +46,9 @@ class Direction:
     direction), 2 explains source words.
     """
 
-    def __init__(self, cells: Cells, src: Side, tgt: Side, axis: int, settings: Settings) -> None:
+    def __init__(
+        self, cells: Cells, src: NumberedWords, tgt: NumberedWords, axis: int, settings: Settings
+    ) -> None:
         self.cells, self.axis, self.settings = cells, axis, settings
         self.explained, self.explaining = (tgt, src) if axis == 1 else (src, tgt)
         self.given = cells.src_of if axis == 1 else cells.tgt_of
@@ -200,7 +74,7 @@ class Direction:
         """
         counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)
         feature = 0.0
-        for chunk in _chunks(self.cells.blocks):
+        for chunk in chunks(self.cells.blocks):
             start, stop = chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells
             posterior = np.empty(stop - start)
             null_words, null_weights = [], []
@@ -291,6 +165,16 @@ class Direction:
         return expected_closeness(
             S, T, self.tension, self.axis - 1, released=self.settings.released
         )
+
+
+def _count(counts: Floats, numbers: npt.NDArray[np.int32], weights: Floats) -> None:
+    """Adds each weight to the count of its number. `bincount` is the faster, but makes another
+    array as long as `counts`.
+    """
+    if len(counts) > len(numbers):
+        np.add.at(counts, numbers, weights)
+    else:
+        counts += np.bincount(numbers, weights, len(counts))
 
 
 def diagonal_prior(S: int, T: int, tension: float, axis: int) -> Floats:

@@ -18,6 +18,7 @@ from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
+    from raxalign.encoders.base import Encoder
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1
@@ -112,9 +113,13 @@ class Links:
 
 @dataclass(frozen=True)
 class AlignerInputs:
-    """What a word aligner may use besides the words: ids of the sentence pairs in the corpus, gold
-    links where the corpus has them, paths for its `sources`, a scratch folder, how many threads,
-    and whether the words are the corpus's own (False: a tokeniser made them).
+    """What a word aligner may use besides the words.
+
+    `ids` are those of the sentence pairs in the corpus, `gold` the corpus's own links (None: it has
+    none), `locations` the places of the aligner's `sources`; `work` is a scratch folder and
+    `threads` the share of the cores. `own_words` is False where a tokeniser made the words. `lang`
+    is the language of the source side, `pivot` that of the target side. `encoder` is the encoder
+    that the aligner names, loaded on `device`; it is None for an aligner that names none.
     """
 
     ids: Sequence[int]
@@ -123,6 +128,10 @@ class AlignerInputs:
     work: Path
     threads: int
     own_words: bool = True
+    lang: str = ""
+    pivot: str = ""
+    encoder: Encoder | None = None
+    device: str = "cpu"
 
 
 LOWERCASE = "Whether words are compared in lower case."
@@ -152,10 +161,28 @@ class WordAligner(ABC):
         """
         return iter(())
 
+    def encoder(self) -> str | None:
+        """Return the encoder that the word aligner reads: a folder, a hub name or a kind of
+        encoder, as a grid names one. None, the default, is for word aligners that read words alone.
+
+        It is a param (`EncoderName`) of the word aligner and not the encoder of a trial, so that
+        all encoders of a grid are tested on the same links.
+        """
+        return None
+
+    def check_encoder(self, n_layers: int | None) -> list[str]:
+        """Return the faults of the options with an encoder of `n_layers` blocks (None: not known
+        before it is loaded), as messages that begin with the option's name.
+        """
+        return []
+
     @abstractmethod
     def align(
         self, src: Sequence[Sequence[str]], tgt: Sequence[Sequence[str]], inputs: AlignerInputs
     ) -> tuple[Links, Links]:
-        """(forward, reverse) links of the sentence pairs (no side is empty), one entry a pair in
-        input order.
+        """Link the words of n sentence pairs, of which no side is empty.
+
+        Returns:
+            Forward and reverse links, each with one entry per sentence pair in input order. An
+            aligner without directions returns the same links twice.
         """

@@ -12,7 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from raxalign.arrays import offsets_of
-from raxalign.pairing.aligners._diagonal import Direction, Ints, Settings, Side, make_cells
+from raxalign.pairing.aligners._cells import Ints, NumberedWords, make_cells
+from raxalign.pairing.aligners._diagonal import DirectedModel, Settings
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.words import Words
 
@@ -101,14 +102,14 @@ class FastAlign(WordAligner):
         inputs.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="fast_align-", dir=inputs.work) as scratch:
             cells = make_cells(source, target, Path(scratch))
-            directions = [Direction(cells, source, target, axis, settings) for axis in (1, 2)]
+            directions = [DirectedModel(cells, source, target, axis, settings) for axis in (1, 2)]
             with ThreadPoolExecutor(max_workers=min(2, max(1, inputs.threads))) as pool:
-                forward, reverse = pool.map(Direction.links, directions)
+                forward, reverse = pool.map(DirectedModel.links, directions)
         return _compact(forward, len(src)), _compact(reverse, len(src))
 
-    def _side(self, words: Words) -> Side:
+    def _side(self, words: Words) -> NumberedWords:
         numbers, size = words.folded(lowercase=self.params.lowercase)
-        return Side(numbers, words.offsets[:-1], words.lengths, size)
+        return NumberedWords(numbers, words.offsets[:-1], words.lengths, size)
 
 
 def _compact(links: tuple[Ints, Ints, Ints], n: int) -> Links:

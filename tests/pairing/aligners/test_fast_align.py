@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from scipy.special import digamma
 
+from raxalign.pairing.aligners._cells import NumberedWords, make_cells
 from raxalign.pairing.aligners._diagonal import (
-    Direction,
+    DirectedModel,
     Settings,
-    Side,
     diagonal_prior,
     expected_closeness,
     found_closeness,
-    make_cells,
 )
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.fast_align import FastAlign
@@ -239,10 +238,10 @@ def loop_em(src, tgt, iterations, null, tension, alpha, *, released=False):
     raise AssertionError
 
 
-def side(sentences) -> Side:
+def side(sentences) -> NumberedWords:
     lengths = np.array([len(s) for s in sentences])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    return Side(
+    return NumberedWords(
         np.concatenate(sentences).astype(np.int32),
         offsets[:-1],
         lengths,
@@ -261,7 +260,7 @@ def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
     )
     cells = make_cells(source, target, tmp_path)
     for axis, (one, other) in ((1, (src, tgt)), (2, (tgt, src))):
-        direction = Direction(cells, source, target, axis, settings)
+        direction = DirectedModel(cells, source, target, axis, settings)
         rows, s, t = (array.tolist() for array in direction.links())
         explaining, explained = (s, t) if axis == 1 else (t, s)
         links, tension = loop_em(one, other, 5, 0.08, 4.0, 0.01, released=released)
@@ -270,12 +269,12 @@ def test_all_cells_at_once_equal_the_model_word_by_word(released, tmp_path):
 
 
 def test_large_bitexts_in_files_and_small_blocks_give_the_same_links(tmp_path, monkeypatch):
-    from raxalign.pairing.aligners import _diagonal
+    from raxalign.pairing.aligners import _cells
 
     src, tgt, _ = planted(100)
     whole = align(src, tgt, tmp_path)[0].digest()
-    monkeypatch.setattr(_diagonal, "_MAPPED_CELLS", 10)
+    monkeypatch.setattr(_cells, "_MAPPED_CELLS", 10)
     assert align(src, tgt, tmp_path)[0].digest() == whole
-    monkeypatch.setattr(_diagonal, "_BLOCK_CELLS", 50)
-    monkeypatch.setattr(_diagonal, "_CHUNK_CELLS", 200)
+    monkeypatch.setattr(_cells, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(_cells, "_CHUNK_CELLS", 200)
     assert align(src, tgt, tmp_path)[0].digest() == whole

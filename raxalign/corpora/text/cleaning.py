@@ -1,0 +1,266 @@
+"""Sentence pairs of a corpus, cleaned and tokenised: what the bitext of a language is written
+from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.corpora.text.overlap import fingerprint, normalize
+from raxalign.corpora.text.tail import Tail, read_tail
+from raxalign.corpora.text.words import Segmentation, Tokenize, describe, tokenize
+from raxalign.errors import DataError
+
+ELSEWHERE = "overlapping_elsewhere"
+"""The count of training pairs whose pivot side is held out for another language."""
+WORDS, OWN_WORDS = "words", "own"
+"""Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""
+BATCH_ROWS = 1000
+WORDS_COLUMN = pa.list_(pa.string())
+_POSITIONS = pa.list_(pa.int32())
+_COLUMNS = {"id": pa.int64(), "src": WORDS_COLUMN, "tgt": WORDS_COLUMN}
+_GOLD = {"src_links": _POSITIONS, "tgt_links": _POSITIONS}
+
+Row = dict[str, Any]
+
+
+class TooShort(DataError):
+    """A corpus that has less text than was asked for. `problem` is the message without a remedy,
+    for callers that know options by other names.
+    """
+
+    def __init__(
+        self, file: Path | str, problem: str, *, line: int | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(file, problem, line=line, remedy=remedy)
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class BitextOptions:
+    """How bitext is cleaned: `overlap` and `shortage` concern training only; a side of more than
+    `max_words` words is over-long.
+    """
+
+    max_words: int = 128
+    segmentation: Segmentation = "characters"
+    overlap: Literal["drop", "keep"] = "drop"
+    shortage: Literal["refuse", "use-all"] = "refuse"
+
+
+@dataclass(frozen=True)
+class SplitCorpus:
+    """The corpus of a language and the pivot, with its `inputs`, and the numbers of its last lines
+    that are test and dev: `split` is (test, dev).
+    """
+
+    corpus: Corpus
+    inputs: CorpusInputs
+    lang: str
+    pivot: str
+    split: tuple[int, int]
+
+
+class Cleaner:
+    """Reads, cleans and writes the sentence pairs of one corpus and one language pair."""
+
+    def __init__(
+        self,
+        source: SplitCorpus,
+        options: BitextOptions,
+        elsewhere: frozenset[str] = frozenset(),
+    ) -> None:
+        """`elsewhere` holds normalised pivot sides that are held out for other languages."""
+        self.source, self.options, self.elsewhere = source, options, elsewhere
+        self.name = type(source.corpus).__module__.rpartition(".")[2]
+        self._has_links, self._has_tokenized = False, False
+
+    @cached_property
+    def _tokenize_source(self) -> Tokenize:
+        return tokenize(self.source.lang, self.options.segmentation)
+
+    @cached_property
+    def _tokenize_target(self) -> Tokenize:
+        return tokenize(self.source.pivot, self.options.segmentation)
+
+    def tail(self, size: int | None) -> Tail:
+        """Read the last `size` pairs of the corpus; all of them for None."""
+        tail = read_tail(
+            self.source.corpus.read(self.source.lang, self.source.pivot, self.source.inputs), size
+        )
+        self._has_links = tail.has_links
+        return tail
+
+    def heldout(self, tail: Tail) -> list[SentencePair]:
+        """Return the dev lines, then the test lines, in file order. Raises `TooShort` where the
+        corpus has fewer.
+        """
+        test, dev = self.source.split
+        size = test + dev
+        if tail.total < size:
+            problem = (
+                f"the corpus has {tail.total} lines, and {test} for test and {dev} for dev"
+                " were asked for"
+            )
+            raise self.error(problem, "Make `split` smaller", TooShort)
+        return list(islice(tail.backwards(), size))[::-1]
+
+    def write_training(self, tail: Tail, sentences: int, folder: Path) -> Counter[str]:
+        """Write the clean pairs of a tail, `sentences` at most; returns counts, of which `read` is
+        the number of lines that were read.
+        """
+        heldout = self.heldout(tail)
+        apart = [ELSEWHERE] if self.elsewhere else []
+        counts: Counter[str] = Counter(
+            dict.fromkeys(
+                ["read", "blank", "overlapping", *apart, "repeated", "overlong", "kept"], 0
+            )
+        )
+        pairs: Iterable[SentencePair] = self._count(
+            islice(tail.backwards(), len(heldout), None), counts
+        )
+        if self.options.overlap == "drop":
+            pairs = _without_overlap(pairs, heldout, self.elsewhere, counts)
+        self.write(
+            folder / "data", "training", islice(self.clean(pairs, counts), sentences), counts
+        )
+        return counts
+
+    @staticmethod
+    def _count(pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[SentencePair]:
+        for pair in pairs:
+            counts["read"] += 1
+            yield pair
+
+    def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[Row]:
+        """Yield tokenised rows; blank and over-long pairs are left out and counted."""
+        for pair in pairs:
+            self._has_tokenized = (
+                self._has_tokenized or pair.source_words is None or pair.target_words is None
+            )
+            src = (
+                self._tokenize_source(pair.source)
+                if pair.source_words is None
+                else self._given(pair, pair.source_words)
+            )
+            tgt = (
+                self._tokenize_target(pair.target)
+                if pair.target_words is None
+                else self._given(pair, pair.target_words)
+            )
+            if not src or not tgt:
+                counts["blank"] += 1
+            elif max(len(src), len(tgt)) > self.options.max_words:
+                counts["overlong"] += 1
+            else:
+                counts["kept"] += 1
+                row = {"id": pair.id, "src": src, "tgt": tgt}
+                yield row | self._links(pair, src, tgt) if self._has_links else row
+
+    def _given(self, pair: SentencePair, words: tuple[str, ...]) -> list[str]:
+        if any(word.split() != [word] for word in words):
+            raise self.error(
+                f"sentence pair {pair.id}: a word is empty or has white space in it: {words}"
+            )
+        return list(words)
+
+    def _links(self, pair: SentencePair, src: list[str], tgt: list[str]) -> Row:
+        links = pair.links or ()
+        for i, j in links:
+            if not (0 <= i < len(src) and 0 <= j < len(tgt)):
+                raise self.error(
+                    f"sentence pair {pair.id}: link {i}-{j} is out of range ({len(src)} and"
+                    f" {len(tgt)} words, counted from 0)"
+                )
+        return {"src_links": [i for i, _ in links], "tgt_links": [j for _, j in links]}
+
+    def write(
+        self, folder: Path, part: str, rows: Iterable[Row], counts: Mapping[str, int]
+    ) -> None:
+        """Write rows. The counts are read when the rows have run out."""
+        schema = pa.schema(_COLUMNS | (_GOLD if self._has_links else {}))
+        metadata = {
+            "lang_pair": f"{self.source.lang}-{self.source.pivot}",
+            "corpus": self.name,
+            "split": part,
+        }
+        with DatasetWriter(folder, schema, metadata) as writer:
+            write_rows(writer, rows)
+            writer.metadata["counts"] = dict(counts)
+            if not self._has_tokenized:
+                writer.metadata[WORDS] = OWN_WORDS
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a manifest records besides counts, once the text is written."""
+        words = {
+            code: describe(code, self.options.segmentation)
+            for code in (self.source.lang, self.source.pivot)
+        }
+        if not self._has_tokenized:
+            words = dict.fromkeys(words, "the words of the corpus")
+        return {"corpus": self.name, "licence": self.source.corpus.licence, "words": words}
+
+    def error(self, problem: str, remedy: str = "", kind: type[DataError] = DataError) -> DataError:
+        """Return an error that names the corpus by its first place."""
+        place = next(iter(self.source.inputs.locations.values()), self.name)
+        return kind(place, f"{self.source.lang}-{self.source.pivot}: {problem}", remedy=remedy)
+
+
+def _without_overlap(
+    pairs: Iterable[SentencePair],
+    heldout: Sequence[SentencePair],
+    elsewhere: frozenset[str],
+    counts: Counter[str],
+) -> Iterator[SentencePair]:
+    """Yield the pairs of which neither side is in the held-out text, nor the pivot side in that of
+    other languages, each once.
+
+    Args:
+        pairs: sentence pairs of the training part.
+        heldout: the sentence pairs of test and dev.
+        elsewhere: normalised pivot sides that are held out for other languages.
+        counts: is added to, by the reason why a pair is left out.
+
+    Yields:
+        The other pairs, in order. Sides are compared as `normalize` leaves them.
+    """
+    sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
+    sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
+    seen: set[bytes] = set()
+    for pair in pairs:
+        source, target = normalize(pair.source), normalize(pair.target)
+        if not source or not target:
+            yield pair  # which `clean` counts as blank
+            continue
+        key = fingerprint(source, target)
+        if source in sources or target in targets:
+            counts["overlapping"] += 1
+        elif target in elsewhere:
+            counts[ELSEWHERE] += 1
+        elif key in seen:
+            counts["repeated"] += 1
+        else:
+            seen.add(key)
+            yield pair
+
+
+def write_rows(writer: DatasetWriter, rows: Iterable[Row]) -> None:
+    """Write rows to a dataset, some at a time."""
+    rows = iter(rows)
+    while batch := list(islice(rows, BATCH_ROWS)):
+        writer.write({name: [row[name] for row in batch] for name in writer.schema.names})
+
+
+def shown(counts: Mapping[str, int]) -> str:
+    """Return counts for a message: ``3 blank, 1 overlong``."""
+    return ", ".join(f"{n} {name}" for name, n in counts.items())

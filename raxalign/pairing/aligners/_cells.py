@@ -1,0 +1,133 @@
+"""The cells of a bitext, numbered by their pairs of word types: what `fast_align` computes on.
+
+A *cell* is a source position with a target position of one sentence pair. Sentence pairs of equal
+lengths form blocks of shape (n, S, T): n pairs, S source and T target words. Each cell holds the
+number of its word-type pair, in one flat array for all blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+_BLOCK_CELLS = 1 << 17
+_CHUNK_CELLS = 1 << 22
+_MAPPED_CELLS = 1 << 26
+
+
+@dataclass(frozen=True)
+class NumberedWords:
+    """One language's words as numbers below `size`: those of sentence i are
+    ``words[offsets[i]:offsets[i] + lengths[i]]``.
+    """
+
+    words: npt.NDArray[np.int32]
+    offsets: Ints
+    lengths: Ints
+    size: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentence pairs `rows` of one shape; their cells begin at `cell`."""
+
+    rows: Ints
+    S: int
+    T: int
+    cell: int
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.rows) * self.S * self.T
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All cells of a bitext: `types[c]` is the pair of word types of cell c, and pair k is of words
+    ``src_of[k]`` and ``tgt_of[k]``.
+    """
+
+    blocks: list[Block]
+    types: npt.NDArray[np.int32]
+    src_of: npt.NDArray[np.int32]
+    tgt_of: npt.NDArray[np.int32]
+
+
+def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
+    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n,
+    length).
+    """
+    return side.offsets[rows][:, None] + np.arange(length)
+
+
+def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
+    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of
+    cells at a time.
+
+    The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
+    """
+    blocks = _blocks(src.lengths, tgt.lengths)
+    n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0
+    types = (
+        np.empty(n_cells, np.int32)
+        if n_cells <= _MAPPED_CELLS
+        else np.memmap(work / "types", np.int32, "w+", shape=(n_cells,))
+    )
+    found = []
+    for chunk in chunks(blocks):
+        codes, numbers = np.unique(
+            np.concatenate([_codes(block, src, tgt) for block in chunk]), return_inverse=True
+        )
+        types[chunk[0].cell : chunk[-1].cell + chunk[-1].n_cells] = numbers
+        found.append(codes)
+    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *found]))
+    for chunk, codes in zip(chunks(blocks), found, strict=True):
+        part = slice(chunk[0].cell, chunk[-1].cell + chunk[-1].n_cells)
+        types[part] = np.searchsorted(pairs, codes).astype(np.int32)[types[part]]
+    return Cells(
+        blocks, types, (pairs // tgt.size).astype(np.int32), (pairs % tgt.size).astype(np.int32)
+    )
+
+
+def _codes(block: Block, src: NumberedWords, tgt: NumberedWords) -> Ints:
+    """The pair of word types of each cell as one integer."""
+    s = src.words[positions(src, block.rows, block.S)].astype(np.int64)
+    t = tgt.words[positions(tgt, block.rows, block.T)]
+    codes: Ints = (s[:, :, None] * tgt.size + t[:, None, :]).ravel()
+    return codes
+
+
+def chunks(blocks: list[Block]) -> Iterator[list[Block]]:
+    """Runs of neighbouring blocks with some millions of cells together."""
+    chunk: list[Block] = []
+    size = 0
+    for block in blocks:
+        if chunk and size + block.n_cells > _CHUNK_CELLS:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(block)
+        size += block.n_cells
+    if chunk:
+        yield chunk
+
+
+def _blocks(src_lengths: Ints, tgt_lengths: Ints) -> list[Block]:
+    """Sentence pairs grouped by both lengths, groups cut where they are large."""
+    order = np.lexsort((np.arange(len(src_lengths)), tgt_lengths, src_lengths))
+    shapes = np.stack([src_lengths[order], tgt_lengths[order]])
+    edges = np.flatnonzero((np.diff(shapes, axis=1) != 0).any(axis=0)) + 1
+    blocks, cell = [], 0
+    for group in np.split(order, edges) if len(order) else []:
+        S, T = int(src_lengths[group[0]]), int(tgt_lengths[group[0]])
+        step = max(1, _BLOCK_CELLS // (S * T))
+        for start in range(0, len(group), step):
+            block = Block(group[start : start + step], S, T, cell)
+            blocks.append(block)
+            cell += block.n_cells
+    return blocks

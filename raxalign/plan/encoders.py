@@ -1,0 +1,69 @@
+"""The encoders that a grid names: those of its axis, and the one that its word aligner reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from raxalign.catalog import catalog
+from raxalign.config.grid import EncoderSpec
+from raxalign.errors import RaxalignError
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid, PairsSpec
+    from raxalign.encoders.base import EncoderKind
+
+
+def plugin_of(spec: EncoderSpec) -> EncoderKind:
+    """Return the plug-in of an encoder, with its options."""
+    kind: EncoderKind = catalog("encoders")[spec.kind](spec.params)
+    return kind
+
+
+def all_encoders(grid: Grid) -> tuple[EncoderSpec, ...]:
+    """Return every encoder of a grid, that of its word aligner included."""
+    own = aligner_encoder(grid.pairs)
+    return grid.encoders if own is None else (*grid.encoders, own)
+
+
+def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
+    """Return the encoder that a word aligner reads; None where it reads words alone.
+
+    A name is read as under `encoder` in a grid file: a kind of encoder with its default options, or
+    else a folder or a hub name. Raises `RaxalignError` for a kind that cannot do without options.
+    """
+    name = catalog("aligners")[pairs.kind](pairs.params).encoder()
+    if name is None:
+        return None
+    encoders = catalog("encoders")
+    is_kind = name in encoders and name != "transformer"
+    kind, options = (name, {}) if is_kind else ("transformer", {"name": name})
+    try:
+        params = encoders[kind].Params(**options)
+    except ValidationError as error:
+        raise RaxalignError(
+            f"pairs: encoder: {name!r} is a kind of encoder that requires options, which a word"
+            " aligner cannot give; name a folder or a hub name"
+        ) from error
+    return EncoderSpec(encoders.kind(kind), params, encoders[kind](params).label())
+
+
+def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[str]:
+    """Yield what is wrong with the encoders of a grid, as messages that begin with the grid's key.
+
+    `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
+    where the folder of the word aligner's encoder is missing.
+    """
+    for spec in grid.encoders:
+        yield from (f"encoder: {fault}" for fault in plugin_of(spec).check())
+    own = aligner_encoder(grid.pairs)
+    if own is not None:
+        kind = plugin_of(own)
+        aligner = catalog("aligners")[grid.pairs.kind](grid.pairs.params)
+        faults = kind.check()
+        if not faults:
+            kind.sources()  # names a folder that is not there before its config is asked for
+            faults = aligner.check_encoder(kind.depth(known))
+        yield from (f"pairs: {fault}" for fault in faults)
