@@ -12,7 +12,6 @@ from typing import Any
 import ray
 from ray import tune
 
-from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -97,8 +96,7 @@ def _trains(plan: Plan, trial: Trial) -> bool:
     task trains.
     """
     stage = plan.stages[trial.aligned]
-    kind = catalog("methods")[stage.maker]
-    method = kind(kind.Params.model_validate_json(stage.locations["params"]))
+    method = stage.plugin()
     return bool(method.effect().weights) or any(
         "trained" in plan.stages[key].inputs for key in trial.evaluations.values()
     )
