@@ -12,11 +12,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from raxalign.config._faults import Faults
-from raxalign.config._validate import alternatives, key_names
+from raxalign.config._fields import alternatives, key_names
 from raxalign.config._yaml import Node
 from raxalign.config.sources import PathMarker
 
 _PLACEHOLDERS = ("{lang}", "{pivot}", "{LANG}", "{PIVOT}")
+_PATH_STARTS = ("/", "./", "../", "~")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,17 @@ class Paths:
                 "paths may hold {lang} and {pivot}; {LANG} and {PIVOT} are in capitals",
             )
         return replace(node, value=absolute(node.value.strip(), self.folder))
+
+    def encoder(self, node: Node) -> Node:
+        """An encoder's name, made an absolute path where it is a folder: it looks like a path, or
+        it exists in the grid file's folder.
+        """
+        if isinstance(node.value, str) and (
+            node.value.startswith(_PATH_STARTS)
+            or (node.value.strip() and (self.folder / node.value).is_dir())
+        ):
+            return replace(node, value=absolute(node.value, self.folder))
+        return node
 
     def _resolve(self, node: Node, annotation: Any, metadata: Iterable[Any] = ()) -> Node:
         if isinstance(node.value, str):
