@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from raxalign import liveness
+from raxalign import run_descriptions as runs
 from raxalign.analysis.cells import Cell, cells
 from raxalign.errors import DamagedArtifact, RaxalignError
-from raxalign.plan import runs
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
@@ -87,14 +88,14 @@ class Recorder:
             for key, run in self._known.items():
                 if run.info.status == "RUNNING" and key.startswith("trial:"):
                     self._client.set_terminated(run.info.run_id, "KILLED")
-            self._client.set_tag(self.parent, _DRIVER, runs.driver_sign())
+            self._client.set_tag(self.parent, _DRIVER, liveness.driver_sign())
         self._client.update_run(self.parent, status="RUNNING")
         self._client.log_text(self.parent, self._target.grid_text, "grid.yaml")
         self._client.log_text(self.parent, self._plan.to_json(), "plan.json")
 
     def beat(self) -> None:
         """Say that the driver lives, and bring the curves of the trials that run."""
-        self._client.set_tag(self.parent, _DRIVER, runs.driver_sign())
+        self._client.set_tag(self.parent, _DRIVER, liveness.driver_sign())
         for run_id, trial in self._mine.items():
             self._bring_curves(trial, self._client.get_run(run_id))
 
@@ -322,7 +323,7 @@ def _fresh(metrics: Mapping[str, float], run: Any) -> list[Any]:
 
 def held_by_another(parent: Any) -> bool:
     """Whether another living driver runs this grid."""
-    return parent.info.status == "RUNNING" and runs.another_driver_lives(
+    return parent.info.status == "RUNNING" and liveness.another_driver_lives(
         parent.data.tags.get(_DRIVER)
     )
 

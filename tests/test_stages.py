@@ -188,7 +188,7 @@ def test_a_training_that_reads_the_pivot_alone_is_the_one_through_the_shifted_en
         (record,) = run_trial(workshop, trial.key)
         stage = plan.stages[plan.stages[record["key"]].inputs["trained"]]
         plugin = catalog("tasks")[kind](
-            catalog("tasks")[kind].Params.model_validate_json(stage.locations["params"])
+            catalog("tasks")[kind].Params.model_validate_json(stage.options)
         )
         by_hand = tmp_path / trial.key
         by_hand.mkdir()

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from raxalign.config._faults import Faults
-from raxalign.config._validate import alternatives, key_names
+from raxalign.config._fields import alternatives, key_names
 from raxalign.config._yaml import Node
 from raxalign.config.sources import EncoderMarker, PathMarker
 

@@ -26,6 +26,9 @@ Symmetrization = Literal[
     "atools-grow-diag-final-and",
 ]
 
+PARALLEL = "parallel"
+"""The source of text that is not a corpus: the training sides of the bitext."""
+
 
 @dataclass(frozen=True)
 class EncoderSpec:
@@ -63,7 +66,7 @@ class TextSpec:
     `corpus` holds it with its options.
     """
 
-    source: str = "parallel"
+    source: str = PARALLEL
     corpus: CorpusSpec | None = None
 
 

@@ -81,54 +81,34 @@ def read(path: Path, faults: Faults) -> tuple[Node, str]:
 
 
 def parse(path: Path | str, text: str, faults: Faults) -> Node:
-    """The tree of a grid file's text, as `read` has it; `path` is what an error names."""
-    yaml = YAML(typ="rt", pure=True)
+    """Return the tree of a grid file's text, as `read` does; errors name `path`."""
     directive = re.match(r"%YAML\s+(?!1\.2\b)(\S+)", text)
     if directive is not None:  # under 1.1 `no` would be false
-        raise GridError(
-            path,
-            [
-                Fault(
-                    1,
-                    "YAML",
-                    f"YAML {directive[1]} is asked for",
-                    "grid files are YAML 1.2; leave the directive out",
-                )
-            ],
-        )
+        remedy = "grid files are YAML 1.2; leave the directive out"
+        raise GridError(path, [Fault(1, "YAML", f"the file is YAML {directive[1]}", remedy)])
+    root = _composed(path, text, faults)
+    if not isinstance(root.value, dict):
+        remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
+        fault = Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy)
+        raise GridError(path, [*faults.found, fault])
+    return root
+
+
+def _composed(path: Path | str, text: str, faults: Faults) -> Node:
+    """Return the tree of a text. Raises `GridError` for a text that is empty or not YAML."""
     try:
-        composed = yaml.compose(text)
+        composed = YAML(typ="rt", pure=True).compose(text)
         if composed is None:
-            raise GridError(
-                path,
-                [
-                    Fault(
-                        None,
-                        "grid",
-                        "the file is empty",
-                        "it needs at least name, encoder, languages, corpus, methods, tasks",
-                    )
-                ],
-            )
-        root = _Builder(faults).build(composed, 1, "", 0)
+            remedy = "it needs at least name, encoder, languages, corpus, methods, tasks"
+            raise GridError(path, [Fault(None, "grid", "the file is empty", remedy)])
+        return _Builder(faults).build(composed, 1, "", 0)
     except MarkedYAMLError as error:
         raise GridError(path, [_syntax_fault(error, text)]) from error
     except RecursionError as error:
         raise GridError(path, [Fault(None, "YAML", "nested too deeply")]) from error
     except (YAMLError, ValueError) as error:
-        raise GridError(
-            path, [Fault(_line_of(error, text), "YAML", str(error).strip().split("\n", 1)[0])]
-        ) from error
-    if not isinstance(root.value, dict):
-        remedy = "a grid is a mapping: name: ..., encoder: ..., and so on"
-        raise GridError(
-            path,
-            [
-                *faults.found,
-                Fault(root.line, "grid", f"{root.shown()} at the top of the file", remedy),
-            ],
-        )
-    return root
+        problem = str(error).strip().split("\n", 1)[0]
+        raise GridError(path, [Fault(_line_of(error, text), "YAML", problem)]) from error
 
 
 def _read_text(path: Path) -> str:

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from raxalign.catalog import PluginFault, PluginFile, open_file, visible
-from raxalign.config._data import (
-    CorpusSettings,
-    check_language,
-    corpus_fields,
-    read_corpora,
-    read_encoders,
-    read_languages,
-    read_pairs,
-    read_text,
-)
+from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
+from raxalign.config._encoders import read_encoders
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
+from raxalign.config._languages import check_language, read_languages
 from raxalign.config._methods import check_name, read_methods, read_tasks
+from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._specs import (
     CorpusSpec,
@@ -78,7 +72,6 @@ KEYS = (
     "plugins",
     "run",
 )
-_NO_LANGUAGES: tuple[bool, tuple[str, ...]] = (False, ())
 
 
 def load(path: Path | str) -> Grid:
@@ -166,37 +159,48 @@ def _plugins(root: Node, paths: Paths) -> Iterator[tuple[PluginFile, ...]]:
         yield tuple(found)
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """What the points of a grid are the product of, and the tasks that are run at each."""
+
+    pivot: str
+    together: bool
+    languages: tuple[str, ...]
+    encoders: tuple[EncoderSpec, ...]
+    sentences: tuple[int, ...]
+    seeds: tuple[int, ...]
+    methods: tuple[MethodSpec, ...]
+    tasks: tuple[TaskSpec, ...]
+
+
+def _axes(top: _Sections, paths: Paths) -> _Axes:
+    """Read the axes. A section that is missing or has faults is empty."""
+    faults, search = paths.faults, "search" in top.entries
+    pivot, together, languages = _languages(top)
+    return _Axes(
+        pivot,
+        together,
+        languages,
+        top.read("encoder", lambda node: read_encoders(node, paths)) or (),
+        top.read("sentences", lambda node: _numbers(node, faults, least=1)) or (),
+        top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,),
+        top.read("methods", lambda node: read_methods(node, paths, search=search)) or (),
+        top.read("tasks", lambda node: read_tasks(node, languages, paths)) or (),
+    )
+
+
 def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[PluginFile, ...]) -> Grid:
+    """Read all sections. Raises `_Incomplete` where faults leave no grid."""
     faults = paths.faults
     top = _Sections.of(root, faults)
     name = top.read("name", lambda node: _name(node, faults)) or ""
-    pivot = top.read("pivot", lambda node: check_language(node, faults)) or (
-        "" if "pivot" in top.entries else "en"
-    )
-    before = len(faults)
-    together, languages = (
-        top.read("languages", lambda node: read_languages(node, pivot, faults)) or _NO_LANGUAGES
-    )
-    languages = (
-        languages if len(faults) == before else ()
-    )  # what refers to them is then not checked
-    encoders = top.read("encoder", lambda node: read_encoders(node, paths)) or ()
-    corpora, settings = top.read("corpus", lambda node: read_corpora(node, languages, paths)) or (
-        {},
-        CorpusSettings(),
-    )
-    sentences = top.read("sentences", lambda node: _numbers(node, faults, least=1)) or ()
-    seeds = top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,)
-    methods = (
-        top.read("methods", lambda node: read_methods(node, paths, search="search" in top.entries))
-        or ()
-    )
-    tasks = top.read("tasks", lambda node: read_tasks(node, languages, paths)) or ()
+    axes = _axes(top, paths)
+    corpora, settings = top.read(
+        "corpus", lambda node: read_corpora(node, axes.languages, paths)
+    ) or ({}, CorpusSettings())
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
-    exclude = _referring(
-        top, Declared({}, languages, sentences, seeds, methods, ()), encoders, tasks
-    )
+    exclude = _referring(top, axes)
     published = top.read("published", lambda node: _published(node, faults)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
@@ -205,18 +209,11 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
         path=path,
         text_of_file=text,
         name=name,
-        pivot=pivot,
-        encoders=encoders,
-        together=together,
-        languages=languages,
+        **vars(axes),
         corpora=corpora,
         **corpus_fields(settings),
         text=text_spec,
         pairs=pairs,
-        sentences=sentences,
-        seeds=seeds,
-        methods=methods,
-        tasks=tasks,
         exclude=exclude,
         published=published,
         plugins=plugins,
@@ -224,19 +221,28 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     )
 
 
-def _referring(
-    top: _Sections,
-    declared: Declared,
-    encoders: tuple[EncoderSpec, ...],
-    tasks: tuple[TaskSpec, ...],
-) -> tuple[Mapping[str, object], ...]:
-    """The sections that refer to others: `exclude`, and the check of `search`."""
+def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:
+    """Read (pivot, together, languages). With a fault in the languages there are none, and what
+    refers to them is not checked.
+    """
     faults = top.faults
-    top.read("search", lambda node: check_search(node, [spec.name for spec in tasks], faults))
-    named = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
-    labels = top.read("encoder", lambda node: encoder_names(node, encoders)) or {}
-    whole = replace(declared, encoders=labels, names=named)
-    return top.read("exclude", lambda node: read_exclude(node, whole, faults)) or ()
+    pivot = top.read("pivot", lambda node: check_language(node, faults)) or (
+        "" if "pivot" in top.entries else "en"
+    )
+    before = len(faults)
+    read = top.read("languages", lambda node: read_languages(node, pivot, faults))
+    together, languages = read or (False, ())
+    return pivot, together, languages if len(faults) == before else ()
+
+
+def _referring(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
+    """Read the sections that refer to others: `exclude`, and the check of `search`."""
+    faults = top.faults
+    top.read("search", lambda node: check_search(node, [spec.name for spec in axes.tasks], faults))
+    names = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
+    labels = top.read("encoder", lambda node: encoder_names(node, axes.encoders)) or {}
+    declared = Declared(labels, axes.languages, axes.sentences, axes.seeds, axes.methods, names)
+    return top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
 
 
 def _name(node: Node, faults: Faults) -> str:

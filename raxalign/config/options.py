@@ -15,8 +15,9 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults
+from raxalign.config._fields import alternatives, key_names
 from raxalign.config._paths import Paths
-from raxalign.config._validate import alternatives, key_names, validate
+from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, _Builder
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError

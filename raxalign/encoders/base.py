@@ -84,6 +84,8 @@ class EncoderKind(ABC):
 
     VERSION: ClassVar[int]
     family: ClassVar[str]
+    by_name: ClassVar[bool] = False
+    """Whether a name in a grid file that is not a kind means this kind with that `name`."""
     needs_text: bool = False
 
     class Params(BaseParams):

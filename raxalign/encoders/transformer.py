@@ -50,6 +50,7 @@ class Transformer(EncoderKind):
 
     VERSION: ClassVar[int] = 1
     family: ClassVar[str] = "transformer"
+    by_name: ClassVar[bool] = True
 
     class Params(EncoderKind.Params):
         """A `name` that begins with ``/``, ``./``, ``../`` or ``~``, or that exists as a folder, is

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import BaseParams, path_fields
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
@@ -73,6 +73,16 @@ class MethodInputs:
     files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Dictionary:
+    """A file of word pairs that a method trains on. Its lines have the pivot's word last, or first
+    where it is to be swapped (`swap`).
+    """
+
+    source: Source
+    swap: bool = False
+
+
 class Method(ABC):
     """A way of aligning. Subclasses are final, one a file, and import torch only inside functions
     or lazily.
@@ -84,6 +94,8 @@ class Method(ABC):
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
     reference: ClassVar[str]
+    is_baseline: ClassVar[bool] = False
+    """Whether it leaves the encoder as it is, so that other methods are compared with it."""
 
     class Params(BaseParams):
         """The options of the method."""
@@ -100,6 +112,17 @@ class Method(ABC):
         make idle.
         """
         return self.params.identity()
+
+    def shown(self) -> dict[str, Any]:
+        """Return the params as tables show them: the canonical ones, and the names of the files
+        that the grid gives.
+        """
+        shown = dict(self.canonical())
+        for name in sorted(path_fields(type(self.params)) & self.params.model_fields_set):
+            value = getattr(self.params, name)
+            if value is not None:
+                shown[name] = value.rsplit("/", 1)[-1]
+        return shown
 
     def has_chance(self) -> bool:
         """Whether the seed can change the result."""
@@ -130,6 +153,14 @@ class Method(ABC):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Outside files that `align` reads for one language, param name -> source."""
         return {}
+
+    def dictionaries(self, lang: str, pivot: str) -> tuple[Dictionary, ...]:
+        """Return the dictionaries of one language whose entries `align` trains on, so that they are
+        not unseen in a test: here, the source called ``dictionary``, by the option `swap`.
+        """
+        source = self.sources(lang, pivot).get("dictionary")
+        swap = bool(getattr(self.params, "swap", False))
+        return () if source is None else (Dictionary(source, swap=swap),)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads the outside files that `align` will read, as it reads them, before anything is

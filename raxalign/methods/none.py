@@ -24,6 +24,7 @@ class NoAlignment(Method):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     reference = "the encoder itself"
+    is_baseline = True
 
     def needs(self) -> Needs:
         """Nothing."""

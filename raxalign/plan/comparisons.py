@@ -1,5 +1,5 @@
-"""Every value of a grid's tables with its interval, and its difference to a baseline: read from a
-ledger, tested, corrected, judged.
+"""Every value of a grid's tables with its interval and its difference to a baseline: the runs are
+read from a ledger, tested, corrected for the number of tests, and judged.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, tabl
 from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
+from raxalign.plan.names import cell_name
 from raxalign.plan.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -28,12 +29,21 @@ OTHER_LANGUAGES = "other languages"
 
 @dataclass(frozen=True)
 class Compared:
-    """A value of a table: `interval` over runs and examples, and where there is a `baseline`, the
-    difference to it.
+    """A value of a table, compared with a baseline where there is one.
 
-    `p_adjusted` is Holm's over all comparisons of the value's table (task, metric and split).
-    `untested` says why there is no interval or no test, and is empty where there is. `at_chance`
-    marks a classifier whose interval holds what guessing gets (`guessing`).
+    Attributes:
+        cell: The cell of the value.
+        name: The name of the value in the cell.
+        value: The value.
+        interval: Its interval over runs and examples.
+        baseline: The cell that it is compared with.
+        comparison: The test of the difference.
+        p_adjusted: The p-value after Holm's correction over all comparisons of the value's table
+            (task, metric and split).
+        verdict: What follows from it at the level of significance.
+        untested: Why there is no interval or no test; empty where there is one.
+        at_chance: Whether the interval of a classifier holds `guessing`.
+        guessing: What guessing gets.
     """
 
     cell: Cell
@@ -50,13 +60,13 @@ class Compared:
 
     @property
     def baseline_value(self) -> Value | None:
-        """What the value is compared with."""
+        """The value of the baseline."""
         return self.baseline.values[self.name] if self.baseline is not None else None
 
     @property
     def difference(self) -> float | None:
-        """To the baseline, whether or not it is tested; None without one, and for means over other
-        languages.
+        """The difference to the baseline, tested or not. It is None without a baseline, and for
+        means over other languages.
         """
         if self.comparison is not None:
             return self.comparison.difference
@@ -76,32 +86,22 @@ class Compared:
         )  # never so where less is better
 
 
-def cell_name(cell: Cell, plan: Plan) -> str:
-    """The method of a cell with the params that vary in the grid, as `results` prints it:
-    ``rotation center=true``.
-    """
-    return " ".join(
-        [
-            cell.method,
-            *(
-                f"{axis}={plain(cell.params[axis])}"
-                for axis in plan.axes.get(cell.method, ())
-                if axis in cell.params
-            ),
-        ]
-    )
-
-
 def comparisons(
     cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None
 ) -> list[Compared]:
-    """All values of the grid's tables, task by task and cell by cell, with what can be said of
-    them.
+    """Compare all values of the grid's tables, task by task and cell by cell.
 
-    The baseline of a cell is the one of kind `none` with the same encoder; or that which `baseline`
-    names as `cell_name` does, with the same encoder and number of sentences. Raises RaxalignError
-    for a name that no cell or several different ones have. Values of tasks where more is not better
-    are not compared.
+    Values of tasks where more is not better are not compared.
+
+    Args:
+        cells: The cells of the grid.
+        plan: Its plan.
+        ledger: Where the predictions are; without it nothing is tested.
+        baseline: A name as `cell_name` writes it, of a cell with the same encoder and number of
+            sentences. By default the cell with the same encoder whose method leaves it as it is.
+
+    Raises:
+        RaxalignError: No cell has the name, or several different ones have it.
     """
     chosen = _chosen(cells, plan, baseline)
     entries = tables_of(name for cell in cells for name in cell.values)
@@ -115,8 +115,8 @@ def comparisons(
 
 @dataclass
 class _Task:
-    """The tables of one task: what is read of a baseline is kept, what is read of other cells is
-    let go.
+    """The tables of one task. The runs of baselines are kept in memory, those of other cells are
+    not.
     """
 
     plan: Plan
@@ -127,6 +127,7 @@ class _Task:
     main_metric: str | None
 
     def compared(self, cells: Sequence[Cell], baselines: Mapping[int, Cell]) -> list[Compared]:
+        """Compare the values of all cells. `baselines` are by the id of the cell."""
         kept: dict[int, dict[Name, Runs]] = {}
         found: list[Compared] = []
         for cell in cells:
@@ -154,8 +155,7 @@ class _Task:
         base: Cell | None,
         kept: Mapping[int, Mapping[Name, Runs]],
     ) -> Compared:
-        from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, interval
-
+        """Compare one value of a cell, from its runs and those of the baselines (`kept`)."""
         base = base if base is not None and name in base.values else None
         own = runs.get(name)
         found = Compared(
@@ -168,34 +168,42 @@ class _Task:
         )
         if own is None:
             return found
-        around = interval(own)
-        found = replace(
-            found,
-            interval=around,
-            untested="" if around else (ONE_EXAMPLE if own.testable else ONE_RUN),
-        )
-        if self.guessing is not None and name[2] == self.main_metric:
-            widest = around or interval(own, examples_alone=True)
-            found = replace(
-                found,
-                guessing=self.guessing,
-                at_chance=widest is not None and widest.holds(self.guessing),
-            )
+        found = self._with_interval(found, own)
         if base is None:
             return found
         other = kept[id(base)].get(name)
         if other is None:
             return replace(found, untested=NO_PREDICTIONS)
-        if name[1] in MEANS and {*languages_of(base, name, self.plan.pivot)} != {
-            *languages_of(cell, name, self.plan.pivot)
-        }:
+        return self._tested(found, base, own, other)
+
+    def _with_interval(self, found: Compared, own: Runs) -> Compared:
+        """Add the interval of a value, and whether it holds what guessing gets."""
+        from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, interval
+
+        around = interval(own)
+        reason = ONE_EXAMPLE if own.testable else ONE_RUN
+        found = replace(found, interval=around, untested="" if around else reason)
+        if self.guessing is None or found.name[2] != self.main_metric:
+            return found
+        widest = around or interval(own, examples_alone=True)
+        at_chance = widest is not None and widest.holds(self.guessing)
+        return replace(found, guessing=self.guessing, at_chance=at_chance)
+
+    def _tested(self, found: Compared, base: Cell, own: Runs, other: Runs) -> Compared:
+        """Add the test against the baseline. Means over other languages are not tested."""
+        from raxalign.analysis.significance import compare
+
+        cell, name, pivot = found.cell, found.name, self.plan.pivot
+        if name[1] in MEANS and (
+            set(languages_of(base, name, pivot)) != set(languages_of(cell, name, pivot))
+        ):
             return replace(found, untested=OTHER_LANGUAGES)
         compared = compare(other, own, paired=self.predictions.pairs_up(base, cell, name))
         return replace(found, comparison=compared, untested=compared.untested)
 
 
 def _kind(plan: Plan, task: str) -> tuple[bool, float | None, str | None]:
-    """Of a task of a grid: whether more is better, what guessing gets, and its main metric."""
+    """Return whether more of a task is better, what guessing gets, and its main metric."""
     keys = (trial.evaluations[task] for trial in plan.trials if task in trial.evaluations)
     maker = next((plan.stages[key].maker for key in keys if key in plan.stages), task)
     if maker not in catalog("tasks"):
@@ -205,7 +213,7 @@ def _kind(plan: Plan, task: str) -> tuple[bool, float | None, str | None]:
 
 
 def _adjusted(found: Sequence[Compared]) -> list[Compared]:
-    """With Holm's correction over the comparisons of each table, and the verdicts that follow."""
+    """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
     from raxalign.analysis.significance import LEVEL, holm
 
     families: dict[tuple[str, str, str], list[int]] = defaultdict(list)
@@ -234,10 +242,10 @@ def _p(entry: Compared) -> float:
 
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
-    """The baseline of each cell that has one, by the cell's id."""
+    """Return the baseline of each cell that has one, by the cell's id."""
     if wanted is None:
         kinds = {trial.method: trial.kind for trial in plan.trials}
-        candidates = [cell for cell in cells if kinds.get(cell.method, cell.method) == "none"]
+        candidates = [cell for cell in cells if _is_baseline(kinds.get(cell.method, cell.method))]
     else:
         candidates = _named(cells, plan, wanted)
     found = {}
@@ -255,8 +263,13 @@ def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, 
     return found
 
 
+def _is_baseline(kind: str) -> bool:
+    """Check whether a kind of method leaves the encoder as it is."""
+    return kind in catalog("methods") and bool(catalog("methods")[kind].is_baseline)
+
+
 def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
-    """The cells that a name means: the whole name, or a method that has but one point."""
+    """Return the cells that a name means: the whole name, or a method with one point."""
     asked = " ".join(wanted.split()).casefold().replace("λ", "lambda").replace("α", "alpha")
     whole = [cell for cell in cells if cell_name(cell, plan).casefold() == asked]
     found = whole or [cell for cell in cells if cell.method.casefold() == asked]
@@ -266,21 +279,6 @@ def _named(cells: Sequence[Cell], plan: Plan, wanted: str) -> list[Cell]:
         raise RaxalignError(f"--compare: no result is called {wanted!r}; there are: {known}")
     if len(names) > 1:
         raise RaxalignError(
-            f"--compare: {wanted!r} may be any of: {', '.join(names)}; name one of them"
+            f"--compare: {wanted!r} may mean any of: {', '.join(names)}; name one of them"
         )
     return found
-
-
-def plain(value: object) -> str:
-    """A param as a grid file has it, numbers without needless zeros: ``0.1``, ``false``, ``{blocks:
-    1-6, embeddings: false}``.
-    """
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )

@@ -12,36 +12,17 @@ from raxalign.store.ledger import Ledger
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
+_Maker = tuple[str, str]
+
 
 def estimate(plan: Plan, root: str) -> str:
-    """One line: the worker time that is left, by the mean of what each kind of stage took here;
-    says how much has no timing yet.
+    """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
+    this storage. It reports how much has no timing yet.
     """
-    store, ledger = ArtifactStore(root), Ledger(root)
-    took: dict[tuple[str, str], list[float]] = defaultdict(list)
-    left: dict[tuple[str, str], int] = defaultdict(int)
-    there = ledger.keys()
-    records = ledger.read_many(
-        sorted(
-            key for key, stage in plan.stages.items() if stage.kind == "evaluation" and key in there
-        )
-    )
-    for key, stage in plan.stages.items():
-        name = (stage.kind, stage.maker)
-        if stage.inline:
-            continue
-        if stage.kind == "evaluation":
-            if key in records:
-                took[name].append(float(records[key]["seconds"]))
-            else:
-                left[name] += 1
-        elif store.has(stage.kind, key):
-            took[name].append(store.manifest(stage.kind, key).seconds)
-        else:
-            left[name] += 1
+    took, left = _timings(plan, ArtifactStore(root), Ledger(root))
     if not left:
         return "nothing is left to run"
-    known = {name: count for name, count in left.items() if took[name]}
+    known = {name: count for name, count in left.items() if name in took}
     unknown = sum(left.values()) - sum(known.values())
     if not known:
         return (
@@ -56,6 +37,29 @@ def estimate(plan: Plan, root: str) -> str:
         f"about {_duration(seconds)} of worker time left for {sum(known.values())} stages and"
         f" evaluations{rest}"
     )
+
+
+def _timings(
+    plan: Plan, store: ArtifactStore, ledger: Ledger
+) -> tuple[dict[_Maker, list[float]], dict[_Maker, int]]:
+    """Return by stage kind and maker: the seconds of what is done, and the number of what is
+    left.
+    """
+    took: dict[_Maker, list[float]] = defaultdict(list)
+    left: dict[_Maker, int] = defaultdict(int)
+    evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
+    records = ledger.read_many(sorted(evaluations & ledger.keys()))
+    for key, stage in plan.stages.items():
+        name = (stage.kind, stage.maker)
+        if stage.inline:
+            continue
+        if key in records:
+            took[name].append(float(records[key]["seconds"]))
+        elif stage.kind != "evaluation" and store.has(stage.kind, key):
+            took[name].append(store.manifest(stage.kind, key).seconds)
+        else:
+            left[name] += 1
+    return took, left
 
 
 def _duration(seconds: float) -> str:

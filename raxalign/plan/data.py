@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
+    from raxalign.config.params import BaseParams
     from raxalign.plan.identity import Identity
 
 BITEXT_VERSION = 1
@@ -20,11 +21,14 @@ TEXT_VERSION = 1
 SEEN_VERSION = 1
 EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 
+SEEN_DICTIONARY, SEEN_SWAPPED = "dictionary", "swapped"
+"""What the name of a dictionary of a `seen` stage begins with, by the order of its sides."""
+
 
 @dataclass
 class SharedStages:
-    """Makes the shared stages of a grid, each once; `stages` holds those made so far, inputs before
-    what reads them.
+    """Makes the shared stages of a grid, each once. `stages` holds those made so far, each after
+    its inputs.
     """
 
     grid: Grid
@@ -33,17 +37,17 @@ class SharedStages:
     _memo: dict[tuple[Any, ...], Stage] = field(default_factory=dict)
 
     def add(self, stage: Stage) -> Stage:
-        """The stage of that key, kept once."""
+        """Keep a stage, once per key, and return the one that is kept."""
         return self.stages.setdefault(stage.key, stage)
 
     def heldout_bitext(self, lang: str) -> Stage:
-        """The dev and test sides of a language."""
+        """Add the dev and test sides of a language."""
         return self._once(
             ("heldout", lang), lambda: self._bitext(lang, {"part": "heldout", **self._split()})
         )
 
     def training_bitext(self, lang: str, sentences: int) -> Stage:
-        """The last `sentences` clean pairs before dev."""
+        """Add the last `sentences` clean pairs before dev."""
         cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
         part: dict[str, Any] = {
             "part": "training",
@@ -57,8 +61,8 @@ class SharedStages:
         )
 
     def _heldout_elsewhere(self, lang: str) -> dict[str, str]:
-        """The held-out sides of the other languages of one model: it must not train on their pivot
-        sides in the text of this language.
+        """Return the held-out sides of the other languages of one model: it must not train on their
+        pivot sides in the text of this language.
         """
         if not self.grid.together or self.grid.overlap == "keep":
             return {}
@@ -69,7 +73,7 @@ class SharedStages:
         }
 
     def whole_bitext(self, lang: str, spec: CorpusSpec) -> Stage:
-        """All of another corpus, for the text in it: nothing is held out."""
+        """Add all of another corpus, for the text in it: nothing is held out."""
         cleaning: dict[str, Any] = {"overlap": "keep", "shortage": "use-all"}
         part: dict[str, Any] = {
             "part": "training",
@@ -83,7 +87,7 @@ class SharedStages:
         split = self.grid.split
         return {"split": "files" if split.files else {"test": split.test, "dev": split.dev}}
 
-    def _once(self, name: tuple[Any, ...], make: Any) -> Stage:
+    def _once(self, name: tuple[Any, ...], make: Callable[[], Stage]) -> Stage:
         if name not in self._memo:
             self._memo[name] = self.add(make())
         return self._memo[name]
@@ -111,12 +115,13 @@ class SharedStages:
             params={"corpus": spec.params.identity(), **pair, **part},
             inputs=inputs or {},
             digests=digests,
-            locations=_full_locations(spec.params, locations),
+            locations=locations,
+            options=spec.params.model_dump_json(by_alias=True),
         )
 
     def heldout_pairs(self, lang: str, sentences: int) -> Stage:
-        """Word pairs of dev and test: one run of the word aligner over test, dev and `sentences`
-        training pairs.
+        """Add the word pairs of dev and test: one run of the word aligner over test, dev and
+        `sentences` training pairs.
         """
         return self._once(
             ("heldout pairs", lang, sentences),
@@ -131,8 +136,8 @@ class SharedStages:
         )
 
     def training_pairs(self, lang: str, sentences: int) -> Stage:
-        """Word pairs of a training set, from a run over its own sentences (or cut out of the one
-        run: ``align_on: largest``).
+        """Add the word pairs of a training set, from a run over its own sentences. With ``align_on:
+        largest`` they are cut out of the run over the largest training set.
         """
 
         def make() -> Stage:
@@ -170,7 +175,8 @@ class SharedStages:
             params,
             inputs if "run" in inputs else {**inputs, **self._aligner_encoder()},
             digests,
-            _full_locations(spec.params, locations),
+            locations,
+            options=spec.params.model_dump_json(by_alias=True),
         )
 
     def _aligner_encoder(self) -> dict[str, str]:
@@ -187,11 +193,16 @@ class SharedStages:
         dictionaries: Mapping[str, str],
         places: Mapping[str, str],
     ) -> Stage:
-        """The word types linked in training: in the one run over test, dev and training, in the
-        grid's training sets, in its dictionaries.
+        """Add the word types linked in training: in the run over test, dev and training, in the
+        grid's training sets, and in its dictionaries.
 
-        With `unseen_in` the one run, over that many sentences, alone decides (and a larger size is
-        refused by `expand`).
+        Args:
+            lang: The language.
+            unseen_in: The number of training sentences of the run. Where it is given, the grid's
+                training sets do not count (`expand` refuses larger ones).
+            dictionaries: The digests of the dictionaries, by names that begin with
+                `SEEN_DICTIONARY` or `SEEN_SWAPPED`.
+            places: Their paths, by the same names.
         """
         grid = self.grid
 
@@ -215,8 +226,8 @@ class SharedStages:
         return self._once(("seen", lang, unseen_in), make)
 
     def text(self, lang: str, sentences: int) -> Stage:
-        """Monolingual text of a language: its training side, or its side of another corpus; the
-        pivot's is joined over all languages.
+        """Add the monolingual text of a language: its training side, or its side of another corpus.
+        The pivot's is joined over all languages.
         """
         grid, spec = self.grid, self.grid.text.corpus
 
@@ -238,48 +249,44 @@ class SharedStages:
         return self._once(("text", lang, None if spec else sentences), make)
 
     def encoder(self, spec: EncoderSpec) -> Stage:
-        """An encoder: built from text as a stage, or loaded from where it lies."""
-        kind = catalog("encoders")[spec.kind](spec.params)
-        digests, locations = self.identity.of(kind.sources())
-        inputs = {}
-        if kind.needs_text:
-            every = (*self.grid.languages, self.grid.pivot)
-            inputs = {
-                f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
-            }
-        places = _full_locations(spec.params, locations)
-        stage = Stage(
-            "encoder",
-            spec.kind,
-            kind.VERSION,
-            _identity(spec.params, digests),
-            inputs,
-            digests,
-            places,
-            not kind.needs_text,
-        )
-        return self.add(stage)
+        """Add an encoder: built from text as a stage, or loaded from its own folder."""
+
+        def make() -> Stage:
+            kind = catalog("encoders")[spec.kind](spec.params)
+            digests, locations = self.identity.of(kind.sources())
+            inputs = {}
+            if kind.needs_text:
+                every = (*self.grid.languages, self.grid.pivot)
+                inputs = {
+                    f"text/{lang}": self.text(lang, max(self.grid.sentences)).key for lang in every
+                }
+            return Stage(
+                "encoder",
+                spec.kind,
+                kind.VERSION,
+                _identity(spec.params, digests),
+                inputs,
+                digests,
+                locations,
+                inline=not kind.needs_text,
+                options=spec.params.model_dump_json(by_alias=True),
+            )
+
+        return self._once(("encoder", spec.label), make)
 
 
 def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
-    """The number of an encoder's blocks, None where it is not known before it is looked up."""
+    """Return the number of an encoder's blocks; None where it has to be looked up first."""
     found: int | None = catalog("encoders")[spec.kind](spec.params).depth(identity.locked)
     return found
 
 
-def _identity(params: Any, digests: Mapping[str, str]) -> dict[str, Any]:
-    """The params without the name of what is loaded: where digests stand for the data, the name is
-    only where it lies.
+def _identity(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the params without the name of what is loaded: where digests stand for the data, the
+    name is only a place.
     """
     return {
         name: value
         for name, value in params.identity().items()
         if not (digests and name in {"name", "revision"})
     }
-
-
-def _full_locations(params: Any, locations: Mapping[str, str]) -> dict[str, str]:
-    """Locations, with the whole params beside them (unhashed) so that a worker can make the plug-in
-    again with its paths.
-    """
-    return {**locations, "params": params.model_dump_json(by_alias=True)}

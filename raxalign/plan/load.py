@@ -1,4 +1,4 @@
-"""Opening a grid file for any command: read, resolve where its storage is, expand."""
+"""Opening a grid file for any command: read it, find its storage, expand it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
+from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.grid import load
 from raxalign.config.lock import Lock
 from raxalign.config.run import effective
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
     from raxalign.plan.trial import Trial
 
+_KIND = "kind"  # of a trial's method
+
 
 @dataclass(frozen=True, repr=False)
 class Opened:
-    """A grid file that was read, how it is run, and its plan."""
+    """A grid file that was read, the settings of its run, and its plan."""
 
     grid: Grid
     run: RunConfig
@@ -53,8 +56,20 @@ def open_grid(
     workers: int | None = None,
     allow_missing: bool = False,
 ) -> Opened:
-    """Read a grid file and expand it; flags come before the environment, and that before the file's
-    `run`. See `expand` for `allow_missing`.
+    """Read a grid file and expand it.
+
+    Args:
+        path: The grid file.
+        storage: The flag ``--storage``. Flags come before the environment, and the environment
+            before the file's `run`.
+        address: The flag ``--address``.
+        workers: The flag ``--workers``.
+        allow_missing: See `expand`.
+
+    Raises:
+        GridError: The file has faults.
+        DataError: Files that it names are missing.
+        RaxalignError: A flag is impossible, or the grid as a whole shows another fault.
     """
     grid = load(path)
     run = effective(grid.run, storage=storage, address=address, workers=workers, environ=os.environ)
@@ -67,18 +82,16 @@ def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
         return expand(
             grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing
         )
-    except (
-        StorageError
-    ):  # a storage that cannot be written can still be planned for: digests are then not remembered
+    except StorageError:  # a plan can be made without writing: digests are then not remembered
         return expand(grid, Identity(locked=Lock.load(grid.path).get), allow_missing=allow_missing)
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:
-    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again; does
-    nothing where all is resolved.
+    """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
 
-    How many layers an encoder has is looked up too, where that is not known; where it cannot be,
-    the plan goes on saying so.
+    Does nothing where all is resolved. The number of an encoder's layers is looked up too, where it
+    is not known; where that fails, the plan still reports it as unknown. `downloads` is a folder
+    for what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
     """
     if not opened.plan.unresolved and not opened.plan.unknown_depths:
         return opened
@@ -100,15 +113,13 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
 
 
 def _lock_depths(grid: Grid, lock: Lock) -> None:
-    """Write down how many layers the encoders have of which nothing on this machine tells it."""
+    """Write the numbers of layers into the lock that nothing on this machine shows."""
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
         if kind.depth(lock.get) is None:
             try:
                 found = kind.fetch_depth(lock.get)
-            except (
-                TransientError
-            ):  # nothing that runs depends on it; `Plan.remarks` says that it is not known
+            except TransientError:  # no result depends on it; `Plan.remarks` reports it as unknown
                 continue
             for name, depth in found.items():
                 lock = lock.with_(name, depth)
@@ -116,6 +127,7 @@ def _lock_depths(grid: Grid, lock: Lock) -> None:
 
 
 def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
+    """Fetch or look up all remote data of a grid: source name -> revision or digest."""
     found: list[Mapping[str, str]] = [plugin_of(spec).fetch() for spec in all_encoders(grid)]
     for lang in grid.languages:
         corpus = grid.corpus_for(lang)
@@ -133,10 +145,12 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
 
 
 def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> Plan:
-    """A part of a plan: trials for which every ``name=value`` of `only` (comma-separated) holds, at
-    most `limit` of them.
+    """Return a part of a plan: the trials for which every ``name=value`` of `only`
+    (comma-separated) holds, at most `limit` of them.
     """
     trials = list(plan.trials)
+    params = {name for trial in plan.trials for name in trial.params}
+    known = {*Axis, LANGUAGE, _KIND, *params} - {Axis.LANGUAGES}
     for condition in (only or "").split(","):
         name, equals, value = (part.strip() for part in condition.partition("="))
         if not name:
@@ -145,18 +159,9 @@ def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> 
             raise RaxalignError(
                 f"--only {condition!r}: write name=value, for example method=finetune"
             )
-        known = {
-            "method",
-            "kind",
-            "encoder",
-            "language",
-            "sentences",
-            "seed",
-            *(key for trial in plan.trials for key in trial.params),
-        }
         if name not in known:
             raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
-        trials = [trial for trial in trials if value in _facts(trial).get(name, ())]
+        trials = [trial for trial in trials if value in _matching(trial, name)]
     if limit is not None:
         trials = trials[:limit]
     if not trials:
@@ -164,20 +169,12 @@ def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> 
     return plan.only(iter(trials))
 
 
-def _facts(trial: Trial) -> dict[str, tuple[str, ...]]:
-    """What `--only` can ask about a trial: name -> the values that match."""
-    facts = {
-        "method": trial.method,
-        "kind": trial.kind,
-        "encoder": trial.encoder,
-        "sentences": trial.sentences,
-        "seed": trial.seed,
-        **trial.params,
-    }
-    return {
-        "language": trial.languages,
-        **{
-            name: (str(value), f"{value:g}" if isinstance(value, float) else str(value))
-            for name, value in facts.items()
-        },
-    }
+def _matching(trial: Trial, name: str) -> tuple[str, ...]:
+    """Return the texts that match what a trial has under a name."""
+    if name == LANGUAGE:
+        return trial.languages
+    values = {**trial.point.values(), _KIND: trial.kind}
+    if name not in values:
+        return ()
+    value = values[name]
+    return (str(value), f"{value:g}" if isinstance(value, float) else str(value))

@@ -90,6 +90,16 @@ class Plan:
                 ]
         return list(seen)
 
+    def trains(self, trial: Trial) -> bool:
+        """Check whether a trial has training that several workers can share: a task's own, or that
+        of a method that changes weights.
+        """
+        evaluations = [self.stages[key] for key in trial.evaluations.values()]
+        if not evaluations or any("trained" in stage.inputs for stage in evaluations):
+            return bool(evaluations)
+        # only an evaluation without a training is sure to read the aligned encoder of the trial
+        return bool(self.stages[trial.aligned].plugin().effect().weights)
+
     def users(self) -> dict[str, int]:
         """How many trials need each stage (through the plan, whether or not it is stored)."""
         counts: dict[str, int] = {}

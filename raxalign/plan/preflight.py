@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.store.key import digest
 from raxalign.version import VERSION
@@ -101,7 +100,7 @@ class _Unit:
         """What is read, and by what."""
         stage = self.stages[0]
         digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
-        options = json.loads(stage.locations["params"])
+        options = json.loads(stage.options)
         return digest(
             [
                 VERSION,
@@ -118,8 +117,7 @@ class _Unit:
     def read(self) -> Iterator[FileRead]:
         """The files, as the plug-in reads them."""
         stage = self.stages[0]
-        kind = catalog(self.folder)[stage.maker]
-        plugin: Any = kind(kind.Params.model_validate_json(stage.locations["params"]))
+        plugin = stage.plugin()
         if self.folder == "aligners":
             for lang in self.languages:
                 yield from plugin.read_files(lang, self.pivot)
@@ -152,8 +150,8 @@ def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
         ("tasks", name): list(found.values()) for name, found in tasks.items()
     }
     for stage in stages:
-        folder = {"aligned": "methods", "pairs": "aligners"}.get(stage.kind)
-        if folder is not None and stage.maker in catalog(folder):
+        folder = stage.catalogue
+        if folder in {"methods", "aligners"}:
             groups.setdefault((folder, stage.maker, *sorted(_local(stage))), []).append(stage)
     for (folder, *_), group in groups.items():
         if any(_local(stage) for stage in group):
@@ -163,11 +161,7 @@ def _units(plan: Plan, done: Collection[str]) -> Iterator[_Unit]:
 
 def _local(stage: Stage) -> list[str]:
     """The local files of a stage."""
-    return [
-        place
-        for name, place in stage.locations.items()
-        if name != "params" and Path(place).is_absolute()
-    ]
+    return [place for place in stage.locations.values() if Path(place).is_absolute()]
 
 
 def _languages(params: Mapping[str, Any]) -> Iterable[str]:

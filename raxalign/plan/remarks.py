@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from raxalign.plan.names import trial_name
+
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
-    from raxalign.plan.trial import Trial
 
 UNKNOWN = 0.02
 """A share of unknown pieces above this is remarked on: the encoder's vectors of such a text are
@@ -31,7 +32,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 unknown.setdefault((trial.encoder, lang, f"{share:.1%}"), {})[reader] = None
             for name, (start, end) in notes.get("loss_not_lowered", {}).items():
                 trainings.setdefault(name, {})[
-                    f"{_named(trial, plan)}: {start:.4g} to {end:.4g}"
+                    f"{trial_name(trial, plan)}: {start:.4g} to {end:.4g}"
                 ] = None
             thin |= {
                 f"{name}: {said}": None for name, said in notes.get("thin_support", {}).items()
@@ -62,14 +63,3 @@ def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, fl
 def _not_lowered(name: str, runs: list[str]) -> str:
     more = f", and {len(runs) - _SHOWN} more" if len(runs) > _SHOWN else ""
     return f"the loss of the training {name} did not fall ({'; '.join(runs[:_SHOWN])}{more})"
-
-
-def _named(trial: Trial, plan: Plan) -> str:
-    """A trial by its method, the params that vary in the grid, its languages and seed."""
-    axes = [
-        f"{name}={trial.params[name]}"
-        for name in plan.axes.get(trial.method, ())
-        if name in trial.params
-    ]
-    seed = [] if trial.seed is None else [f"seed {trial.seed}"]
-    return " ".join([trial.method, *axes, "+".join(trial.languages), *seed])

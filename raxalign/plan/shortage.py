@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from raxalign.catalog import catalog
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 
@@ -38,15 +37,10 @@ def _shortage(stage: Stage) -> str | None:
     needed, lang, pivot = _asked_for(stage), str(stage.params["lang"]), str(stage.params["pivot"])
     split: Any = stage.params["split"]
     heldout = 0 if split == "files" else int(split["test"]) + int(split["dev"])
-    kind = catalog("corpora")[stage.maker]
-    there = kind(kind.Params.model_validate_json(stage.locations["params"])).n_pairs(
-        lang, pivot, needed + heldout
-    )
+    there: int | None = stage.plugin().n_pairs(lang, pivot, needed + heldout)
     if there is None or there >= needed + heldout:
         return None
-    place = next(
-        (place for name, place in stage.locations.items() if name != "params"), stage.maker
-    )
+    place = next(iter(stage.locations.values()), stage.maker)
     left = max(there - heldout, 0)
     apart = f", {heldout:,} of them for dev and test" if heldout else ""
     remedy = (

@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from raxalign.catalog import catalog
 from raxalign.store.key import Json, digest
+
+_CATALOGUES = {
+    "bitext": "corpora",
+    "pairs": "aligners",
+    "encoder": "encoders",
+    "aligned": "methods",
+    "tuned": "tasks",
+    "evaluation": "tasks",
+}
+"""Stage kind -> the folder of the plug-ins that make it. The others are made without one."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One cached computation. All but `locations` is hashed.
+    """One cached computation. Everything but `locations`, `inline` and `options` is hashed.
 
-    `kind` says which function makes it (``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``,
-    ``aligned``, ``tuned``, ``evaluation``) and `maker` which plug-in; `params` are the maker's
-    options with defaults filled in, paths left out; `inputs` maps a name to the key of the stage
-    that it reads (``pairs/de``); `digests` maps the name of outside data (``src``,
-    ``dictionary/de``) to its digest, and `locations` the same name to where it is; `inline` marks a
-    stage of no substance that is never stored (an encoder that is loaded from where it lies).
+    Attributes:
+        kind: Which function makes it: ``bitext``, ``text``, ``pairs``, ``seen``, ``encoder``,
+            ``aligned``, ``tuned`` or ``evaluation``.
+        maker: The plug-in that makes it.
+        version: The version of what is computed; a higher one is another stage.
+        params: The maker's options with defaults filled in and paths left out.
+        inputs: The name of an input (``pairs/de``) -> the key of the stage that is read.
+        digests: The name of outside data (``src``, ``dictionary/de``) -> its digest.
+        locations: The same names -> a path or a remote name.
+        inline: Whether it is never stored (an encoder that is loaded from its own folder).
+        options: All options of the maker as JSON, paths included: what a worker makes the plug-in
+            from. Empty where no plug-in makes the stage.
     """
 
     kind: str
@@ -29,6 +47,7 @@ class Stage:
     digests: Mapping[str, str] = field(default_factory=dict)
     locations: Mapping[str, str] = field(default_factory=dict)
     inline: bool = False
+    options: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -43,3 +62,20 @@ class Stage:
                 "digests": self.digests,
             }
         )
+
+    @property
+    def catalogue(self) -> str | None:
+        """The folder of the plug-ins (``methods``) that has the maker; None where none has it."""
+        folder = _CATALOGUES.get(self.kind)
+        return folder if folder is not None and self.maker in catalog(folder) else None
+
+    def plugin(self) -> Any:
+        """Make the plug-in of the stage, with its options.
+
+        Raises `UnknownKind` where the catalogue does not have it, and `ValueError` for a kind of
+        stage that no plug-in makes.
+        """
+        if self.kind not in _CATALOGUES:
+            raise ValueError(f"no plug-in makes a stage of the kind {self.kind}")
+        kind = catalog(_CATALOGUES[self.kind])[self.maker]
+        return kind(kind.Params.model_validate_json(self.options))

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.sources import RemoteData
 from raxalign.errors import Fault, GridError, RaxalignError
+from raxalign.plan.data import SEEN_DICTIONARY, SEEN_SWAPPED
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
+    from raxalign.plan.alignment import Alignment
     from raxalign.plan.data import SharedStages
-    from raxalign.tasks.base import Refit, Task
+    from raxalign.tasks.base import Refit, Task, TaskNeeds
 
 
 @dataclass
@@ -70,115 +72,106 @@ class TaskStages:
 
     def evaluations(
         self,
-        method: Method,
-        start: Stage,
+        alignment: Alignment,
         aligned: Stage,
-        family: str,
-        languages: tuple[str, ...],
-        seed: int,
         named: Container[str] | None = None,
     ) -> dict[str, str]:
-        """Task name -> key of its evaluation, for the tasks that take this family of encoders
-        (`named`: of those names alone).
+        """Return task name -> key of its evaluation, for the tasks that take the family of the
+        encoder.
+
+        Args:
+            alignment: What was aligned.
+            aligned: The stage of the aligned encoder.
+            named: The names of the tasks that are asked for; None for all.
         """
         keys = {}
         for spec, task in self._tasks:
-            chosen = _narrowed(spec, languages)
-            if family in task.accepts and chosen and (named is None or spec.name in named):
-                keys[spec.name] = self._evaluation(
-                    spec, task, method, start, aligned, chosen, seed
-                ).key
+            chosen = _narrowed(spec, alignment.languages)
+            if (
+                alignment.family in task.accepts
+                and chosen
+                and (named is None or spec.name in named)
+            ):
+                asked = replace(alignment, languages=chosen)
+                keys[spec.name] = self._evaluation(spec, task, asked, aligned).key
         return keys
 
     def _evaluation(
-        self,
-        spec: TaskSpec,
-        task: Task,
-        method: Method,
-        start: Stage,
-        aligned: Stage,
-        languages: tuple[str, ...],
-        seed: int,
+        self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage
     ) -> Stage:
-        pivot, needs = self.grid.pivot, task.needs()
-        covered = task.languages(languages, pivot)
-        inputs = {"aligned": aligned.key}
+        """Add the evaluation of one task, in the languages of `alignment`."""
+        covered = task.languages(alignment.languages, self.grid.pivot)
+        inputs = {"aligned": aligned.key, **self._read(task.needs(), alignment.languages)}
+        if task.training() is not None:
+            trained = self._trained(spec, task, alignment, aligned)
+            inputs["trained"] = trained.key
+            if (refit := task.refit()) is not None:
+                refitted = self._refitted(spec, refit, alignment.method, aligned, trained)
+                inputs["aligned"] = refitted.key
+                # what has no readout has one result, whatever was asked for
+                task = task if refitted is not aligned else refit.keeping()
+        outside, named = self._sources(task, covered)
+        params: dict[str, Any] = {
+            "task": task.canonical(),
+            "languages": list(covered),
+            "pivot": self.grid.pivot,
+            **named,
+        }
+        if task.has_chance():
+            params["seed"] = alignment.seed
+        options = task.params.model_dump_json(by_alias=True)
+        return self.shared.add(
+            Stage("evaluation", spec.kind, task.VERSION, params, inputs, *outside, options=options)
+        )
+
+    def _read(self, needs: TaskNeeds, languages: tuple[str, ...]) -> dict[str, str]:
+        """Return the shared stages that an evaluation reads, by the names of its inputs."""
+        inputs, shared, largest = {}, self.shared, max(self.grid.sentences)
         for lang in languages:
             if needs.heldout:
-                inputs[f"heldout/{lang}"] = self.shared.heldout_pairs(
-                    lang, needs.unseen_in or max(self.grid.sentences)
-                ).key
+                pairs = shared.heldout_pairs(lang, needs.unseen_in or largest)
+                inputs[f"heldout/{lang}"] = pairs.key
             if needs.bitext:
-                inputs[f"bitext/{lang}"] = self.shared.heldout_bitext(lang).key
+                inputs[f"bitext/{lang}"] = shared.heldout_bitext(lang).key
             if needs.seen:
                 inputs[f"seen/{lang}"] = self._seen(lang, needs.unseen_in).key
         if needs.text:
             inputs |= {
-                f"text/{lang}": self.shared.text(lang, max(self.grid.sentences)).key
-                for lang in (*languages, pivot)
+                f"text/{lang}": shared.text(lang, largest).key
+                for lang in (*languages, self.grid.pivot)
             }
-        if task.training() is not None:
-            trained = self._trained(spec, task, method, start, aligned, languages, seed)
-            inputs["trained"] = trained.key
-            if (refit := task.refit()) is not None:
-                refitted = self._refitted(spec, refit, method, aligned, trained)
-                inputs["aligned"] = refitted.key
-                task = (
-                    task if refitted is not aligned else refit.keeping()
-                )  # what has no readout has one result, whatever was asked for
-        digests, locations, named = self._sources(task, covered)
-        params: dict[str, Any] = {
-            "task": task.canonical(),
-            "languages": list(covered),
-            "pivot": pivot,
-            **named,
-        }
-        if task.has_chance():
-            params["seed"] = seed
-        locations["params"] = task.params.model_dump_json(by_alias=True)
-        return self.shared.add(
-            Stage("evaluation", spec.kind, task.VERSION, params, inputs, digests, locations)
-        )
+        return inputs
 
-    def _trained(
-        self,
-        spec: TaskSpec,
-        task: Task,
-        method: Method,
-        start: Stage,
-        aligned: Stage,
-        languages: tuple[str, ...],
-        seed: int,
-    ) -> Stage:
-        """The task's own training: from the untouched encoder, and so shared, where neither weights
-        nor what the training reads are changed.
+    def _trained(self, spec: TaskSpec, task: Task, alignment: Alignment, aligned: Stage) -> Stage:
+        """Add the task's own training. It starts from the encoder as it is, and so is shared, where
+        neither weights nor what the training reads are changed.
 
-        An inside transform of other languages changes nothing that is read either, but that the
-        blocks up to it stay as they are.
+        An inside transform of other languages changes nothing that is read, except that the blocks
+        below it stay frozen.
         """
-        pivot, effect = self.grid.pivot, method.effect()
-        read = task.training_languages(languages, pivot)
+        pivot, effect = self.grid.pivot, alignment.method.effect()
+        read = task.training_languages(alignment.languages, pivot)
         untouched = (
             not (effect.weights or effect.pivot)
             and read == (pivot,)
             and (not effect.inside or bool(effect.inside_layers))
         )
-        digests, locations, named = self._sources(task, read)
+        outside, named = self._sources(task, read)
         params: dict[str, Any] = {
             "task": dict(task.training() or {}),
             "languages": list(read),
             "pivot": pivot,
-            "seed": seed,
+            "seed": alignment.seed,
             **named,
         }
         if effect.pivot:
-            params["toward"] = list(languages)
+            params["toward"] = list(alignment.languages)
         if effect.inside and untouched:
             params["frozen"] = effect.inside_layers
-        locations["params"] = task.params.model_dump_json(by_alias=True)
-        inputs = {"encoder": start.key} if untouched else {"aligned": aligned.key}
+        inputs = {"encoder": alignment.start.key} if untouched else {"aligned": aligned.key}
+        options = task.params.model_dump_json(by_alias=True)
         return self.shared.add(
-            Stage("tuned", spec.kind, task.VERSION, params, inputs, digests, locations)
+            Stage("tuned", spec.kind, task.VERSION, params, inputs, *outside, options=options)
         )
 
     def _refitted(
@@ -207,21 +200,22 @@ class TaskStages:
             )
         method = method.reading(refit.reads_words())
         params: dict[str, Any] = {**aligned.params, "method": method.canonical()}
-        locations = {**aligned.locations, "params": method.params.model_dump_json(by_alias=True)}
         return self.shared.add(
             replace(
                 aligned,
                 params=params,
                 inputs={**aligned.inputs, "encoder": trained.key},
-                locations=locations,
+                options=method.params.model_dump_json(by_alias=True),
             )
         )
 
     def _sources(
         self, task: Task, languages: tuple[str, ...]
-    ) -> tuple[dict[str, str], dict[str, str], dict[str, Any]]:
-        """(digests, locations, params) of the task's outside data: a commit says which state of a
-        repository is read, but not what of it, so that remote data enters the key by its name too.
+    ) -> tuple[tuple[dict[str, str], dict[str, str]], dict[str, Any]]:
+        """Return ((digests, locations), params) of the task's outside data.
+
+        Remote data enters the key by its name too: a commit says which state of a repository is
+        read, but not which of its files.
         """
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
@@ -236,24 +230,20 @@ class TaskStages:
                 for name, source in sources.items()
                 if isinstance(source, RemoteData)
             }
-        return digests, locations, {"sources": names} if names else {}
+        return (digests, locations), {"sources": names} if names else {}
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
-        """Seen word types, with every dictionary that a method of the grid uses for the
-        language.
-        """
+        """Add the seen word types, with every dictionary that a method of the grid trains on."""
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
         for spec in self.grid.methods:
-            for point in spec.points:
-                sources = catalog("methods")[spec.kind](point).sources(lang, self.grid.pivot)
-                found, places = self.shared.identity.of(
-                    {name: source for name, source in sources.items() if name == "dictionary"}
-                )
-                for name, value in found.items():
-                    order = "swapped" if getattr(point, "swap", False) else name
-                    digests[f"{order}/{value}"] = value
-                    locations[f"{order}/{value}"] = places[name]
+            for params in spec.points:
+                method: Method = catalog("methods")[spec.kind](params)
+                for dictionary in method.dictionaries(lang, self.grid.pivot):
+                    order = SEEN_SWAPPED if dictionary.swap else SEEN_DICTIONARY
+                    found, places = self.shared.identity.of({order: dictionary.source})
+                    name = f"{order}/{found[order]}"
+                    digests[name], locations[name] = found[order], places[order]
         return self.shared.seen(lang, unseen_in, digests, locations)
 
 

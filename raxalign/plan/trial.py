@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from raxalign.plan.point import Point
 from raxalign.store.key import Json, digest
 
 
@@ -48,6 +49,13 @@ class Trial:
     aligned: str
     evaluations: Mapping[str, str]
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
+
+    @property
+    def point(self) -> Point:
+        """The coordinates of the trial."""
+        return Point(
+            self.method, self.params, self.encoder, self.languages, self.sentences, self.seed
+        )
 
     @cached_property
     def key(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
 from raxalign.analysis.metrics import spoken
-from raxalign.plan.comparisons import plain
+from raxalign.plan.names import plain
 from raxalign.report._marks import Judge, difference_text, remarks
 from raxalign.report._numbers import Unit, metric_unit
 from raxalign.report._results import Results

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.comparisons import Compared, cell_name
+from raxalign.plan.comparisons import Compared
+from raxalign.plan.names import cell_name
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan

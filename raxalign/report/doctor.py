@@ -81,12 +81,7 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
         return [f"broken   {error}"], False
     lines, fine = _storage(opened.root)
     plan, store = opened.plan, ArtifactStore(opened.root)
-    places = {
-        place
-        for stage in plan.stages.values()
-        for name, place in stage.locations.items()
-        if name.rpartition("/")[0] or name != "params"
-    }
+    places = {place for stage in plan.stages.values() for place in stage.locations.values()}
     local = [place for place in places if Path(place).is_absolute()]
     lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
     read, told = _files(plan)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import Cell, Value, cells
 from raxalign.analysis.metrics import is_main
-from raxalign.plan.comparisons import cell_name
+from raxalign.plan.names import cell_name
 from raxalign.report._untouched import UNTOUCHED, idle_cells, why
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec
@@ -19,6 +19,7 @@ from raxalign.config.options import read_options
 from raxalign.config.sources import LocalFile
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Effect
+from raxalign.plan.alignment import Alignment
 from raxalign.plan.data import SharedStages
 from raxalign.plan.identity import Identity
 from raxalign.plan.load import Opened, resolve
@@ -40,9 +41,6 @@ from raxalign.single.place import (
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.digests import FileDigests
 from raxalign.store.ledger import Ledger
-
-if TYPE_CHECKING:
-    from raxalign.methods.base import Method
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 
@@ -134,12 +132,15 @@ def _plan(
     wanted = replace(
         grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
     )  # what others ask for may not suit the encoder
-    stages, method = TaskStages(wanted, shared), _Given(records, grid.pivot)
+    method: Any = _Given(records, grid.pivot)
+    given = Alignment(GIVEN, method, {}, start, kind.family, languages, 0, 0)
+    stages, label = TaskStages(wanted, shared), kind.label()
     trials = [
         trial
         for group in ([languages] if grid.together else [(lang,) for lang in languages])
         for seed in (grid.seeds if request.seed is None else (request.seed,))
-        if (trial := _trial(stages, method, start, aligned, kind, group, seed)).evaluations
+        if (trial := _trial(stages, replace(given, languages=group, seed=seed), aligned, label))
+        and trial.evaluations
     ]
     identity.refuse_missing()
     if not trials:
@@ -151,26 +152,17 @@ def _plan(
     return plan.only(iter(plan.trials)), aligned
 
 
-def _trial(
-    stages: TaskStages,
-    method: Any,
-    start: Stage,
-    aligned: Stage,
-    kind: Any,
-    languages: tuple[str, ...],
-    seed: int,
-) -> Trial:
-    given: Method = method
-    evaluations = stages.evaluations(given, start, aligned, kind.family, languages, seed)
+def _trial(stages: TaskStages, given: Alignment, aligned: Stage, label: str) -> Trial:
+    evaluations = stages.evaluations(given, aligned)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
     return Trial(
         GIVEN,
         GIVEN,
         {},
-        kind.label(),
-        languages,
+        label,
+        given.languages,
         None,
-        seed if chance else None,
+        given.seed if chance else None,
         aligned.key,
         evaluations,
     )

@@ -37,6 +37,12 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
     refuse_existing(out)
     found = find(key, root)
     trial, plan = found.trial, found.plan
+    if trial.aligned not in plan.stages:
+        raise RaxalignError(
+            f"{key}: the grid {plan.name} does not make the aligned encoder of this trial: none of"
+            " its tasks reads it (with `readout: refit` readouts are fitted after a task's training"
+            " alone). Add a task that reads it, such as retrieval, and run the grid again"
+        )
     if not ArtifactStore(root).has("aligned", trial.aligned):
         raise RaxalignError(
             f"{key}: the aligned encoder of this trial is not in {root}; run its grid ({plan.name})"
@@ -66,9 +72,7 @@ def find(key: str, root: str) -> Found:
         plans += 1
         for trial in plan.trials:
             known = matches.get(trial.aligned)
-            fuller = known is None or len(trial.evaluations) > len(
-                known.trial.evaluations
-            )  # a grid that ran again with more tasks
+            fuller = known is None or _fullness(plan, trial) > _fullness(known.plan, known.trial)
             if fuller and (trial.key.startswith(key) or trial.aligned.startswith(key)):
                 matches[trial.aligned] = Found(trial, plan)
     if len(matches) == 1:
@@ -83,6 +87,13 @@ def find(key: str, root: str) -> Found:
         for found in matches.values()
     )
     raise RaxalignError(f"export {key}: several trials begin so; give more of the key:\n  {told}")
+
+
+def _fullness(plan: Plan, trial: Trial) -> tuple[bool, int]:
+    """How much a plan has of a trial: the stage of its aligned encoder comes before the number of
+    tasks (a grid may have been run again with more of them).
+    """
+    return trial.aligned in plan.stages, len(trial.evaluations)
 
 
 def _plans(root: str) -> Iterator[Plan]:

@@ -12,7 +12,6 @@ from typing import Any
 import ray
 from ray import tune
 
-from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
@@ -51,7 +50,7 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     pending = pending_trials(plan, ledger)
     cached = plan.cached(ledger.keys())
     store.sweep_temporaries()
-    grouped = [trial for trial in pending if job.workers > 1 and _trains(plan, trial)]
+    grouped = [trial for trial in pending if job.workers > 1 and plan.trains(trial)]
     job = replace(job, scratch=scratch_folder(job.root, address))
     connect(address, job)
     try:
@@ -90,18 +89,6 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
         remove_scratch(job.scratch)
     observer.grid_finished(len(failed))
     return Summary(done=len(pending) - len(failed), cached=cached, failed=failed)
-
-
-def _trains(plan: Plan, trial: Trial) -> bool:
-    """Whether a trial has training that several workers can share: its method changes weights, or a
-    task trains.
-    """
-    stage = plan.stages[trial.aligned]
-    kind = catalog("methods")[stage.maker]
-    method = kind(kind.Params.model_validate_json(stage.locations["params"]))
-    return bool(method.effect().weights) or any(
-        "trained" in plan.stages[key].inputs for key in trial.evaluations.values()
-    )
 
 
 def _sweep(

@@ -296,3 +296,63 @@ def test_equal_systems_are_seldom_called_different(cell):
 @pytest.mark.slow
 def test_a_true_difference_of_two_points_is_mostly_found():
     assert share_found(TO_FIND, 300) > 0.78
+
+
+# Quantiles of Student's t at .975, as printed in tables: of 1, 2, 3 and 9 degrees of freedom.
+T_1, T_2, T_3, T_9 = 12.7062, 4.30265, 3.18245, 2.26216
+
+
+def test_an_interval_over_examples_is_t_times_the_standard_error_in_numbers():
+    """Over 10, 20 and 60: their mean 30, deviations -20, -10, 30, variance 1400 / 2 = 700, standard
+    error sqrt(700 / 3) = 15.2753 and 2 degrees of freedom.
+    """
+    around = interval(fixed([10.0, 20.0, 60.0]))
+    assert (around.runs, around.examples) == (1, 3)
+    assert around.low == pytest.approx(30 - T_2 * 15.2753, abs=1e-3)
+    assert around.high == pytest.approx(30 + T_2 * 15.2753, abs=1e-3)
+
+
+def test_an_interval_over_runs_is_t_times_their_standard_error_in_numbers():
+    """Two runs, 10 and 14 for both of two examples: no variance over examples, between runs 8 / 2 =
+    4, so a standard error of 2 with 1 degree of freedom.
+    """
+    around = interval(system([10.0, 10.0], [14.0, 14.0]))
+    assert (around.runs, around.examples) == (2, 2)
+    assert around.low == pytest.approx(12 - T_1 * 2, abs=1e-3)
+    assert around.high == pytest.approx(12 + T_1 * 2, abs=1e-3)
+
+
+def test_degrees_of_freedom_are_satterthwaite_s_in_numbers():
+    """Runs 10, 14 and 18 for four examples each, of which two are 3 more and two 3 less: over
+    examples 4 / 3 * 4 * (3 / 4)^2 = 3 with 3 degrees of freedom, between runs 16 / 3 with 2; with
+    nothing within runs the variance is 8.3333, of 8.3333^2 / (3^2 / 3 + 5.3333^2 / 2) = 4.0323.
+    """
+    runs = system(*([mean + 3, mean + 3, mean - 3, mean - 3] for mean in (10.0, 14.0, 18.0)))
+    around = interval(runs)
+    half = 2.76797 * math.sqrt(
+        25 / 3
+    )  # t of 4.0323 degrees of freedom, between 2.77645 and 2.57058
+    assert around.low == pytest.approx(14 - half, abs=1e-3)
+    assert around.high == pytest.approx(14 + half, abs=1e-3)
+
+
+def test_an_interval_of_a_share_is_wilson_s_in_numbers():
+    """3 of 10: with t of 9 degrees of freedom and 9 examples a weight of t^2 / 9 = .568597; centre
+    (.3 + .284299) / 1.568597, half sqrt(.119405 + .080826) / 1.568597.
+    """
+    weight = T_9**2 / 9
+    assert abs(weight - 0.568597) < 1e-5
+    around = interval(fixed([1] * 3 + [0] * 7))
+    assert around.low == pytest.approx(0.372498 - 0.285269, abs=1e-5)
+    assert around.high == pytest.approx(0.372498 + 0.285269, abs=1e-5)
+
+
+def test_a_difference_has_the_interval_and_the_p_of_its_t_in_numbers():
+    """Differences 1, 2, 3 and 6 of four examples: their mean 3, variance 14 / 3, standard error
+    sqrt(14 / 12) = 1.08012, t = 2.77746 of 3 degrees of freedom.
+    """
+    found = compare(fixed([0.0, 0.0, 0.0, 10.0]), fixed([1.0, 2.0, 3.0, 16.0]))
+    assert found.difference == 3
+    assert found.low == pytest.approx(3 - T_3 * 1.08012, abs=1e-3)
+    assert found.high == pytest.approx(3 + T_3 * 1.08012, abs=1e-3)
+    assert found.p == pytest.approx(0.0691, abs=1e-3)

@@ -103,7 +103,7 @@ def test_every_duplicate_key_is_told_with_both_lines(tmp_path: Path) -> None:
         (b"a: 1\n---\nb: 2\n", "a second document"),
         (b"a: {b: x/{lang}.txt}\n", "in quotes"),
         (b"a: *nothing\n", "line 1: YAML"),
-        (b"%YAML 1.1\n---\na: no\n", "line 1: YAML: YAML 1.1 is asked for"),
+        (b"%YAML 1.1\n---\na: no\n", "line 1: YAML: the file is YAML 1.1"),
         (b"- a\n- b\n", "line 1: grid: a list at the top of the file"),
         (b"just words\n", "line 1: grid: 'just words' at the top of the file"),
         (b"a: " + b"[" * 600 + b"]" * 600, "nested too deeply"),

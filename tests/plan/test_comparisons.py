@@ -20,12 +20,12 @@ from raxalign.plan.comparisons import (
     NO_PREDICTIONS,
     OTHER_LANGUAGES,
     Compared,
-    cell_name,
     comparisons,
 )
 from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.names import cell_name
 from raxalign.plan.results import rows
-from raxalign.plan.runs import cell_metrics
+from raxalign.run_descriptions import cell_metrics
 from raxalign.store.ledger import Ledger
 from raxalign.tasks.classification.rows import LABELS
 from tests.grids import write_grid

@@ -289,8 +289,8 @@ def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
             **once.params,
             "method": {**once.params["method"], "pooling": "first"},
         }
-        assert json.loads(stage.locations["params"]) == {
-            **json.loads(once.locations["params"]),
+        assert json.loads(stage.options) == {
+            **json.loads(once.options),
             "pooling": "first",
         }
         assert once.params["method"]["pooling"] == trial.params["pooling"], (
@@ -335,7 +335,7 @@ def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
         assert trial.evaluations["kept"] == trial.evaluations["again"]
         stage = plan.stages[trial.evaluations["again"]]
         assert stage.params["task"].get("readout", "keep") == "keep"
-        assert "refit" not in stage.locations["params"]
+        assert "refit" not in stage.options
 
 
 def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.catalog import catalog
-from raxalign.config._data import CorpusSettings, PairsSettings
-from raxalign.config._validate import key_names
+from raxalign.config._corpora import CorpusSettings
+from raxalign.config._fields import key_names
+from raxalign.config._pairs import PairsSettings
 from raxalign.config.grid import KEYS, load
 from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError

@@ -43,6 +43,11 @@ class TrainedMethod(Method):
         """The resolved params."""
         return self.resolved()
 
+    def shown(self) -> dict[str, Any]:
+        """Return the params as tables show them, with a profile that was asked for."""
+        asked = {"profile"} & self.params.model_fields_set
+        return {**super().shown(), **{name: getattr(self.params, name) for name in asked}}
+
     def has_chance(self) -> bool:
         """The order of rows has, and so have dropout, masks and new weights, where there are
         any.

@@ -1,36 +1,39 @@
-"""What a tracking store is told about a trial or a cell: names, params, metrics and tags, as plain
-values.
+"""What a tracking store records of a grid, a trial or a cell: names, params, metrics and tags, as
+plain values.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import socket
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.metrics import is_main
+from raxalign.config.axes import Axis
 from raxalign.plan.comparisons import Compared
+from raxalign.plan.names import varying
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import metric_name, trial_rows
 from raxalign.plan.trial import Trial
 from raxalign.provenance import commit
 from raxalign.store.key import digest
 
-_SILENCE = (
-    300.0  # a driver on another machine that has not been heard of for so many seconds is dead
-)
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
+_LONGEST_NAME = 250
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run to be: `key` is what it is found by, `kind` one of grid, trial and cell; params are the
-    axes of the grid alone, flat.
+    """A run to be made.
+
+    Attributes:
+        key: What the run is found by.
+        kind: ``grid``, ``trial`` or ``cell``.
+        name: Its name.
+        params: The axes of the grid, flat.
+        tags: Its tags besides those that every run has.
     """
 
     key: str
@@ -41,17 +44,17 @@ class Run:
 
 
 def grid_run(plan: Plan) -> Run:
-    """The parent of all runs of a grid."""
+    """Describe the parent of all runs of a grid."""
     return Run("grid:" + plan.name, "grid", plan.name, tags={"mlflow.source.name": "raxalign"})
 
 
 def trial_run(plan: Plan, trial: Trial) -> Run:
-    """The run of a trial."""
+    """Describe the run of a trial."""
     params = _axes(plan, trial.method, trial.params, trial.encoder)
-    params["languages"] = " ".join(trial.languages)
+    params[Axis.LANGUAGES] = " ".join(trial.languages)
     params |= {
         name: str(value)
-        for name, value in (("sentences", trial.sentences), ("seed", trial.seed))
+        for name, value in ((Axis.SENTENCES, trial.sentences), (Axis.SEED, trial.seed))
         if value is not None
     }
     tags = {
@@ -64,16 +67,18 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
 
 
 def cell_run(plan: Plan, cell: Cell) -> Run:
-    """The run of a cell: all seeds (and, in an `each` grid, all languages) of one point."""
+    """Describe the run of a cell: all seeds (and, in an `each` grid, all languages) of one
+    point.
+    """
     params = _axes(plan, cell.method, cell.params, cell.encoder)
     if cell.sentences is not None:
-        params["sentences"] = str(cell.sentences)
+        params[Axis.SENTENCES] = str(cell.sentences)
     key = "cell:" + digest([cell.method, cell.params, cell.encoder, cell.sentences])
     return Run(key, "cell", _name(params), params)
 
 
 def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Metric name -> value, of the evaluations that are there."""
+    """Return metric name -> value, of the evaluations that have a record."""
     return {
         metric_name(row["task"], row["lang"], row["metric"], row["split"]): row["value"]
         for row in trial_rows(trial, records)
@@ -81,12 +86,13 @@ def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
-    """Metric name -> mean; counts and parts of a metric are left to the trials, so that a
+    """Return metric name -> mean. Counts and parts of a metric are left to the trials, so that a
     comparison of cells is short.
 
-    Of those of the cell that were compared, behind the name: ``_low`` and ``_high`` (95 %
-    interval), ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``,
-    and ``_p_adjusted``. What has no test has none of these.
+    The metrics of the cell that were compared have more values, with an ending behind the name:
+    ``_low`` and ``_high`` (95 % interval), ``_difference`` to the baseline with
+    ``_difference_low`` and ``_difference_high``, and ``_p_adjusted``. A metric without a test has
+    none of these.
     """
     metrics = {
         metric_name(*name): value.mean for name, value in cell.values.items() if is_main(name[2])
@@ -112,7 +118,9 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
 
 
 def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Tags that say where results came from."""
+    """Return the tags that record on what device, by what versions and from what links results
+    were made.
+    """
     tags: dict[str, str] = {}
     for record in records:
         tags["raxalign.device"] = str(record["device"])
@@ -123,41 +131,13 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return tags
 
 
-def driver_sign() -> str:
-    """What a driver leaves at its grid's run from time to time: who it is, and when it lived."""
-    return json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
-
-
-def another_driver_lives(sign: str | None) -> bool:
-    """Whether the driver that left a sign is another than this process, and lives."""
-    driver = json.loads(sign or "null")
-    if not driver or (driver["host"], driver["pid"]) == (socket.gethostname(), os.getpid()):
-        return False
-    if driver["host"] != socket.gethostname():
-        return bool(time.time() - driver["at"] < _SILENCE)
-    return process_lives(driver["pid"])
-
-
-def process_lives(pid: int) -> bool:
-    """Whether a process of this machine lives."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
-    """The axes of the grid: what is no axis of it would only crowd the comparison."""
-    shown = {
-        "method": method,
-        **({"encoder": encoder} if len({trial.encoder for trial in plan.trials}) > 1 else {}),
-    }
-    return shown | {name: str(params[name]) for name in plan.axes.get(method, ()) if name in params}
+    """Return the axes of the grid; other params would only crowd the comparison."""
+    several = len({trial.encoder for trial in plan.trials}) > 1
+    shown = {Axis.METHOD.value: method, **({Axis.ENCODER.value: encoder} if several else {})}
+    return shown | {name: str(value) for name, value in varying(plan, method, params).items()}
 
 
 def _name(params: Mapping[str, str]) -> str:
-    rest = (f"{name}={value}" for name, value in params.items() if name != "method")
-    return " ".join([params["method"], *rest])[:250]
+    rest = (f"{name}={value}" for name, value in params.items() if name != Axis.METHOD)
+    return " ".join([params[Axis.METHOD], *rest])[:_LONGEST_NAME]

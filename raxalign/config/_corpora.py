@@ -1,0 +1,185 @@
+"""The sections `corpus` and `text`: where sentence pairs and monolingual text come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from raxalign.catalog import catalog
+from raxalign.config._faults import Faults, suggestion
+from raxalign.config._fields import field_values, key_names
+from raxalign.config._methods import plugin_params
+from raxalign.config._paths import Paths
+from raxalign.config._specs import PARALLEL, CorpusSpec, SplitSpec, TextSpec
+from raxalign.config._validate import validate
+from raxalign.config._yaml import Node
+from raxalign.config.params import BaseParams, models_in
+from raxalign.config.parts import Parts
+
+
+class Split(BaseParams):
+    """`split`: the last `test` lines of a corpus, and the `dev` lines before those."""
+
+    test: int = Field(1024, ge=1)
+    dev: int = Field(1024, ge=0)
+
+
+class CorpusSettings(BaseParams):
+    """What the `corpus` section holds beside the options of its source.
+
+    `split: files` takes dev and test whole from files of their own, and training from the end of
+    its file. Sides of more than `max_words` words are dropped: 128 words are about what an encoder
+    of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
+    """
+
+    split: Split | Literal["files"] = Split()
+    overlap: Literal["drop", "keep"] = "drop"
+    shortage: Literal["refuse", "use-all"] = "refuse"
+    max_words: int = Field(128, ge=1)
+    segmentation: Literal["characters", "words"] = "characters"
+
+
+def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
+    """The settings under their names in `Grid`."""
+    split = (
+        SplitSpec(0, 0, files=True)
+        if settings.split == "files"
+        else SplitSpec(settings.split.test, settings.split.dev)
+    )
+    return {**field_values(settings), "split": split}
+
+
+def read_corpora(
+    node: Node, languages: tuple[str, ...], paths: Paths
+) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
+    """The corpus of each language, and the settings that all share."""
+    faults = paths.faults
+    entries = dict(node.entries(faults))
+    if not entries:
+        return {}, CorpusSettings()
+    overrides = entries.pop("by_language", None)
+    own = {name: entry for name, entry in entries.items() if name in key_names(CorpusSettings)}
+    settings = validate(CorpusSettings, node, faults, values=own) or CorpusSettings()
+    base = {name: entry for name, entry in entries.items() if name not in own}
+    by_language = overrides.entries(faults) if overrides is not None else {}
+    for lang, entry in by_language.items():
+        if languages and lang not in languages:
+            faults.add(
+                entry,
+                f"{lang!r} is none of the grid's languages",
+                suggestion(lang, languages, listed="they are"),
+            )
+    files = settings.split == "files"
+    found = {
+        lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()
+    }
+    if not languages or set(languages) - set(by_language):
+        whole = _corpus(node, base, paths, files=files)
+        found |= {lang: whole for lang in languages if lang not in by_language}
+    return {lang: spec for lang, spec in found.items() if spec is not None}, settings
+
+
+def _overridden(
+    node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool
+) -> CorpusSpec | None:
+    """The corpus of a language with entries of its own; another `source` takes none of the shared
+    options.
+    """
+    own = dict(node.entries(paths.faults))
+    shared = key_names(CorpusSettings)
+    for name in [name for name in own if name in shared]:
+        paths.faults.add(
+            own.pop(name), "is the same for all languages", "move it up, under `corpus`"
+        )
+    source, other = own.get("source"), base.get("source")
+    inherits = source is None or (other is not None and source.value == other.value)
+    return _corpus(
+        node, {**(base if inherits else {}), **own}, paths, also=("source",), files=files
+    )
+
+
+def _corpus(
+    node: Node,
+    entries: Mapping[str, Node],
+    paths: Paths,
+    also: tuple[str, ...] | None = None,
+    *,
+    files: bool = False,
+) -> CorpusSpec | None:
+    """A corpus from its `source` and options; `files` says whether training, dev and test are to be
+    files of their own.
+    """
+    source = entries.get("source")
+    if source is None:
+        paths.faults.add(node, "`source` is missing", f"known: {', '.join(catalog('corpora'))}")
+        return None
+    params = plugin_params("corpora", source, paths.faults)
+    if params is None:
+        return None
+    values = paths.entries(
+        params, {name: entry for name, entry in entries.items() if name != "source"}
+    )
+    every = ("source", "by_language", *key_names(CorpusSettings)) if also is None else also
+    built = validate(params, node, paths.faults, values=values, also=every)
+    if built is not None:
+        _check_parts(built, entries.get("path", node), str(source.value), paths.faults, files=files)
+    return (
+        CorpusSpec(catalog("corpora").kind(str(source.value)), built) if built is not None else None
+    )
+
+
+def _check_parts(
+    params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool
+) -> None:
+    """Faults of parts without ``split: files``, and of ``split: files`` without parts."""
+    has_parts = isinstance(getattr(params, "path", None), Parts)
+    if has_parts and not files:
+        faults.add(
+            node,
+            "training, dev and test are files of their own",
+            "that goes with `split: files` under `corpus`; `text` takes one path",
+        )
+    elif files and not has_parts:
+        fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
+        able = [
+            name
+            for name, own in fields.items()
+            if "path" in own and Parts in models_in(own["path"].annotation)
+        ]
+        remedy = (
+            "write {train: ..., dev: ..., test: ...}"
+            if source in able
+            else f"{source} has no such files; {' and '.join(able)} may have"
+        )
+        faults.add(
+            node, "`split: files` requires a path for each of training, dev and test", remedy
+        )
+
+
+def read_text(node: Node | None, paths: Paths) -> TextSpec:
+    """``parallel``, ``{source: parallel}`` or a corpus."""
+    if node is None or node.value is None:
+        return TextSpec()
+    entries: dict[str, Node] = (
+        {"source": node} if isinstance(node.value, str) else dict(node.entries(paths.faults))
+    )
+    source = entries.get("source")
+    if source is not None and source.value == PARALLEL:
+        for name, entry in entries.items():
+            if name != "source":
+                paths.faults.add(entry, "unknown key", "`source: parallel` has no options")
+        return TextSpec()
+    if (
+        source is not None
+        and isinstance(source.value, str)
+        and source.value not in catalog("corpora")
+    ):
+        known = [PARALLEL, *catalog("corpora")]
+        paths.faults.add(
+            source, f"unknown text source {source.value!r}", suggestion(source.value, known)
+        )
+        return TextSpec()
+    spec = _corpus(node, entries, paths, also=("source",))
+    return TextSpec(spec.kind, spec) if spec is not None else TextSpec()

@@ -1,0 +1,58 @@
+"""What became of a grid's points: how many were excluded or refused, and how many fell together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from raxalign.config.axes import Axis
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid
+    from raxalign.plan.trial import Trial
+
+
+@dataclass
+class Tally:
+    """Counts points by the name of their method: all of them (`points`), those that `exclude` names
+    (`excluded`), and those with an encoder of a family that the method does not take (`refused`, by
+    method and family).
+    """
+
+    points: Counter[str] = field(default_factory=Counter)
+    excluded: Counter[str] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
+        """Yield one line per method for each of: points excluded, points merged, points refused."""
+        counts = Counter(trial.method for trial in trials)
+        for name, points in self.points.items():
+            refused = {
+                family: count for (method, family), count in self.refused.items() if method == name
+            }
+            left = points - self.excluded[name] - sum(refused.values())
+            if self.excluded[name]:
+                yield f"{name}: {self.excluded[name]} of {points} points excluded"
+            if counts[name] and counts[name] < left:
+                why = _why_merged(grid, [trial for trial in trials if trial.method == name])
+                yield f"{name}: {left} points are {counts[name]} trials{why}"
+            yield from (
+                f"{name} does not take {family} encoders: {count} points dropped"
+                for family, count in refused.items()
+            )
+
+
+def _why_merged(grid: Grid, trials: Collection[Trial]) -> str:
+    axes = {Axis.SENTENCES: grid.sentences, Axis.SEED: grid.seeds}
+    reasons = [
+        name
+        for name, values in axes.items()
+        if len(values) > 1 and any(getattr(trial, name) is None for trial in trials)
+    ]
+    return (
+        f" ({' and '.join(reasons)} cannot change the result)"
+        if reasons
+        else " (some params are idle)"
+    )

@@ -1,0 +1,45 @@
+"""Names of trials and cells: a method with those of its params that vary in the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from raxalign.analysis.cells import Cell
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
+
+
+def varying(plan: Plan, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a method's params that have several values in the grid."""
+    return {axis: params[axis] for axis in plan.axes.get(method, ()) if axis in params}
+
+
+def cell_name(cell: Cell, plan: Plan) -> str:
+    """Return a cell's method with its varying params, as `results` prints it: ``rotation
+    center=true``.
+    """
+    params = varying(plan, cell.method, cell.params)
+    return " ".join([cell.method, *(f"{axis}={plain(value)}" for axis, value in params.items())])
+
+
+def trial_name(trial: Trial, plan: Plan) -> str:
+    """Return a trial's method with its varying params, its languages and its seed: ``rotation
+    center=True de+fr seed 0``.
+    """
+    params = varying(plan, trial.method, trial.params)
+    seed = [] if trial.seed is None else [f"seed {trial.seed}"]
+    axes = [f"{axis}={value}" for axis, value in params.items()]
+    return " ".join([trial.method, *axes, "+".join(trial.languages), *seed])
+
+
+def plain(value: object) -> str:
+    """Write a param as a grid file has it, with numbers as short as they can be: ``0.1``,
+    ``false``, ``{blocks: 1-6, embeddings: false}``.
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{name}: {plain(part)}' for name, part in value.items())}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,10 @@
+"""Making what a plan asks for: the functions that make artifacts, by stage kind, and the running of
+a trial. The only place where plan, store and plug-ins meet.
+
+No plug-in is named here: a stage records which one makes it, and the catalogue has it.
+"""
+
+from raxalign.stages.evaluation import run_trial
+from raxalign.stages.workshop import FITTED, TRAINED, Workshop
+
+__all__ = ["FITTED", "TRAINED", "Workshop", "run_trial"]

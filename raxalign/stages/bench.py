@@ -1,0 +1,107 @@
+"""What the maker of a stage works with: the artifacts of other stages, encoders, and the runtime of
+this process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raxalign.encoders.base import EncoderInputs
+from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.train.runtime import Runtime
+
+if TYPE_CHECKING:
+    from raxalign.encoders.base import Encoder
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+
+@dataclass
+class Bench(ABC):
+    """A plan, a storage, and the place where this process runs.
+
+    Attributes:
+        plan: The plan whose stages are made.
+        store: Where artifacts are.
+        ledger: Where results are.
+        runtime: Device, threads and workers of this process.
+        local: A folder of this machine for checkpoints and downloads, which outlives the process
+            (inside the storage where that is a file system).
+        announce: Called with a stage and seconds when a stage was made, not when it was there.
+    """
+
+    plan: Plan
+    store: ArtifactStore
+    ledger: Ledger
+    runtime: Runtime
+    local: Path
+    announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
+    _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
+
+    @abstractmethod
+    def ensure(self, key: str) -> Path:
+        """Return the folder of a stage's artifact. It is made first, with its inputs, where it is
+        missing or damaged.
+        """
+
+    @property
+    def downloads(self) -> Path:
+        """Where fetched data is."""
+        return self.local / "downloads"
+
+    def inputs(self, stage: Stage, name: str) -> dict[str, Path]:
+        """Return the artifacts of the inputs called ``name/lang``, by language."""
+        prefix = f"{name}/"
+        return {
+            entry.removeprefix(prefix): self.ensure(key)
+            for entry, key in stage.inputs.items()
+            if entry.startswith(prefix)
+        }
+
+    def datasets(self, stage: Stage, name: str) -> dict[str, Path]:
+        """Return the data sets in the artifacts of the inputs called ``name/lang``, by language."""
+        return {lang: path / "data" for lang, path in self.inputs(stage, name).items()}
+
+    def checkpoints(self, key: str) -> Path:
+        """Return the folder of the checkpoints of a stage's training."""
+        return self.local / "checkpoints" / key
+
+    def runtime_for(self, stage: Stage) -> Runtime:
+        """Return the runtime with the stage's seed and its checkpoints."""
+        seed = stage.params.get("seed", 0)
+        return replace(self.runtime, seed=int(str(seed)), checkpoints=self.checkpoints(stage.key))
+
+    def encoder(self, key: str) -> Encoder:
+        """Load the encoder of a stage, fresh and on the device of this process. The encoder of a
+        task's training has the weights that the training left.
+        """
+        stage = self.plan.stages[key]
+        folder = None if stage.inline else self.ensure(key)
+        if stage.kind == "tuned":
+            start = self.encoder(stage.inputs["encoder"])
+            trained: Encoder = stage.plugin().trained_encoder(start, folder)
+            return trained
+        inputs = EncoderInputs(locations=stage.locations, folder=folder, revisions=stage.digests)
+        encoder: Encoder = stage.plugin().load(inputs, self.runtime.device)
+        return encoder
+
+    def aligned(self, key: str) -> AlignedEncoder:
+        """Load the aligned encoder of a stage. The last one stays in memory for the trial's next
+        task.
+        """
+        from raxalign.encoders.models.aligned import AlignedEncoder
+
+        if key not in self._aligned:
+            folder = self.ensure(key)
+            start = self.plan.stages[key].inputs["encoder"]
+            self._aligned.clear()
+            self._aligned[key] = AlignedEncoder.load(
+                folder, lambda: self.encoder(start), self.runtime.device
+            )
+        return self._aligned[key]

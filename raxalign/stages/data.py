@@ -1,0 +1,114 @@
+"""Making the stages of data: bitext, text, word pairs and seen word types."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.corpora.base import CorpusInputs
+from raxalign.plan.data import SEEN_SWAPPED
+from raxalign.plan.stage import Stage
+from raxalign.stages.bench import Bench
+
+if TYPE_CHECKING:
+    from raxalign.pairing.build import Recipe, Workplace
+
+
+def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Write a training set, or the dev and test sides; return its notes."""
+    from raxalign.corpora.text.bitext import write_heldout, write_training
+    from raxalign.corpora.text.cleaning import BitextOptions, SplitCorpus
+
+    corpus, params = stage.plugin(), stage.params
+    inputs = CorpusInputs(stage.locations, bench.downloads, stage.digests)
+    split: Any = params["split"]
+    names = ("overlap", "shortage", "max_words", "segmentation")
+    options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]
+    lang, pivot = str(params["lang"]), str(params["pivot"])
+    sizes = (
+        corpus.part_sizes(lang, pivot, inputs)
+        if split == "files"
+        else (split["test"], split["dev"])
+    )
+    source = SplitCorpus(corpus, inputs, lang, pivot, sizes)
+    if params["part"] == "heldout":
+        return write_heldout(source, options, folder)
+    elsewhere = list(bench.inputs(stage, "heldout").values())
+    return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
+
+
+def make_text(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Write the sentences of one language, each once; return the notes."""
+    from raxalign.corpora.text.bitext import write_text
+
+    bitexts = bench.datasets(stage, "bitext")
+    is_pivot = stage.params["lang"] == stage.params["pivot"]
+    return write_text(list(bitexts.values()), "tgt" if is_pivot else "src", folder)
+
+
+def make_pairs(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Run the word aligner, or cut a training set out of its run; return the notes."""
+    from raxalign.pairing.build import HeldoutSources, build_heldout, build_training, slice_training
+
+    params = stage.params
+    sources = {name: bench.ensure(key) for name, key in stage.inputs.items() if name != "encoder"}
+    if params["part"] == "slice":
+        return slice_training(sources["run"], folder, int(str(params["sentences"])))
+    recipe, training = _recipe(bench, stage), sources["training"] / "data"
+    with tempfile.TemporaryDirectory(prefix="raxalign-") as work:
+        workplace = _workplace(bench, stage, Path(work))
+        if params["part"] == "training":
+            return build_training(training, recipe, workplace, folder)
+        return build_heldout(
+            HeldoutSources(sources["heldout"], training),
+            recipe,
+            workplace,
+            folder,
+            keep_training=bool(params.get("keep_training")),
+        )
+
+
+def _recipe(bench: Bench, stage: Stage) -> Recipe:
+    """Return how the word pairs of a stage are made.
+
+    The metadata names the encoder that the word aligner reads, where it reads one.
+    """
+    from raxalign.pairing.build import Recipe
+
+    metadata: dict[str, Any] = {"key": stage.key}
+    if "encoder" in stage.inputs:
+        start = bench.plan.stages[stage.inputs["encoder"]]
+        metadata["aligner_encoder"] = {"name": start.plugin().label(), "key": start.key}
+    names = ("lang", "pivot", "symmetrization", "one_to_one")
+    options: dict[str, Any] = {name: stage.params[name] for name in names}
+    return Recipe(stage.plugin(), metadata=metadata, **options)
+
+
+def _workplace(bench: Bench, stage: Stage, work: Path) -> Workplace:
+    """Return what the word aligner of a stage works with, its encoder loaded."""
+    from raxalign.pairing.build import Workplace
+
+    reads = stage.inputs.get("encoder")
+    return Workplace(
+        work,
+        stage.locations,
+        bench.runtime.threads,
+        bench.encoder(reads) if reads is not None else None,
+        bench.runtime.device,
+    )
+
+
+def make_seen(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Collect the word types that were linked in training; return the notes."""
+    from raxalign.corpora.readers.dictionary import read_dictionary
+    from raxalign.pairing.types import build_seen
+
+    run = bench.ensure(stage.inputs["run"]) / "linked_types.arrow"
+    pairs = list(bench.datasets(stage, "pairs").values())
+    dictionaries = [
+        read_dictionary(Path(place), swap=name.startswith(f"{SEEN_SWAPPED}/"))
+        for name, place in stage.locations.items()
+    ]
+    return build_seen([run], pairs, dictionaries, folder)

@@ -1,0 +1,68 @@
+"""Making the stages of models: encoders, aligned encoders, and the trainings of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.vectors import parse_layers
+from raxalign.methods.base import MethodInputs
+from raxalign.plan.stage import Stage
+from raxalign.stages.bench import Bench
+from raxalign.stages.inputs import files_of, languages_of, task_inputs
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+
+def make_encoder(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Build an encoder from text; return its notes."""
+    inputs = EncoderInputs(
+        text=bench.datasets(stage, "text"), locations=stage.locations, revisions=stage.digests
+    )
+    notes: Mapping[str, Any] = stage.plugin().build(inputs, bench.runtime_for(stage), folder)
+    return notes
+
+
+def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Align an encoder by the method of the stage; return the method's notes."""
+    encoder = bench.encoder(stage.inputs["encoder"])
+    inputs = MethodInputs(
+        languages=languages_of(stage),
+        pivot=str(stage.params["pivot"]),
+        pairs=bench.datasets(stage, "pairs"),
+        bitext=bench.datasets(stage, "bitext"),
+        text=bench.datasets(stage, "text"),
+        files=files_of(stage),
+    )
+    aligned = stage.plugin().align(encoder, inputs, bench.runtime_for(stage))
+    if bench.runtime.rank == 0:
+        aligned.save(folder)
+    return dict(aligned.notes)
+
+
+def make_tuned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
+    """Run a task's own training; return its notes."""
+    notes: Mapping[str, Any] = stage.plugin().train(
+        _untrained(bench, stage),
+        languages_of(stage),
+        task_inputs(bench, stage),
+        bench.runtime_for(stage),
+        folder,
+    )
+    return notes
+
+
+def _untrained(bench: Bench, stage: Stage) -> AlignedEncoder:
+    """Return what a task's training starts from: an aligned encoder, or the encoder before it,
+    frozen up to the method's inside transforms.
+    """
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
+    if "encoder" not in stage.inputs:
+        return bench.aligned(stage.inputs["aligned"])
+    encoder = bench.encoder(stage.inputs["encoder"])
+    frozen = parse_layers(str(stage.params.get("frozen", "0")), encoder.n_layers)
+    return AlignedEncoder(encoder, frozen=max(frozen))

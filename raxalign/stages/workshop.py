@@ -1,0 +1,99 @@
+"""The workshop: makes the stages of a plan that are not in the storage, alone or in a group of
+workers.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raxalign.caveats import collecting
+from raxalign.plan.stage import Stage
+from raxalign.stages.bench import Bench
+from raxalign.stages.data import make_bitext, make_pairs, make_seen, make_text
+from raxalign.stages.models import make_aligned, make_encoder, make_tuned
+from raxalign.store.lock import turn
+
+TRAINED = frozenset({"aligned", "tuned"})
+"""Kinds of stages that are trained for one trial. What several trials need is made before them."""
+FITTED = TRAINED | {"encoder"}
+"""Kinds of stages with checkpoints. Every worker of a trial takes part in making them."""
+
+_MAKERS: Mapping[str, Callable[[Bench, Stage, Path], Mapping[str, Any]]] = {
+    "bitext": make_bitext,
+    "text": make_text,
+    "pairs": make_pairs,
+    "seen": make_seen,
+    "encoder": make_encoder,
+    "aligned": make_aligned,
+    "tuned": make_tuned,
+}
+
+
+@dataclass
+class Workshop(Bench):
+    """Makes stages, each by the function for its kind."""
+
+    def ensure(self, key: str) -> Path:
+        """Return the folder of a stage's artifact. It is made first, with its inputs, where it is
+        missing or damaged.
+        """
+        stage = self.plan.stages[key]
+        start, made = time.monotonic(), []
+
+        def build(folder: Path) -> Mapping[str, Any]:
+            made.append(stage)
+            with collecting() as found:
+                notes = _MAKERS[stage.kind](self, stage, folder)
+            return {**notes, **found.notes()}
+
+        alone = self.runtime.world_size == 1
+        with self._turn(stage):
+            folder: Path = (
+                self.store.make(stage.kind, key, build)
+                if alone
+                else self._ensure_together(stage, build)
+            )
+            if made and self.runtime.rank == 0:
+                shutil.rmtree(self.checkpoints(key), ignore_errors=True)
+        if made and self.runtime.rank == 0:
+            self.announce(stage, time.monotonic() - start)
+        return folder
+
+    def _turn(self, stage: Stage) -> AbstractContextManager[None]:
+        """Wait for another grid on the same storage that makes the same training, and then find it
+        made. The checkpoints of a training belong to one process.
+        """
+        if (
+            stage.kind not in FITTED
+            or self.runtime.rank != 0
+            or self.store.has(stage.kind, stage.key)
+        ):
+            return nullcontext()
+        return turn(self.local / "checkpoints" / f".{stage.key}.lock")
+
+    def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
+        """Do what `ensure` does in a group of workers: all take part in training, and the first one
+        makes everything else and stores the results.
+        """
+        from raxalign.train.group import agree, barrier
+
+        present = agree(
+            self.runtime.rank == 0
+            and self.store.has(stage.kind, stage.key)
+            and self.store.verify(stage.kind, stage.key)
+        )
+        if not present:
+            if self.runtime.rank == 0:
+                self.store.make(stage.kind, stage.key, build)
+            elif stage.kind in FITTED:
+                with tempfile.TemporaryDirectory(prefix="raxalign-") as discarded:
+                    build(Path(discarded))
+            barrier()
+        return self.store.open(stage.kind, stage.key)

@@ -1,0 +1,40 @@
+"""The keys of every plug-in, in grids with one model per language and with one model of all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from raxalign.catalog import catalog
+from tests.golden import GRIDS, keys_of, plan_of
+
+GOLDEN = json.loads((Path(__file__).parent / "golden_keys.json").read_text(encoding="utf-8"))
+KINDS = {"bitext", "text", "pairs", "seen", "encoder", "aligned", "tuned", "evaluation"}
+MADE_BY = {
+    "corpora": "bitext",
+    "aligners": "pairs",
+    "encoders": "encoder",
+    "methods": "aligned",
+    "tasks": "evaluation",
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_keys_are_those_of_stored_results(name: str, tmp_path: Path) -> None:
+    assert keys_of(plan_of(name, tmp_path)) == GOLDEN[name]
+
+
+@pytest.mark.parametrize("folder", MADE_BY)
+def test_every_plugin_is_held(folder: str) -> None:
+    kind = MADE_BY[folder]
+    held = {name.removeprefix(f"{kind} ") for keys in GOLDEN.values() for name in keys}
+    assert set(catalog(folder)) - held == set()
+
+
+@pytest.mark.parametrize("name", ["each", "together"])
+def test_every_kind_of_stage_every_method_and_every_task_is_held(name: str) -> None:
+    assert {entry.split()[0] for entry in GOLDEN[name]} >= KINDS | {"trial", "task", "untouched"}
+    assert {f"trial {method}" for method in catalog("methods")} <= GOLDEN[name].keys()
+    assert {f"evaluation {task}" for task in catalog("tasks")} <= GOLDEN[name].keys()
