@@ -1,5 +1,5 @@
-"""The layers, confined libraries and sizes that docs/explanation/architecture.md promises, read from
-the syntax trees.
+"""The layers, confined libraries and sizes that docs/explanation/architecture.md promises, read
+from the syntax trees.
 """
 
 import ast
