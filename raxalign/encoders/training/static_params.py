@@ -11,7 +11,7 @@ from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
 
 LANG = "{lang}"
-"""What stands for the language in the names of files of vectors."""
+"""The placeholder of the language in the names of files of vectors."""
 _GENSIM = frozenset({"negative", "sample", "architecture"})
 _SUBWORDS = frozenset({"min_n", "max_n", "buckets"})
 _READ = ("casing", "normalization")
