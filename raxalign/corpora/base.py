@@ -53,7 +53,7 @@ class CorpusInputs:
 
 
 class Corpus(ABC):
-    """A source of sentence pairs. Subclasses are final, one a file, and import nothing heavy at
+    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy at
     module level.
     """
 

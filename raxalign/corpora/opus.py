@@ -214,7 +214,7 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
                     raise DataError(
                         path,
                         f"has no {member}; it has {', '.join(archive.namelist())}",
-                        remedy="`codes` may tell OPUS's language code",
+                        remedy="`codes` may name OPUS's own language code",
                     )
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]

@@ -18,7 +18,7 @@ Problem = Callable[[Path], str | None]
 
 @dataclass(frozen=True)
 class Published:
-    """What a marker records about its folder: its name and bytes, the folder's version and files."""
+    """A marker's facts about its folder: its name and bytes, the folder's version and files."""
 
     marker: str
     data: bytes

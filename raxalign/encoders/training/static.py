@@ -31,7 +31,7 @@ Sentences = Sequence[Sequence[str]]
 def train(
     params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path
 ) -> Mapping[str, object]:
-    """Train the vectors of every language and save them; returns notes, with counts per language."""
+    """Train the vectors of every language and save them; returns notes, counts per language."""
     sentences = {
         lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
     }
@@ -65,7 +65,7 @@ def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
 
 
 def _read_vocabulary(path: Path) -> list[str]:
-    """The pieces of a ``vocab.txt``, one a line."""
+    """The pieces of a ``vocab.txt``, one per line."""
     try:
         pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:

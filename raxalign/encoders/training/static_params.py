@@ -137,7 +137,7 @@ class StaticParams(EncoderKind.Params):
             self.units == "pieces" or LANG not in Path(self.vectors).name
         ):
             raise ValueError(
-                "vectors: files of words, one a language, with {lang} in their names; pieces are"
+                "vectors: files of words, one per language, with {lang} in their names; pieces are"
                 " trained"
             )
         if self.vocabulary is not None and self.units == "words":
