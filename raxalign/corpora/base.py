@@ -53,7 +53,7 @@ class CorpusInputs:
 
 
 class Corpus(ABC):
-    """A source of sentence pairs. Subclasses are final, one a file, and import nothing heavy at
+    """A source of sentence pairs. Subclasses are final, one per file, and import nothing heavy at
     module level.
     """
 
@@ -102,7 +102,7 @@ class Corpus(ABC):
         return None
 
     def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:
-        """Download what is remote, and tell its identity: the SHA-256 or revision of each
+        """Download what is remote, and return its identity: the SHA-256 or revision of each
         `RemoteData`, by its `name`.
 
         `downloads` is the folder that `read` gets as well, so that nothing is fetched twice. Raises

@@ -68,7 +68,7 @@ class Hub(Corpus):
             return self
 
         def identity(self) -> dict[str, Any]:
-            """All options but the revision, for which the resolved one stands."""
+            """All options but the revision, which the resolved one replaces."""
             return {name: value for name, value in super().identity().items() if name != "revision"}
 
     params: Params

@@ -60,7 +60,7 @@ class Opus(Corpus):
         """`version` and `sha256` are one string for one corpus, or a mapping by corpus.
 
         The environment variable RAXALIGN_OPUS_URL sets `base_url` for all corpora. `base_url` is
-        not part of the identity, and neither is `sha256`, for which the file's digest stands.
+        not part of the identity, and neither is `sha256`, which the file's digest replaces.
         """
 
         corpus: str = Field(
@@ -182,7 +182,7 @@ class Opus(Corpus):
         return "-".join(sorted((self._code(lang), self._code(pivot))))
 
     def _place(self, name: str, pair: str, downloads: Path, sha256: str | None) -> tuple[Path, str]:
-        """Where a zip file lies (downloaded first, unless `base_url` is a folder), and its
+        """The place of a zip file (downloaded first, unless `base_url` is a folder), and its
         SHA-256.
         """
         from raxalign.corpora.readers.download import download
@@ -214,7 +214,7 @@ def _opened(path: Path, members: list[str]) -> Iterator[list[IO[bytes]]]:
                     raise DataError(
                         path,
                         f"has no {member}; it has {', '.join(archive.namelist())}",
-                        remedy="`codes` may tell OPUS's language code",
+                        remedy="`codes` may name OPUS's own language code",
                     )
             with archive.open(members[0]) as source, archive.open(members[1]) as target:
                 yield [source, target]

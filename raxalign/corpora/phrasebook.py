@@ -50,9 +50,8 @@ class Phrasebook(Corpus):
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
         """All pairs, with their words and gold links.
 
-        Raises:
-            DataError: a language that the grammar does not have, or more sentences than it can tell
-                apart.
+        Raises: DataError: a language that the grammar does not have, or more sentences than it can
+        make different.
         """
         for code in (lang, pivot):
             if code not in LANGS:

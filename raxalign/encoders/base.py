@@ -66,7 +66,7 @@ class Encoder(ABC):
 
 @dataclass(frozen=True)
 class EncoderInputs:
-    """What building or loading may read: `text`, a folder of text a language (empty unless
+    """What building or loading may read: `text`, one folder of text per language (empty unless
     `needs_text`), `locations` of the `sources` and their `revisions` (digests, as in the key), and
     `folder`, where a built encoder lies.
     """
@@ -105,8 +105,7 @@ class EncoderKind(ABC):
         return {}
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
-        """The number of the encoder's blocks, where that can be told without opening it (None: not
-        yet).
+        """The number of the encoder's blocks, where it is known without opening it (None: not yet).
 
         `known` gives what was looked up before, by name: revisions (`fetch`) and depths
         (`fetch_depth`).

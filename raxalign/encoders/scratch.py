@@ -34,7 +34,7 @@ class Scratch(EncoderKind):
         return self.params.layers
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Train vocabulary and model, and leave a Hugging Face masked-LM folder. Raises
+        """Train vocabulary and model, and write a Hugging Face masked-LM folder. Raises
         `RaxalignError` where there is no text.
         """
         from raxalign.encoders.training.masked_lm import pretrain

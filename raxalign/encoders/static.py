@@ -94,7 +94,7 @@ class Static(EncoderKind):
         return StaticEncoder.from_folder(inputs.folder, device)
 
     def _files(self) -> dict[str, Path]:
-        """The files that there are, by language: what stands in the place of ``{lang}``."""
+        """The files that exist, by language: the text in the place of ``{lang}``."""
         template = Path(str(self.params.vectors))
         before, after = template.name.split(LANG, 1)
         pattern = re.compile(f"{re.escape(before)}([A-Za-z_-]+){re.escape(after)}")

@@ -72,7 +72,7 @@ class Transformer(EncoderKind):
 
     def sources(self) -> Mapping[str, Source]:
         """The folder's files that matter, or the hub name. Raises `DataError` where the folder is
-        not there or is no encoder.
+        missing or does not hold an encoder.
         """
         if not looks_like_path(self.params.name):
             return {_HUB: RemoteData(f"hub:{self.params.name}", pin=self.params.revision)}
@@ -95,8 +95,8 @@ class Transformer(EncoderKind):
         return {f"hub:{self.params.name}": hub_revision(self.params.name)}
 
     def depth(self, known: Callable[[str], str | None]) -> int | None:
-        """What the folder's ``config.json`` says; of a hub name what was looked up, or what the
-        hub's local cache has.
+        """The number in the folder's ``config.json``; for a hub name the one that was looked up, or
+        that the hub's local cache has.
         """
         if looks_like_path(self.params.name):
             return config_depth(self._folder() / "config.json")
@@ -106,7 +106,7 @@ class Transformer(EncoderKind):
 
     def fetch_depth(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """The number of blocks in the hub's ``config.json``, under a name that holds the revision;
-        empty for folders and where it is not told.
+        empty for folders, and where it is not recorded.
         """
         revision = self._revision(known)
         if looks_like_path(self.params.name) or revision is None:
@@ -121,8 +121,8 @@ class Transformer(EncoderKind):
         return f"depth:{self.params.name}@{revision}"
 
     def check(self) -> list[str]:
-        """A name that can be no hub name. An exported encoder's transforms: they lie beside its
-        weights, and a grid starts from weights alone.
+        """Return a fault for a name that cannot be a hub name, and for an exported encoder with
+        transforms: a grid starts from its weights alone.
         """
         if not looks_like_path(self.params.name) and not is_hub_name(self.params.name):
             return [f"{self.params.name} {NO_NAME}. {NAMES}"]
@@ -138,7 +138,7 @@ class Transformer(EncoderKind):
         return Path(self.params.name).name or self.params.name
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
-        """The encoder; a hub name is opened at the revision that its key was made of."""
+        """The encoder; a hub name is opened at the revision in its key."""
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         if looks_like_path(self.params.name):

@@ -1,8 +1,8 @@
 """The growing heuristics of `symmetrize` for many sentence pairs at once.
 
-The scan of one sentence pair has an order, those of different ones have none between them. So the
-steps that may add a link are numbered within their sentence pair, and step k of all sentence pairs
-is taken at once: as many rounds as the longest sentence pair has such steps.
+The scan of one sentence pair has an order, and scans of different sentence pairs are independent.
+So the steps that may add a link are numbered within their sentence pair, and step k of all sentence
+pairs is taken at once: as many rounds as the longest sentence pair has such steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How good links are, beside links made by hand."""
+"""How good links are, by links made by hand."""
 
 from __future__ import annotations
 

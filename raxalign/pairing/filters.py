@@ -10,8 +10,8 @@ from raxalign.pairing.aligners.base import Links
 
 
 def one_to_one(links: Links) -> Links:
-    """Only the links both of whose words stand in no other link; a word with several links loses
-    all of them (Cao et al. 2020).
+    """Only the links both of whose words are in no other link; a word with several links loses all
+    of them (Cao et al. 2020).
 
     A link that is given twice counts as two.
 

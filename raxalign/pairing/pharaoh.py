@@ -24,7 +24,7 @@ _LINE = re.compile(rb"\s*(?:\d{1,9}[-p]\d{1,9}(?:\s+|$))*")
 
 @dataclass(frozen=True)
 class PharaohBlock:
-    """Some lines of a file: the links as they stand, and which are merely possible, bool (number of
+    """Some lines of a file: the links as written, and which are merely possible, bool (number of
     links,).
     """
 
@@ -33,7 +33,7 @@ class PharaohBlock:
 
 
 def read_blocks(path: Path) -> Iterator[PharaohBlock]:
-    """The file in blocks of whole lines. Raises `DataError` with the line of what is no link."""
+    """The file in blocks of whole lines. Raises `DataError` with the line of what is not a link."""
     first = 1
     try:
         with path.open("rb") as file:
@@ -117,8 +117,8 @@ def _fault(block: bytes, path: Path, first: int) -> DataError:
             )[:40].decode("utf-8", "replace")
             return DataError(
                 path,
-                f"{shown!r} is no link",
+                f"{shown!r} is not a link",
                 line=line,
                 remedy="Links are written i-j, possible ones ipj, with blanks between them",
             )
-    return DataError(path, "holds something that is no link", line=first)
+    return DataError(path, "holds something that is not a link", line=first)

@@ -62,7 +62,7 @@ def links_of(table: pa.Table) -> Links:
 
 
 def check(table: pa.Table) -> None:
-    """Raises `DataError`, with the row's id, unless all links of the table lie within their
+    """Raises `DataError`, with the row's id, unless all links of the table are within their
     sentences.
     """
     links = links_of(table)

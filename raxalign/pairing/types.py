@@ -61,7 +61,7 @@ def build_seen(
 ) -> dict[str, Json]:
     """Writes `<folder>/types.arrow`, the word types linked in runs of the word aligner or in
     word-pair datasets, as they are written, and `<folder>/dictionary.arrow`, the entries of
-    dictionaries in lower case, since a dictionary stands for a word in any case.
+    dictionaries in lower case, since an entry of a dictionary counts for a word in any case.
 
     `linked_types_files` are the `linked_types.arrow` of held-out runs, `pairs_folders` dataset
     folders, `dictionaries` entries (source, target). Rows are sorted by source, then target.

@@ -1,4 +1,4 @@
-"""Sentences of words as columns: what word aligners read without a Python string a word."""
+"""Sentences of words as columns: what word aligners read without one Python string per word."""
 
 from __future__ import annotations
 

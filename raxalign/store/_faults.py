@@ -1,4 +1,4 @@
-"""What the operating system says about a storage, told to a user."""
+"""The operating system's errors about a storage, as messages for users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 def storage_error(error: Exception, place: str, doing: str) -> StorageError:
-    """One message that says where, what and what to do."""
+    """One message: where, what, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     what, remedy = _MEANING.get(

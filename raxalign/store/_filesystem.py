@@ -18,9 +18,7 @@ Problem = Callable[[Path], str | None]
 
 @dataclass(frozen=True)
 class Published:
-    """What a marker that was read tells about its folder: its name and bytes, the folder's version
-    and files.
-    """
+    """A marker's facts about its folder: its name and bytes, the folder's version and files."""
 
     marker: str
     data: bytes
@@ -49,7 +47,7 @@ class Storage(ABC):
 
     @abstractmethod
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """The bytes of those files that are there."""
+        """The bytes of those files that exist."""
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
@@ -68,7 +66,7 @@ class Storage(ABC):
     @abstractmethod
     def publish(self, staged: Path, path: str, marker: str, version: str) -> bool:
         """Make a staged folder that holds `marker` visible at `path`; False where another process
-        was first, whose folder then stays.
+        was first: its folder stays.
 
         `version` tells folders of different contents apart (a digest of them).
         """
@@ -81,7 +79,7 @@ class Storage(ABC):
 
     @abstractmethod
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """The sizes in bytes of those of the files that are there now."""
+        """The sizes in bytes of those of the files that exist now."""
 
     @abstractmethod
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
@@ -105,4 +103,4 @@ class Storage(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Write, read and remove a small file; StorageError says what prevents that."""
+        """Write, read and remove a small file; raises `StorageError` with what prevents it."""

@@ -3,7 +3,7 @@ readers copy to a local cache.
 
 Files of a folder lie under a name made from their contents. So two processes that make the same key
 with other bytes (a word aligner without a seed does) do not overwrite each other's, and the marker
-always tells the files that belong to it.
+always names the files that belong to it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class ObjectStorage(Storage):
 
     @contextmanager
     def staging(self, path: str) -> Iterator[Path]:
-        """In the local cache, beside where the copy will lie."""
+        """In the local cache, next to the place of the copy."""
         target = self._cache / path
         folder = target.with_name(temporary_name(target.name))
         with told(str(folder), "make a folder"):
@@ -124,7 +124,7 @@ class ObjectStorage(Storage):
 
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
         """The cached copy if that is whole, else a new one; only bytes that this process has just
-        copied can tell that the original is damaged.
+        copied can show that the original is damaged.
         """
         cached = self._cached(path, published.data)
         if cached.exists() and problem(cached) is None:
@@ -200,7 +200,7 @@ class ObjectStorage(Storage):
 
     def check_writable(self) -> None:
         """Every file system of fsspec has exceptions of its own for missing credentials and
-        buckets: all are told.
+        buckets: all become messages.
         """
         name = temporary_name("writable")
         try:
@@ -225,8 +225,8 @@ class ObjectStorage(Storage):
             self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
 
     def _cached(self, path: str, marker: bytes) -> Path:
-        """Where the copy lies: a folder made again has a marker of its own, and so never takes the
-        place of one that is in use.
+        """The place of the copy. A folder that is made again has another marker, and so never
+        replaces one that is in use.
         """
         return self._cache / path / hashlib.sha256(marker).hexdigest()[:_FOLDER_NAME]
 
@@ -266,7 +266,7 @@ def _connect(root: str) -> tuple[Any, str]:
         ) from error
     except (ValueError, OSError) as error:
         raise StorageError(
-            f"{root}: is no storage that fsspec knows: {error}. Give a folder, or a URL such as"
+            f"{root}: is not a storage that fsspec knows: {error}. Give a folder, or a URL such as"
             " s3://bucket/folder"
         ) from error
     return files, base.rstrip("/")

@@ -22,7 +22,7 @@ def seal(record: Mapping[str, Any]) -> bytes:
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The record; ValueError says what is wrong with the bytes."""
+    """The record. Raises `ValueError` with what is wrong with the bytes."""
     try:
         record = json.loads(data.decode("utf-8", "surrogatepass"))
     except ValueError as error:

@@ -1,5 +1,5 @@
-"""Names of temporary files and folders, which tell whose they are, and the sweeping of those that a
-dead process left.
+"""Names of temporary files and folders, which hold the process that made them, and the removal of
+those that a dead process left.
 """
 
 from __future__ import annotations

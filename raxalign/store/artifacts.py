@@ -25,9 +25,9 @@ class ArtifactStore:
     """The artifacts of a storage root: a local or shared folder, or an object store URL that fsspec
     knows.
 
-    An artifact lies at ``<root>/artifacts/<kind>/<first two of the key>/<key>/`` and is whole when
-    its manifest is there. On an object store its files lie below that in a folder named by their
-    digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
+    An artifact is the folder ``<root>/artifacts/<kind>/<first two of the key>/<key>/``, and is
+    whole when it has its manifest. On an object store its files are below that in a folder named by
+    their digest, and `open` copies them into ``RAXALIGN_CACHE`` (default ``~/.cache/raxalign``).
     """
 
     def __init__(self, root: str) -> None:
@@ -35,7 +35,7 @@ class ArtifactStore:
         self._storage = open_storage(self.root)
 
     def folder(self, kind: str, key: str) -> str:
-        """Where an artifact lies or will lie: an absolute path or a URL."""
+        """The place of an artifact, whether it exists or not: an absolute path or a URL."""
         return self._storage.place(_path(kind, key))
 
     def has(self, kind: str, key: str) -> bool:
@@ -86,8 +86,8 @@ class ArtifactStore:
         return True
 
     def make(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]]) -> Path:
-        """The folder of an artifact: the one that is there if it is whole, else what
-        `build(folder)` writes; its result becomes the notes.
+        """The folder of an artifact: the existing one if it is whole, else what `build(folder)`
+        writes; the result of `build` becomes the notes.
 
         Nothing is visible before everything is written and synced. Of two processes that make the
         same key both get the first one's. What `build` raises passes through and leaves nothing
@@ -145,8 +145,8 @@ class ArtifactStore:
         return self._storage.sweep()
 
     def check_writable(self) -> None:
-        """Write and remove a small file; StorageError says what prevents that and what to do. Makes
-        the root if it is not there.
+        """Write and remove a small file; raises `StorageError` with what prevents it and what to
+        do. Makes the root if it does not exist.
         """
         self._storage.check_writable()
 

@@ -1,4 +1,4 @@
-"""The ledger: one entry per evaluation, the truth about what is done; and beside it why trials
+"""The ledger: one entry per evaluation, the truth about what is done. It also keeps why trials
 failed.
 """
 
@@ -30,11 +30,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 class Ledger:
     """The results of a storage root.
 
-    An entry is ``<root>/ledger/<key>/evaluation.json`` with ``predictions.arrow`` (an Arrow IPC
-    file) beside it; on an object store the predictions lie below in a folder named by their digest.
-    A folder without evaluation.json does not count. The record carries its own checksum and that of
-    the predictions: an entry that does not match is set aside, and the evaluation counts as not
-    done.
+    An entry is ``<root>/ledger/<key>/evaluation.json`` and ``predictions.arrow`` (an Arrow IPC
+    file); on an object store the predictions are below in a folder named by their digest. A folder
+    without evaluation.json does not count. The record carries its own checksum and that of the
+    predictions: an entry that does not match is set aside, and the evaluation counts as not done.
     """
 
     def __init__(self, root: str) -> None:
@@ -56,8 +55,8 @@ class Ledger:
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The records of those evaluations that are there; damaged ones are set aside with a
-        warning that names them.
+        """The records of those evaluations that exist; damaged ones are set aside with a warning
+        that names them.
         """
         paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
         records = {}
@@ -106,7 +105,7 @@ class Ledger:
             return _from_ipc((folder / PREDICTIONS).read_bytes())
 
     def fail(self, trial: str, record: Mapping[str, Any]) -> None:
-        """Keep why a trial failed, in place of what was there."""
+        """Keep why a trial failed, in place of an earlier reason."""
         self._storage.write(
             _failure(trial),
             json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass"),
@@ -125,7 +124,9 @@ class Ledger:
         self._storage.delete(_failure(trial))
 
     def check_writable(self) -> None:
-        """Write and remove a small file; StorageError says what prevents that and what to do."""
+        """Write and remove a small file; raises `StorageError` with what prevents it and what to
+        do.
+        """
         self._storage.check_writable()
 
     def _place(self, key: str) -> str:

@@ -28,9 +28,9 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The record beside an artifact's files, and the sign that they are all there.
+    """The record of an artifact's files, and the sign that they are all there.
 
-    `files` are relative paths with ``/``; `notes` are what the maker has to say (counts, digests);
+    `files` are relative paths with ``/``; `notes` are what the maker records (counts, digests);
     `seconds` is how long making took, `created` when it ended (UTC, ISO 8601), `version`
     raxalign's.
     """
@@ -65,7 +65,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str, key: str) -> Manifest:
-        """Read one; ValueError says what is wrong with it."""
+        """Read a manifest. Raises `ValueError` with what is wrong with it."""
         record = unseal(data)
         if (record.get("kind"), record.get("key")) != (kind, key):
             raise ValueError(f"is that of {record.get('kind')} {record.get('key')}")
@@ -107,7 +107,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 class Verified:
     """Which folders this process has compared with their manifests, so that files of gigabytes are
-    read for that once.
+    read once.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class Verified:
 
         Sizes are compared every time, bytes when the folder is new to this process: known by its
         manifest's inode and time of change, which a rename keeps. Files that the manifest does not
-        list are no fault: libraries leave caches beside data.
+        list are not a fault: libraries leave caches next to data.
         """
         mark = _mark(folder)
         known = bool(mark & self._known)
@@ -140,7 +140,7 @@ class Verified:
 
 
 def _mark(folder: Path) -> set[tuple[int, ...]]:
-    """Empty where there is no manifest, so that nothing is ever known about such a folder."""
+    """Empty where there is no manifest, so that such a folder is never taken as known."""
     try:
         status = (folder / MANIFEST).stat()
     except OSError:

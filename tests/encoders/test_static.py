@@ -336,7 +336,7 @@ def test_there_is_one_layer_and_no_text_is_an_error(tmp_path: Path) -> None:
         Static(Static.Params()).build(EncoderInputs(), Runtime(), tmp_path)
     with pytest.raises(RaxalignError, match="have to be built"):
         Static(Static.Params()).load(EncoderInputs(), "cpu")
-    with pytest.raises(DataError, match="is no folder of static vectors"):
+    with pytest.raises(DataError, match="is not a folder of static vectors"):
         StaticEncoder.from_folder(tmp_path)
 
 

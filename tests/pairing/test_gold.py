@@ -64,7 +64,7 @@ def test_a_link_that_is_given_as_sure_and_as_possible_is_sure(tmp_path):
             "gold:2: '1-1 2-2' is not a link in NAACL format.*i-j is `pharaoh`",
         ),
         ("0 1 1 S\n", "naacl", "gold:1: '0 1 1 S' is not a link in NAACL format"),
-        ("0-0\n1:1\n", "pharaoh", "gold:2: '1:1' is no link"),
+        ("0-0\n1:1\n", "pharaoh", "gold:2: '1:1' is not a link"),
         ("\n\n", "pharaoh", "gold: has no links"),
     ],
 )

@@ -39,7 +39,7 @@ def test_possible_links_are_marked(tmp_path):
         (b"0-0\n1 -1\n", 2, "'1'"),
         (b"0-0 1-1234567890\n", 1, "'1-1234567890'"),
         (b"0-0\n\xff\n", 2, "'\ufffd'"),
-        (b"0-0\n\x00\n", 2, "is no link"),
+        (b"0-0\n\x00\n", 2, "is not a link"),
     ],
 )
 def test_what_is_no_link_is_named_with_file_and_line(tmp_path, content, line, shown):

@@ -88,7 +88,7 @@ def test_dictionaries_of_methods_and_links_of_word_aligners_are_read(write, tmp_
     found = read_files(open_grid(path).plan)
     assert sorted(fault.rsplit("/", 1)[-1].split(". ")[0] for fault in found.faults) == [
         "dict.fr:1: 3 words; an entry is two, divided by a space or a tab",
-        "links.fr:2: 'x-y' is no link",
+        "links.fr:2: 'x-y' is not a link",
     ]
     assert (found.files, found.rows) == (4, 3)
 

@@ -1,4 +1,4 @@
-"""Frames of how things are, alone and beside others."""
+"""Frames of how things are, alone and in comparison with others."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from raxalign.corpora.grammar.order import clause_words
 from raxalign.corpora.grammar.phrases import gender
 from raxalign.corpora.grammar.terms import NP, Token
 
-# Whole tens: an end mark or a comma is no part of another.
+# Whole tens: an end mark or a comma is not part of another word.
 STOP, COMMA, SECOND_COMMA, QUESTION_WORD = 350, 360, 370, 290
 
 

@@ -76,8 +76,8 @@ def _denied(clause: Clause) -> Clause:
 
 
 def _framed(draw: Draw, premise: Clause) -> Meaning:
-    """The premise alone, beside another clause or vouched for: whichever it is says nothing about
-    the label.
+    """The premise alone, next to another clause, or vouched for. Which of the three it is does not
+    depend on the label.
     """
     frame = draw(4)
     if frame == 0:
@@ -92,7 +92,7 @@ def _framed(draw: Draw, premise: Clause) -> Meaning:
 def _vouched(
     draw: Draw, label: Label, clause: Clause, contrary: Clause, stranger: Clause
 ) -> Meaning:
-    """The clause (or its contrary) beside another, under knowing, or under saying and believing;
+    """The clause (or its contrary) next to another, under knowing, or under saying and believing;
     neutral too is what a stranger did.
     """
     if label == "neutral":

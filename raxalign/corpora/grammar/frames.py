@@ -79,7 +79,7 @@ def of_class(*classes: str) -> list[str]:
 
 
 def fitting(noun: str) -> list[str]:
-    """The adjectives that go with a noun."""
+    """The adjectives that fit a noun."""
     return [
         key for key, adjective in lexicon.adjectives().items() if lexicon.admits(adjective, noun)
     ]
@@ -201,7 +201,7 @@ def actions(verbs: tuple[str, ...], definite: bool = False) -> list[tuple[str, N
 
 @cache
 def moments(*tenses: str) -> list[tuple[str, str, bool]]:
-    """Tense, adjunct of time that goes with it or none, and whether it comes first."""
+    """Tense, an adjunct of time that fits it or none, and whether it comes first."""
     found = []
     for tense in tenses:
         found.append((tense, "", False))
@@ -230,7 +230,7 @@ def places(*classes: str) -> list[NP]:
 
 @cache
 def states() -> list[Clause]:
-    """What can be the case beside something else: subjects with adjectives."""
+    """What can be the case at the same time as something else: subjects with adjectives."""
     found = []
     for key in of_class(
         "person",

@@ -1,5 +1,5 @@
 """The word tables: hand-written forms of nouns, verbs, adjectives and names in six languages, read
-once from the text files beside this one.
+once from the text files in this folder.
 """
 
 from __future__ import annotations
@@ -290,5 +290,5 @@ def names(sort: str) -> list[dict[str, str]]:
 
 
 def admits(entry: Entry, noun: str) -> bool:
-    """Whether an adjective or a verb goes with a noun: by its key or one of its classes."""
+    """Whether an adjective or a verb fits a noun: by its key or one of its classes."""
     return noun in entry.classes or bool(entry.classes & nouns()[noun].classes)

@@ -9,7 +9,9 @@ from raxalign.corpora.grammar.terms import NP
 
 
 def _landmarks() -> list[NP]:
-    """What other places are near to; banks are left out, as nothing would tell which is meant."""
+    """What other places are near to; banks are left out, as nothing would show which sense is
+    meant.
+    """
     return [
         np for np in places("place", "work", "nature", "city") if not np.key.startswith("bank.")
     ]

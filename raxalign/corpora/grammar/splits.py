@@ -45,8 +45,8 @@ class Pool(Generic[Item]):
     """The examples of one split and seed in their order, made when asked for.
 
     `make(stream, draw)` gives an example and the signature that decides its split. Streams take
-    turns, so that what they stand for (labels, families) is balanced in every prefix; where they
-    need not be `even`, a stream that has no more is passed over.
+    turns, so that their labels or families are balanced in every prefix; where they need not be
+    `even`, a stream that has no more is passed over.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Pool(Generic[Item]):
         self._items: list[Item] = []
 
     def first(self, n: int) -> list[Item]:
-        """The first n examples; raises `DataError` where there are not so many different ones."""
+        """The first n examples; raises `DataError` where there are fewer different ones."""
         while len(self._items) < n:
             stream = self._turns.pop(0) if self._turns else None
             item = self._next(stream) if stream is not None else None

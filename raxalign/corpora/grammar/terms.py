@@ -1,10 +1,9 @@
-"""What noun phrases are made of: the phrase before any language, the words' shape, and what their
-offsets mean.
+"""Noun phrases before any language, the shape of their words, and the meaning of offsets.
 
 A word is a tuple (form, offsets, part of speech, entity). Offsets name what the word expresses
 inside its phrase; two words of two languages are linked when they share one. A part (an offset that
-is no multiple of ten) falls back on its whole (the ten) where the other language has no such part:
-the article "the" on the Bulgarian noun that carries it as a suffix.
+is not a multiple of ten) falls back on its whole (the ten) where the other language has no such
+part: the article "the" on the Bulgarian noun that carries it as a suffix.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def download(
 ) -> str:
     """Fetch a file, unless it is there, and return its SHA-256.
 
-    What has arrived lies in `<target>.part` and survives a kill: the next call asks the server for
+    What has arrived is in `<target>.part` and survives a kill: the next call asks the server for
     the rest, as long as it says that the file is still the same. Processes that want the same file
     take turns. After `attempts` tries in a row without a byte (pauses between them double from
     `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of
@@ -156,7 +156,9 @@ def _fetch_rest(url: str, part: _Part) -> bool:
 
 
 def _span(headers: Mapping[str, str] | Any, status: int) -> tuple[int, int | None]:
-    """Where the answer begins in the file, and the file's size if it is told."""
+    """The position in the file at which the answer begins, and the file's size if the server gives
+    it.
+    """
     if status == 206:
         span, _, total = (
             headers.get("Content-Range", "bytes 0-/*").removeprefix("bytes ").partition("/")

@@ -27,7 +27,7 @@ _CODES = (
 
 
 class FileCorpus(Corpus):
-    """A corpus of local text files; a subclass says which they are and reads one part."""
+    """A corpus of local text files. A subclass names them and reads one part."""
 
     class Params(Corpus.Params):
         """The options of all corpora of local text files."""

@@ -27,7 +27,7 @@ def dataset_revision(name: str, revision: str) -> str:
 
 
 class MissingSplit(DataError):
-    """A dataset of the hub has no such split in a configuration."""
+    """A configuration of a dataset on the hub does not have the split."""
 
 
 def load_rows(
@@ -136,5 +136,5 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of what an error says, or its name where it says nothing."""
+    """Returns the first line of an error's message, or its name where it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

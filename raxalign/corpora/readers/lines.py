@@ -99,7 +99,7 @@ def read_parallel(
     """Pairs line k of one file with line k of the other; each is a stream with the name that errors
     report.
 
-    Raises `DataError` for different line counts (both are told) and where both files are empty.
+    Raises `DataError` for different line counts (it names both) and where both files are empty.
     """
     sides = zip_longest(read_lines(*source), read_lines(*target))
     n = 0

@@ -104,8 +104,8 @@ class _Fast:
         return (*before, word + stop) if stays else parts
 
     def _stand_in(self, word: str) -> str:
-        """A plain word that begins like this one, as far as the rule of full stops tells words
-        apart.
+        """A plain word that begins like this one, as far as the rule of full stops distinguishes
+        words.
         """
         if word[0] in self._lower:
             return "a"

@@ -16,7 +16,7 @@ _ASCII = {code: None for code in range(128) if not chr(code).isalnum()}
 
 
 def normalize(text: str) -> str:
-    """A sentence without what does not tell sentences apart: NFKC, case folded, with only its
+    """A sentence without the differences that do not count: NFKC, case folded, with only its
     letters, marks and numbers left.
 
     A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``
@@ -33,7 +33,7 @@ def normalize(text: str) -> str:
 
 
 def fingerprint(*sides: str) -> bytes:
-    """Twelve bytes that stand for normalised text in sets of millions."""
+    """Twelve bytes that represent normalised text in sets of millions."""
     return blake2b("\n".join(sides).encode(), digest_size=12).digest()
 
 

@@ -30,8 +30,8 @@ class Tail:
     """The end of a corpus: at least as many pairs as were asked for, in chunks that hold text as
     bytes, not as Python strings.
 
-    `total` counts all pairs of the corpus; `whole` tells that all of them are here; `has_links`
-    that any pair that was read has gold links.
+    `total` counts all pairs of the corpus; `whole` is true where all of them are here, and
+    `has_links` where any pair that was read has gold links.
     """
 
     chunks: tuple[pa.RecordBatch, ...]

@@ -66,7 +66,7 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:
-    """Divide text that was tokenised elsewhere into its words: what stands between blanks, tabs and
+    """Divide text that was tokenised elsewhere into its words: what is between blanks, tabs and
     line ends, as link files count it.
 
     Words are cleaned as `clean` does, and white space of other kinds is taken out of them. A word

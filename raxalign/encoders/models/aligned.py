@@ -178,7 +178,7 @@ class AlignedEncoder:
 
     def export(self, folder: Path | str) -> None:
         """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the
-        transforms beside it; `from_export` reads it.
+        transforms next to it; `from_export` reads it.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -265,4 +265,4 @@ def _read_record(folder: Path) -> tuple[tuple[Transform, ...], bool, dict[str, o
             record["notes"],
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(path, f"is no aligned encoder's record ({error})") from error
+        raise DataError(path, f"is not an aligned encoder's record ({error})") from error

@@ -26,7 +26,7 @@ def assemble(
     """One `WordVectors` in the order of `sentences` from `Encoder.iter_words`, on the device of the
     first batch.
 
-    `n_layers` is the number of layers that were asked for. Sentences that no batch brings keep zero
+    `n_layers` is the number of layers that were asked for. Sentences that are in no batch keep zero
     vectors and `present_N` False.
     """
     offsets = word_offsets(sentences)

@@ -39,7 +39,7 @@ def watched(
     base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch
 ) -> Iterator[None]:
     """Collects into `states` what enters the first block and what leaves each, after the edits;
-    leaves blocks above `top` out meanwhile.
+    blocks above `top` are left out meanwhile.
     """
     parent, name, blocks = find_blocks(base)
 

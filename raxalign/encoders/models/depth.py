@@ -19,8 +19,8 @@ _NAMES = (
 
 
 def config_depth(path: Path) -> int | None:
-    """The number of blocks that a ``config.json`` tells, None where it does not. Raises `DataError`
-    where the file is not whole.
+    """The number of blocks that a ``config.json`` records, None where it does not. Raises
+    `DataError` where the file is not whole.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -39,8 +39,8 @@ def config_depth(path: Path) -> int | None:
 
 
 def cached_depth(name: str, revision: str | None) -> int | None:
-    """The same of a hub name (None: of its main branch) that lies in the hub's local cache, None
-    where it does not; nothing is fetched.
+    """The number of blocks of a hub name that is in the hub's local cache, None where it is not.
+    Nothing is fetched; revision None is the main branch.
     """
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError

@@ -1,5 +1,5 @@
-"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, errors that say
-what to do.
+"""Opening Hugging Face folders and hub names: safetensors only, no foreign code, and errors with a
+remedy.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def _own_weights(name: str, model: Any) -> None:
                 f"its weights hold NaN or infinite values ({label})",
                 remedy="Its training diverged: take an earlier checkpoint",
             )
-        # Loaded weights are views of the mapped file, at odd addresses; products of such are
+        # Loaded weights are views of the mapped file, at odd addresses. Their products are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
 
 
 _APART = "Tokenizer and model do not belong together"
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-_SAVE = "Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
+_SAVE = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
 _HEAD = "An encoder has to be saved with its masked-LM head (AutoModelForMaskedLM)"
 
 
@@ -159,7 +159,7 @@ def check_folder(folder: Path) -> None:
             remedy="Name a folder that AutoModelForMaskedLM opens, or a hub name",
         )
     if not (folder / "config.json").is_file():
-        raise DataError(folder, "has no config.json, so it is no encoder")
+        raise DataError(folder, "has no config.json, so it is not an encoder")
     if not any(folder.glob("*.safetensors")):
         found = (
             ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")]))
@@ -223,7 +223,7 @@ def _explained(name: str) -> Iterator[None]:
         ) from error
     except (ValueError, KeyError, RuntimeError) as error:
         raise DataError(
-            name, f"is no masked LM that transformers can open ({first_line(error)})"
+            name, f"is not a masked LM that transformers can open ({first_line(error)})"
         ) from error
     except Exception as error:
         if looks_like_path(name) or not _is_unreachable(error):

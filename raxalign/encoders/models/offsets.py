@@ -1,4 +1,4 @@
-"""Pieces of running text with the characters that they stand for, and rows made of such pieces."""
+"""Pieces of running text with the characters that they cover, and rows of such pieces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
     """The pieces of every text. Offsets are those of the text as it was given, whatever the
     tokenizer's normaliser made of it.
 
-    Unknown pieces are counted for `lang` where somebody collects caveats.
+    Unknown pieces are counted for `lang` while caveats are collected.
     """
     backend = tokenizer.backend_tokenizer
     for start in range(0, len(texts), CHUNK):

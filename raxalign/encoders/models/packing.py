@@ -55,9 +55,9 @@ def pack(
     segments: np.ndarray | None = None,
 ) -> Packed:
     """Put sentences, laid end to end in `ids`, into as few rows as hold them at about `width`
-    pieces each; width 0: a row each.
+    pieces each; width 0: one row per sentence.
 
-    For sentence pairs `segments` tells the token type of each piece.
+    For sentence pairs `segments` holds the token type of each piece.
 
     The longest come first, each into the emptiest row, so that rows are filled evenly and hardly
     any padding is left.

@@ -88,7 +88,7 @@ def bulk_pieces(
     """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in
     the text is text, not a special piece.
 
-    Unknown pieces are counted for `lang` (None: not at all) where somebody collects caveats.
+    Unknown pieces are counted for `lang` (None: not at all) while caveats are collected.
     """
     backend = tokenizer.backend_tokenizer
     for start in range(0, len(sentences), CHUNK):
@@ -114,7 +114,7 @@ def bulk_pieces(
 
 def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) -> None:
     """Report how many pieces of some encodings without special pieces are the tokenizer's unknown
-    one, where somebody collects caveats.
+    one, while caveats are collected.
     """
     found = listener()
     if found is None or lang is None or tokenizer.unk_token_id is None:
@@ -124,8 +124,8 @@ def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) ->
 
 
 def cut(pieces: tuple[np.ndarray, np.ndarray], room: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most `room` pieces; a word that loses some of its pieces keeps the others as context, but
-    is no word any more (-1).
+    """At most `room` pieces; of a word that loses some of its pieces, the others stay as context
+    and no longer count as a word (-1).
     """
     ids, words = pieces
     if len(ids) <= room:

@@ -14,7 +14,7 @@ from raxalign.errors import RaxalignError
 
 @dataclass(frozen=True)
 class WordIndex:
-    """Where the words of a batch lie among its pieces (flattened, row after row): the piece k of
+    """Where the words of a batch are among its pieces (flattened, row after row): the piece k of
     ``pieces_P`` belongs to word ``owners_P[k]`` of ``size``; words that have a piece are
     ``words_M`` (ascending), with ``counts_M`` pieces each. A word's pieces are adjacent.
     """
@@ -72,8 +72,8 @@ def pool_words(states_BTH: torch.Tensor, index: WordIndex, pooling: Pooling) -> 
 
 
 def refuse_infinite(vectors: torch.Tensor, lang: str) -> None:
-    """Raise `RaxalignError` where vectors of a language are NaN or infinite: similarities of such
-    would be numbers without meaning.
+    """Raise `RaxalignError` where vectors of a language are NaN or infinite: their similarities
+    would be meaningless.
     """
     if not torch.isfinite(vectors.detach().sum()):
         raise RaxalignError(

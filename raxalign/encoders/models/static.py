@@ -1,5 +1,5 @@
-"""Static word vectors as an encoder: a space a language, the same vector for a word in every
-sentence.
+"""Static word vectors as an encoder: one space per language, and the same vector for a word in
+every sentence.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Table:
 
 
 class StaticEncoder(Encoder):
-    """Word vectors, a space a language, opened when a language is first asked for. It has one
+    """Word vectors, one space per language, opened when the language is first asked for. It has one
     layer, 0, and no hidden states.
     """
 
@@ -65,7 +65,7 @@ class StaticEncoder(Encoder):
 
     @classmethod
     def from_folder(cls, folder: Path | str, device: str = "cpu") -> StaticEncoder:
-        """What `save` wrote. Raises `DataError` where it is no such folder."""
+        """What `save` wrote. Raises `DataError` for any other folder."""
         folder = Path(folder)
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -88,7 +88,7 @@ class StaticEncoder(Encoder):
                 vocabulary=vocabulary,
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(folder, f"is no folder of static vectors ({error})") from error
+            raise DataError(folder, f"is not a folder of static vectors ({error})") from error
 
     @classmethod
     def from_files(
@@ -98,7 +98,7 @@ class StaticEncoder(Encoder):
         device: str = "cpu",
         limit: int | None = None,
     ) -> StaticEncoder:
-        """Vectors that lie in files, one a language; at most the first `limit` of each are read."""
+        """Vectors of files, one file per language; at most the first `limit` of each are read."""
         dimensions = {lang: dimension_of(path) for lang, path in files.items()}
         if len(set(dimensions.values())) != 1:
             raise RaxalignError(
@@ -222,7 +222,7 @@ class StaticEncoder(Encoder):
 
     def save(self, folder: Path | str) -> None:
         """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, n-grams
-        beside it, and how words are read.
+        next to it, and how words are read.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 """Files of word vectors: word2vec's text and binary formats, and the vectors of n-grams of
-characters beside them.
+characters.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
     """(words, vectors (V, H)) of a file in word2vec's text format, or its binary one (``.bin``); at
     most the first `limit`.
 
-    Of a word that stands there twice the first vector counts. Raises `DataError` with the line for
-    what is no such file.
+    A word that is given twice has its first vector. Raises `DataError` with the line where the file
+    is neither.
     """
     try:
         with path.open("rb") as file:

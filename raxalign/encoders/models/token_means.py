@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 Chunks = Iterable[Sequence[Sequence[str]]]
-"""A text: its sentences, which are lists of words, some at a time."""
+"""A text as chunks of sentences, which are lists of words."""
 
 _CHUNK = 512
 """Rows that are sorted into batches together."""

@@ -1,5 +1,5 @@
-"""Transformer encoders: hidden states, with edits to the stream where wanted, and word vectors at
-the speed of the bare forward.
+"""Transformer encoders: hidden states, with edits of the stream on request, and word vectors at the
+speed of the bare forward.
 """
 
 from __future__ import annotations
@@ -137,9 +137,7 @@ class TransformerEncoder(Encoder):
         )
 
     def collate(self, rows: Sequence[PieceRow]) -> Batch:
-        """A padded batch on the encoder's device; rows of different languages may stand
-        together.
-        """
+        """A padded batch on the encoder's device; its rows may be of different languages."""
         width = max((len(row) for row in rows), default=0)
         languages = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
         number = {lang: i for i, lang in enumerate(languages)}

@@ -1,5 +1,5 @@
 """GloVe (Pennington et al. 2014): vectors whose dot products are the logarithms of how often words
-stand near each other.
+occur near each other.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Glove:
         x_max: float,
         learning_rate: float,
     ) -> Glove:
-        """Uniform in +-1/(2 dimension), as in the paper's own program."""
+        """Parameters uniform in +-1/(2 dimension), as in the paper's own program."""
 
         def draw(*shape: int) -> Floats:
             return (
@@ -122,7 +122,7 @@ class Glove:
         )
 
     def vectors(self) -> Floats:
-        """The sum of both roles (V, H), which is what GloVe gives out (§4.2)."""
+        """The sum of both roles (V, H), which is what GloVe returns (§4.2)."""
         return self.words_VH + self.contexts_VH
 
 

@@ -31,7 +31,7 @@ Sentences = Sequence[Sequence[str]]
 def train(
     params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path
 ) -> Mapping[str, object]:
-    """Train the vectors of every language and save them; returns notes, with counts a language."""
+    """Train the vectors of every language and save them; returns notes, counts per language."""
     sentences = {
         lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
     }
@@ -65,7 +65,7 @@ def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
 
 
 def _read_vocabulary(path: Path) -> list[str]:
-    """The pieces of a ``vocab.txt``, one a line."""
+    """The pieces of a ``vocab.txt``, one per line."""
     try:
         pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     except (OSError, ValueError) as error:
@@ -137,7 +137,7 @@ def _gensim(
     sentences: Sentences, counts: Mapping[str, int], params: StaticParams
 ) -> tuple[Floats, Subwords | None]:
     """(vectors in the order of `counts`, the n-grams of fastText). gensim's seeds do not depend on
-    Python's hashes; `hashfxn` says so again.
+    Python's hashes; `hashfxn` makes sure of it.
     """
     from gensim.models import FastText, Word2Vec
 

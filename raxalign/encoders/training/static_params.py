@@ -11,7 +11,7 @@ from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
 
 LANG = "{lang}"
-"""What stands for the language in the names of files of vectors."""
+"""The placeholder of the language in the names of files of vectors."""
 _GENSIM = frozenset({"negative", "sample", "architecture"})
 _SUBWORDS = frozenset({"min_n", "max_n", "buckets"})
 _READ = ("casing", "normalization")
@@ -137,7 +137,7 @@ class StaticParams(EncoderKind.Params):
             self.units == "pieces" or LANG not in Path(self.vectors).name
         ):
             raise ValueError(
-                "vectors: files of words, one a language, with {lang} in their names; pieces are"
+                "vectors: files of words, one per language, with {lang} in their names; pieces are"
                 " trained"
             )
         if self.vocabulary is not None and self.units == "words":

@@ -60,17 +60,17 @@ class Cells:
 
 
 def positions(side: NumberedWords, rows: Ints, length: int) -> Ints:
-    """Where the words of sentences `rows`, all of one length, stand in `side.words`: (n,
+    """The positions in `side.words` of the words of sentences `rows`, all of one length: (n,
     length).
     """
     return side.offsets[rows][:, None] + np.arange(length)
 
 
 def make_cells(src: NumberedWords, tgt: NumberedWords, work: Path) -> Cells:
-    """Numbers the word-type pairs that stand together in a sentence pair, by sorting a chunk of
+    """Numbers the word-type pairs that occur together in a sentence pair, by sorting a chunk of
     cells at a time.
 
-    The numbers of very many cells lie in a file in `work`, so that memory holds what is in use.
+    The numbers of very many cells are in a file in `work`, so that only those in use take memory.
     """
     blocks = _blocks(src.lengths, tgt.lengths)
     n_cells = blocks[-1].cell + blocks[-1].n_cells if blocks else 0

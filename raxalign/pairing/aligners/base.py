@@ -71,7 +71,7 @@ class Links:
         )
 
     def codes(self) -> npt.NDArray[np.int64]:
-        """One integer a link, ordered by (sentence pair, source, target) and different for
+        """One integer per link, ordered by (sentence pair, source, target) and different for
         different links; positions are below 65,535.
         """
         if len(self.src) and max(int(self.src.max()), int(self.tgt.max())) >= _MASK:

@@ -2,7 +2,7 @@
 fertilities.
 
 It seeds itself from the system, so that links differ a little from run to run. It lower-cases, and
-leaves sentences of 1,024 words and more without links. It is GPL-3 and therefore never imported.
+finds no links in sentences of 1,024 words and more. It is GPL-3 and therefore never imported.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _find_program() -> Path:
 
 
 def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
-    """A sentence a line, each word as its number."""
+    """One sentence per line, each word as its number."""
     codes, size = words.folded(lowercase=lowercase)
     names = pa.array([str(i) for i in range(size)], pa.string())
     with path.open("w", encoding="ascii", newline="\n") as file:

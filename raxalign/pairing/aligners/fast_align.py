@@ -28,7 +28,7 @@ class FastAlign(WordAligner):
     with the lexicon.
 
     The same sentences give the same links, always, with any number of threads (two are of use: one
-    a direction).
+    per direction).
 
     Reference: Dyer, Chahuneau & Smith 2013, A Simple, Fast, and Effective Reparameterization of IBM
     Model 2.

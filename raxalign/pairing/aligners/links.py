@@ -1,4 +1,4 @@
-"""Links that are there already: in a Pharaoh file made elsewhere, or the corpus's own."""
+"""Links that exist already: in a Pharaoh file made elsewhere, or the corpus's own."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class GivenLinks(WordAligner):
         )
 
     def read_files(self, lang: str, pivot: str) -> Iterator[FileRead]:
-        """Reads the file of links, one line per sentence pair; whether each lies inside its
-        sentences is seen when they are read.
+        """Reads the file of links, one line per sentence pair; whether each link is inside its
+        sentences is checked when the corpus is read.
         """
         for source in self.sources(lang, pivot).values():
             if isinstance(source, LocalFile):
@@ -92,7 +92,7 @@ class GivenLinks(WordAligner):
     ) -> tuple[Links, Links]:
         """The given links, twice.
 
-        Raises `DataError` with the file and line of a link that lies outside its sentences, and
+        Raises `DataError` with the file and line of a link that is outside its sentences, and
         `RaxalignError` for text whose words a tokeniser made.
         """
         if self.params.path is None and inputs.gold is None:
@@ -182,9 +182,7 @@ def _lines(path: Path, _: Report) -> int:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sentence pairs that links are wanted for: their lines (0-based), and their numbers of
-    words.
-    """
+    """The sentence pairs to be linked: their lines (0-based), and their numbers of words."""
 
     ids: npt.NDArray[np.int64]
     src: npt.NDArray[np.int64]

@@ -86,7 +86,7 @@ def test_a_file_with_too_few_lines_is_refused(given):
 
 
 def test_what_is_no_link_is_named_with_its_line(given):
-    with pytest.raises(DataError, match=r"de-en\.links:2: 'zero' is no link"):
+    with pytest.raises(DataError, match=r"de-en\.links:2: 'zero' is not a link"):
         given("0-0\nzero\n\n")
 
 
