@@ -27,7 +27,7 @@ class Split(BaseParams):
 
 
 class CorpusSettings(BaseParams):
-    """What the `corpus` section holds beside the options of its source.
+    """What the `corpus` section holds besides the options of its source.
 
     `split: files` takes dev and test whole from files of their own, and training from the end of
     its file. Sides of more than `max_words` words are dropped: 128 words are about what an encoder
@@ -42,7 +42,7 @@ class CorpusSettings(BaseParams):
 
 
 def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
-    """The settings under their names in `Grid`."""
+    """Return the settings under their names in `Grid`."""
     split = (
         SplitSpec(0, 0, files=True)
         if settings.split == "files"
@@ -54,7 +54,7 @@ def corpus_fields(settings: CorpusSettings) -> dict[str, Any]:
 def read_corpora(
     node: Node, languages: tuple[str, ...], paths: Paths
 ) -> tuple[dict[str, CorpusSpec], CorpusSettings]:
-    """The corpus of each language, and the settings that all share."""
+    """Read the corpus of each language, and the settings that all share."""
     faults = paths.faults
     entries = dict(node.entries(faults))
     if not entries:
@@ -68,7 +68,7 @@ def read_corpora(
         if languages and lang not in languages:
             faults.add(
                 entry,
-                f"{lang!r} is none of the grid's languages",
+                f"{lang!r} is not one of the grid's languages",
                 suggestion(lang, languages, listed="they are"),
             )
     files = settings.split == "files"
@@ -84,8 +84,8 @@ def read_corpora(
 def _overridden(
     node: Node, base: Mapping[str, Node], paths: Paths, *, files: bool
 ) -> CorpusSpec | None:
-    """The corpus of a language with entries of its own; another `source` takes none of the shared
-    options.
+    """Read the corpus of a language with its own entries. With another `source` the shared options
+    do not apply.
     """
     own = dict(node.entries(paths.faults))
     shared = key_names(CorpusSettings)
@@ -108,8 +108,8 @@ def _corpus(
     *,
     files: bool = False,
 ) -> CorpusSpec | None:
-    """A corpus from its `source` and options; `files` says whether training, dev and test are to be
-    files of their own.
+    """Read a corpus from its `source` and options. `files` is whether training, dev and test must
+    be separate files.
     """
     source = entries.get("source")
     if source is None:
@@ -133,13 +133,13 @@ def _corpus(
 def _check_parts(
     params: BaseParams, node: Node, source: str, faults: Faults, *, files: bool
 ) -> None:
-    """Faults of parts without ``split: files``, and of ``split: files`` without parts."""
+    """Add faults for parts without ``split: files``, and for ``split: files`` without parts."""
     has_parts = isinstance(getattr(params, "path", None), Parts)
     if has_parts and not files:
         faults.add(
             node,
-            "training, dev and test are files of their own",
-            "that goes with `split: files` under `corpus`; `text` takes one path",
+            "training, dev and test are separate files",
+            "that requires `split: files` under `corpus`; `text` takes one path",
         )
     elif files and not has_parts:
         fields = {name: corpus.Params.model_fields for name, corpus in catalog("corpora").items()}
@@ -159,7 +159,7 @@ def _check_parts(
 
 
 def read_text(node: Node | None, paths: Paths) -> TextSpec:
-    """``parallel``, ``{source: parallel}`` or a corpus."""
+    """Read ``parallel``, ``{source: parallel}`` or a corpus."""
     if node is None or node.value is None:
         return TextSpec()
     entries: dict[str, Node] = (

@@ -81,7 +81,7 @@ def _entries(node: Node, faults: Faults) -> dict[str, Node] | None:
 
 
 def _distinct(specs: list[EncoderSpec]) -> tuple[EncoderSpec, ...]:
-    """Encoders of one label are told apart by the options in which they differ."""
+    """Add to labels that several encoders have the options in which these differ."""
     counts = Counter(spec.label for spec in specs)
     labelled = []
     for spec in specs:

@@ -12,9 +12,10 @@ from raxalign.config._faults import Faults, suggestion
 from raxalign.config._specs import EncoderSpec, MethodSpec
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
+from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.params import BaseParams, path_fields
 
-_COMMON = ("method", "language", "languages", "sentences", "seed", "encoder")
+_COMMON = (*Axis, LANGUAGE)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Declared:
 
 
 def encoder_names(node: Node, specs: Iterable[EncoderSpec]) -> dict[str, str]:
-    """Every way in which a grid may name its encoders, with their labels."""
+    """Return every way in which a grid may name its encoders, with their labels."""
     specs = tuple(specs)
     labels = {spec.label: spec.label for spec in specs}
     written = [item.value for item in node.items()]
@@ -47,7 +48,7 @@ def encoder_names(node: Node, specs: Iterable[EncoderSpec]) -> dict[str, str]:
 
 
 def read_exclude(node: Node, declared: Declared, faults: Faults) -> tuple[dict[str, Any], ...]:
-    """The excluded points: each entry's values are replaced by those of the grid that they mean."""
+    """Read the excluded points, with the values of the grid that each entry means."""
     if not isinstance(node.value, list):
         faults.add(
             node, f"{node.shown()} is not a list", "write [{method: name, sentences: 1000}, ...]"
@@ -68,8 +69,8 @@ def read_exclude(node: Node, declared: Declared, faults: Faults) -> tuple[dict[s
 
 def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> dict[str, Any]:
     named = (
-        [value.value for value in conditions["method"].items() if value.value in declared.names]
-        if "method" in conditions
+        [value.value for value in conditions[Axis.METHOD].items() if value.value in declared.names]
+        if Axis.METHOD in conditions
         else []
     )
     methods = [spec for spec in declared.methods if spec.name in named or not named]
@@ -79,12 +80,12 @@ def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> d
         for name, values in _param_values(spec).items():
             params.setdefault(name, []).extend(values)
     choices: dict[str, list[Any]] = {
-        "method": list(declared.names),
-        "language": list(declared.languages),
-        "languages": list(declared.languages),
-        "sentences": list(declared.sentences),
-        "seed": list(declared.seeds),
-        "encoder": list(declared.encoders),
+        Axis.METHOD: list(declared.names),
+        LANGUAGE: list(declared.languages),
+        Axis.LANGUAGES: list(declared.languages),
+        Axis.SENTENCES: list(declared.sentences),
+        Axis.SEED: list(declared.seeds),
+        Axis.ENCODER: list(declared.encoders),
         **{name: values for name, values in params.items() if name not in _COMMON},
     }
     chosen: dict[str, Any] = {}
@@ -96,7 +97,7 @@ def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> d
         found = [_choice(item, name, choices[name], faults) for item in node.items()]
         found = (
             [declared.encoders.get(str(value), value) for value in found]
-            if name == "encoder"
+            if name == Axis.ENCODER
             else found
         )
         chosen[name] = found if isinstance(node.value, list) else found[0]
@@ -104,8 +105,8 @@ def _entry(conditions: dict[str, Node], declared: Declared, faults: Faults) -> d
 
 
 def _param_values(spec: MethodSpec) -> dict[str, list[Any]]:
-    """The values that each option takes in the points of a method; of a path, the file's name (as
-    plans show it).
+    """Return the values that each option takes in the points of a method. A path is shown as the
+    name of its file, as in plans.
     """
     values: dict[str, list[Any]] = {}
     for point in spec.points:
@@ -125,8 +126,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
-    """The grid's own value that a condition means (`9` for the text ``9``, a mapping for one that
-    says a part of what it says); a value that the grid does not have is a fault.
+    """Return the grid's own value that a condition means: `9` for the text ``9``, a mapping for a
+    part of it. A value that the grid does not have is a fault.
     """
     value, text = node.plain(), node.text
     for choice in choices:
@@ -148,7 +149,7 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
         ]
         faults.add(
             node,
-            f"{node.shown()} is no {noun} of this grid",
+            f"{node.shown()} is not a {noun} of this grid",
             suggestion(text, listed, listed="it has"),
         )
     return value

@@ -28,8 +28,8 @@ class Place(Protocol):
 
 @dataclass
 class Faults:
-    """The faults found so far; one that is found twice (through two points of an axis, say) is told
-    once.
+    """The faults found so far. One that is found twice (through two points of an axis, for example)
+    is reported once.
     """
 
     found: dict[Fault, None] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Faults:
         self.found[Fault(place.line, place.key or "grid", problem, remedy)] = None
 
     def unknown(self, place: Place, noun: str, known: Iterable[str]) -> None:
-        """Record a name that is none of the known ones."""
+        """Record a name that is not among the known ones."""
         self.add(place, f"unknown {noun}", suggestion(place.name, known))
 
     def __bool__(self) -> bool:
@@ -50,7 +50,7 @@ class Faults:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like another, or None where none is like it; letters' case and
+    """Return the known name that is most like another, or None where none is similar. Case and
     ``-``/``_`` do not count.
     """
 
@@ -63,7 +63,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, known: Iterable[str], *, listed: str = "known") -> str:
-    """What would be right: the nearest of the known names, or all of them."""
+    """Write what would be right: the nearest of the known names, or all of them."""
     known = list(known)
     near = nearest(name, known)
     if near is not None:

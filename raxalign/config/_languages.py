@@ -8,7 +8,7 @@ from raxalign.languages import LANGUAGES
 
 
 def check_language(node: Node, faults: Faults) -> str | None:
-    """The code of a known language, or None after a fault."""
+    """Return the code of a known language, or None after a fault."""
     code = node.value if isinstance(node.value, str) else node.text
     if code in LANGUAGES:
         return code
@@ -29,9 +29,9 @@ def check_language(node: Node, faults: Faults) -> str | None:
 
 
 def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[str, ...]]:
-    """(together, languages) of ``{together: [...]}`` or ``{each: [...]}``."""
+    """Read (together, languages) from ``{together: [...]}`` or ``{each: [...]}``."""
     remedy = (
-        "write {together: [...]} for one model of all, or {each: [...]} for one trial a language"
+        "write {together: [...]} for one model of all, or {each: [...]} for one trial per language"
     )
     if not isinstance(node.value, dict):
         faults.add(node, f"{node.shown()} does not say how the languages are grouped", remedy)

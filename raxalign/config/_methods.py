@@ -28,13 +28,15 @@ def check_name(node: Node, name: str, faults: Faults) -> bool:
     if _NAME.fullmatch(name):
         return True
     faults.add(
-        node, f"{name!r} is no name", "letters, digits, `_`, `.` and `-`, a letter or digit first"
+        node,
+        f"{name!r} is not a valid name",
+        "use letters, digits, `_`, `.` and `-`, a letter or digit first",
     )
     return False
 
 
 def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] | None:
-    """The options' class of a plug-in; an unknown kind is a fault with the nearest known one."""
+    """Return the class of a plug-in's options; None, after a fault, for an unknown kind."""
     known = catalog(folder)
     name = kind.value if isinstance(kind.value, str) else kind.text
     if name not in known:
@@ -52,12 +54,12 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
 
 
 def _kind_of(name: str, node: Node, entries: Mapping[str, Node]) -> Node:
-    """The node that names the kind: `kind`, or the entry's own name."""
+    """Return the node that names the kind: `kind`, or the entry's own name."""
     return entries.get("kind") or replace(node, value=name, text=name)
 
 
 def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSpec, ...]:
-    """All methods in the order of the file."""
+    """Read all methods, in the order of the file."""
     faults, specs = paths.faults, []
     for name, node in section.entries(faults).items():
         entries = node.entries(faults)
@@ -78,7 +80,7 @@ def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSp
 
 
 def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[TaskSpec, ...]:
-    """All tasks in the order of the file; lists are values here."""
+    """Read all tasks, in the order of the file. Lists are values here, not axes."""
     faults, specs, known = paths.faults, [], list(languages)
     for name, node in section.entries(faults).items():
         entries = node.entries(faults)
@@ -115,7 +117,7 @@ def _narrowed(node: Node, known: list[str], faults: Faults) -> tuple[str, ...]:
         if item.value not in known:
             faults.add(
                 item,
-                f"{item.shown()} is none of the grid's languages",
+                f"{item.shown()} is not one of the grid's languages",
                 suggestion(item.text, known, listed="they are"),
             )
     if not node.items():
@@ -132,8 +134,8 @@ def _points(
     *,
     search: bool,
 ) -> tuple[BaseParams, ...]:
-    """The product of the lists, in the order of the file; each value is checked by itself first, so
-    that a fault is told once.
+    """Return the product of the lists, in the order of the file. Each value is checked by itself
+    first, so that a fault is reported once.
     """
     before = len(faults)
     known = known_keys(params, values, faults, also=("kind",))
@@ -163,7 +165,7 @@ def _product(
 
 
 def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
-    """The values of an option; a list is an axis. Values are different, and none is a list."""
+    """Return the values of an option; a list is an axis. Values differ, and none is a list."""
     if not isinstance(node.value, list):
         return [
             (

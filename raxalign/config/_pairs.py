@@ -17,7 +17,7 @@ DEFAULT_ALIGNER = "eflomal"
 
 
 class PairsSettings(BaseParams):
-    """What the `pairs` section holds beside the options of its word aligner."""
+    """What the `pairs` section holds besides the options of its word aligner."""
 
     symmetrization: Symmetrization = "intersection"
     one_to_one: bool = True
@@ -25,7 +25,7 @@ class PairsSettings(BaseParams):
 
 
 def read_pairs(node: Node, paths: Paths) -> PairsSpec | None:
-    """The word aligner with its options, and what is done with its links."""
+    """Read the word aligner with its options, and what is done with its links."""
     faults = paths.faults
     entries = dict(node.entries(faults))
     aligner = entries.pop("aligner", None) or Node(

@@ -1,5 +1,5 @@
-"""What a grid file says, as values: every name is checked, every option is filled in, every path is
-absolute.
+"""The content of a grid file, as values: every name is checked, every option is filled in, every
+path is absolute.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class TaskSpec:
 class Grid:
     """A grid file that was read and found good.
 
-    `together`: one model for all `languages`, otherwise one trial a language. `exclude` are the
+    `together`: one model for all `languages`, otherwise one trial per language. `exclude` are the
     points that are left out: a point for which all entries of one mapping hold (an entry's value
     may be a list of values). `run` is never part of a key. `plugins` are files outside the package
     that the grid names; what they make carries their digests in its kind.

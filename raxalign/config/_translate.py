@@ -80,8 +80,8 @@ def walk(node: Node, loc: tuple[int | str, ...], *, missing: bool = False) -> Pl
 def translate(
     model: type[BaseModel], node: Node, details: list[Any]
 ) -> Iterator[tuple[Node, str, str]]:
-    """The faults of a model's errors: those of a union's branches are one fault, or those of the
-    branch that the value is meant for.
+    """Yield the faults of a model's errors. Errors of a union's branches become one fault, or the
+    faults of the branch that the value is meant for.
     """
     placed = [
         (walk(node, detail["loc"], missing=detail["type"] == "missing"), detail)
@@ -108,7 +108,7 @@ def translate(
 
 
 def _joined(group: list[tuple[Place, Any]]) -> tuple[Node, str, str]:
-    """One fault for a value that suits no branch of a union."""
+    """Return one fault for a value that suits no branch of a union."""
     target = group[0][0].target
     options: list[str] = []
     for _, detail in group:
@@ -181,7 +181,7 @@ def _permitted(detail: Any) -> list[str]:
 
 
 def _about(model: type[BaseModel] | None, name: str) -> str:
-    """What a missing option is, where its declaration says so."""
+    """Describe a missing option by its declaration."""
     field = model.model_fields.get(key_names(model).get(name, "")) if model else None
     if field is None or not field.description:
         return "it has no default"

@@ -1,7 +1,7 @@
 """YAML 1.2 to a tree that remembers the line and the dotted key of every value.
 
 Nothing is constructed from tags: a value is null, a truth value, a number, a text, a list or a
-mapping. Keys are texts as they are written, so that `no` is Norwegian and stays it.
+mapping. Keys are texts as they are written, so that `no` stays the code of Norwegian.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class Node:
 
 
 def read(path: Path, faults: Faults) -> tuple[Node, str]:
-    """(tree, text) of a grid file; raises `GridError` for a file that cannot be read, is no YAML or
-    no mapping. Duplicate keys are faults.
+    """Return (tree, text) of a grid file. Duplicate keys are faults.
+
+    Raises `GridError` for a file that cannot be read, is not YAML or is not a mapping.
     """
     text = _read_text(path)
     return parse(path, text, faults), text

@@ -56,7 +56,7 @@ REQUIRED = {
     "encoder": "a hub name, a folder, or {kind: scratch, ...}",
     "languages": "{together: [...]} or {each: [...]}",
     "corpus": "{source: moses, path: ...}",
-    "sentences": "training sentence pairs a language, one number or a list",
+    "sentences": "training sentence pairs per language, one number or a list",
     "methods": "{name: {param: value}}",
     "tasks": "{name: {param: value}}",
 }
@@ -248,7 +248,7 @@ def _referring(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
 def _name(node: Node, faults: Faults) -> str:
     name = node.value if isinstance(node.value, str) else node.text
     if isinstance(node.value, dict | list):
-        faults.add(node, f"{node.shown()} is no name", REQUIRED["name"])
+        faults.add(node, f"{node.shown()} is not a name", REQUIRED["name"])
         return ""
     check_name(node, name, faults)
     return name

@@ -1,4 +1,4 @@
-"""Where in a grid's text something stands, for faults that only the plan finds."""
+"""Places in a grid's text, for faults that only the plan finds."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from raxalign.config._yaml import parse
 
 
 def line_of(text: str, *path: str) -> int | None:
-    """The line (1-based) of a key of a grid file's text, given by the keys that lead to it; None
-    where it is not written there.
+    """Return the line (1-based) of a key of a grid file's text, given by the keys that lead to it;
+    None where the text does not have it.
     """
     node = parse("grid", text, Faults())
     for name in path:

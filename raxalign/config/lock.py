@@ -84,7 +84,9 @@ def _read(path: Path) -> dict[str, str]:
         isinstance(value, str) and value for value in entries.values()
     ):
         raise DataError(
-            path, "the lock file is damaged: it is no mapping of names to revisions", remedy=_REMEDY
+            path,
+            "the lock file is damaged: it is not a mapping of names to revisions",
+            remedy=_REMEDY,
         )
     return entries
 

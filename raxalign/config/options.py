@@ -33,7 +33,7 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
     """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are
     relative to the folder `where`.
 
-    An option that takes text takes it as it stands where it is not a YAML value: ``delimiter=,``,
+    An option that takes text takes it literally where it is not a YAML value: ``delimiter=,``,
     ``config={lang}-{pivot}``. Raises `UnknownKind` for an unknown plug-in, and `RaxalignError` with
     every fault of the options.
     """
@@ -72,12 +72,12 @@ def _entries(model: type[BaseParams], options: Sequence[str], faults: Faults) ->
         name = name.strip()
         node = Node(text, 0, name or option, text)
         if not equals or not name:
-            faults.add(Node(None, 0, option), "is no option", "write NAME=VALUE")
+            faults.add(Node(None, 0, option), "is not an option", "write NAME=VALUE")
         elif name in entries:
             faults.add(node, "given twice", "keep one")
         else:
             kinds = alternatives(fields[name].annotation) if name in fields else []
-            # a path is a text as it stands: {lang} at its beginning is no YAML mapping
+            # a path is taken literally: {lang} at its beginning is not a YAML mapping
             value = (
                 node
                 if name in paths
@@ -96,7 +96,7 @@ def _structured(kinds: Sequence[Any]) -> bool:
 
 
 def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
-    """The value of an option. Where it takes `plain` text, a text that is no YAML value, or no
+    """The value of an option. Where it takes `plain` text, a text that is not a YAML value, or no
     single one, is meant as it stands.
     """
     as_it_stands = Node(text, 0, name, text)
@@ -111,7 +111,7 @@ def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
             if plain
             else "lists are [a, b], mappings {name: value}, as in a grid file"
         )
-        faults.add(Node(None, 0, name), f"{text!r} is no YAML value ({told})", remedy)
+        faults.add(Node(None, 0, name), f"{text!r} is not a YAML value ({told})", remedy)
         return None
     if (
         plain

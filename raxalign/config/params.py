@@ -24,8 +24,8 @@ LATER = Later()
 
 
 class BaseParams(BaseModel):
-    """Frozen options: unknown keys are refused, defaults are part of the identity (but of `LATER`
-    options), names are those of the YAML file.
+    """Frozen options: unknown keys are refused, defaults are part of the identity (except those of
+    `LATER` options), names are those of the YAML file.
 
     A field that YAML names by a Python keyword is declared with an alias: ``reg_weight: float =
     Field(1.0, alias="lambda")``. Identity and YAML use the alias (`model_dump(by_alias=True)`),

@@ -44,8 +44,8 @@ def effective(
     workers: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> RunConfig:
-    """How a grid is run: flags come before `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`, these
-    before the file, that before the defaults.
+    """Return how a grid is run: flags come before `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`,
+    these before the file, that before the defaults.
 
     A relative storage of a flag, of the environment and the default lie in the working directory
     (`config.grid.load` has made the file's own absolute). Raises `RaxalignError` for an impossible

@@ -41,8 +41,8 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class RemoteData:
-    """Data that is fetched; `name` says what (as ``opus:Europarl/v8/de-en``), `pin` is a revision
-    or SHA-256 from the YAML file.
+    """Data that is fetched: its `name` (``opus:Europarl/v8/de-en``), and `pin`, a revision or
+    SHA-256 from the YAML file.
 
     Without a pin the identity is looked up in ``<grid>.lock`` by name, and is unresolved until
     something has written it there.
@@ -64,5 +64,5 @@ def expand_path(template: str, *, lang: str, pivot: str) -> Path:
 
 
 def differs_by_language(template: str) -> bool:
-    """Whether a template names another file for each language."""
+    """Check whether a template names another file for each language."""
     return "{lang}" in template or "{LANG}" in template

@@ -1,5 +1,5 @@
-"""What of an evaluation is chance, by the plan and never by results: whether its seed counts, and
-which training it shares with others.
+"""How an evaluation depends on chance, by the plan and never by results: whether its seed counts,
+and which training it shares with others.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Chance:
-    """Asks the stages of a plan. The encoder that a grid starts from is taken as given: all runs
-    share it.
+    """Looks at the stages of a plan. The encoder that a grid starts from does not count as chance:
+    all runs share it.
     """
 
     plan: Plan
     _known: dict[str, bool] = field(default_factory=dict)
 
     def has_chance(self, key: str) -> bool:
-        """Whether another seed would give another result of a stage."""
+        """Check whether another seed would give another result of a stage."""
         if key not in self._known:
             stage = self.plan.stages[key]
             depends = stage.kind != "encoder" and (
@@ -31,5 +31,5 @@ class Chance:
         return self._known[key]
 
     def training(self, evaluation: str) -> str | None:
-        """The key of the task's own training behind an evaluation; None where it has none."""
+        """Return the key of the training behind an evaluation; None where its task has none."""
         return self.plan.stages[evaluation].inputs.get("trained")

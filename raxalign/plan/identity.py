@@ -32,7 +32,7 @@ class Identity:
         self.missing: dict[Path, str] = {}
 
     def of(self, sources: Mapping[str, Source]) -> tuple[dict[str, str], dict[str, str]]:
-        """(digests, locations) of some sources, by name."""
+        """Return (digests, locations) of some sources, by name."""
         digests, locations = {}, {}
         for name, source in sources.items():
             if isinstance(source, LocalFile):
@@ -42,7 +42,7 @@ class Identity:
         return digests, locations
 
     def locked(self, name: str) -> str | None:
-        """What was looked up before under a name of the lock file (None: nothing)."""
+        """Return what was looked up before under a name of the lock file (None: nothing)."""
         return self._locked(name)
 
     def _file(self, path: Path) -> str:

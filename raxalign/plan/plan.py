@@ -1,4 +1,4 @@
-"""The plan: a pure value that says everything a grid will compute, and its JSON form for
+"""The plan: a pure value that holds everything a grid will compute, and its JSON form for
 workers.
 """
 
@@ -22,7 +22,7 @@ class Plan:
     """All trials, stages and evaluations of a grid.
 
     `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs
-    before what reads them, evaluations included; `merged` tells in words what fell together and
+    before what reads them, evaluations included; `merged` describes in words what fell together and
     what was dropped; `unresolved` names the remote data that has no digest yet (their stages' keys
     are provisional), `missing` local files that are not there, likewise; `axes` gives for each
     method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
@@ -49,15 +49,15 @@ class Plan:
         return {trial.key: trial for trial in self.trials}
 
     def cached(self, there: AbstractSet[str]) -> int:
-        """How many trials have something to run and all of it in a ledger of these keys."""
+        """Count the trials that have something to run and all of it in a ledger of these keys."""
         return sum(
             bool(trial.evaluations) and there >= set(trial.evaluations.values())
             for trial in self.trials
         )
 
     def remarks(self) -> list[str]:
-        """What the user should know before the grid runs: warnings, the evaluations that are not
-        run, what is not known yet.
+        """Return what the user should know before the grid runs: warnings, the evaluations that are
+        not run, and what is not known yet.
         """
         unknown = ", ".join(self.unknown_depths)
         found = [*self.warnings, *told(self.trials, self.axes)]
@@ -72,7 +72,7 @@ class Plan:
         )
 
     def closure(self, keys: list[str]) -> list[str]:
-        """The keys of all stages that the given ones are made of, themselves included, inputs
+        """Return the keys of all stages that the given ones depend on, themselves included, inputs
         first.
         """
         seen: dict[str, None] = {}
@@ -101,7 +101,7 @@ class Plan:
         return bool(self.stages[trial.aligned].plugin().effect().weights)
 
     def users(self) -> dict[str, int]:
-        """How many trials need each stage (through the plan, whether or not it is stored)."""
+        """Count the trials that need each stage, whether or not it is stored."""
         counts: dict[str, int] = {}
         for trial in self.trials:
             for key in self.closure(list(trial.evaluations.values())):
@@ -109,8 +109,8 @@ class Plan:
         return counts
 
     def only(self, trials: Iterator[Trial]) -> Plan:
-        """The same plan with some of its trials; keys, and what counts as seen, stay those of the
-        whole grid.
+        """Return the same plan with some of its trials. Keys, and what counts as seen, stay those
+        of the whole grid.
         """
         chosen = tuple(trials)
         keys = self.closure([key for trial in chosen for key in trial.evaluations.values()])
@@ -130,7 +130,7 @@ class Plan:
         )
 
     def to_json(self) -> str:
-        """One JSON text from which `from_json` makes an equal plan."""
+        """Write one JSON text from which `from_json` makes an equal plan."""
         data = {
             "name": self.name,
             "pivot": self.pivot,
@@ -149,7 +149,7 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote."""
+        """Read the plan that `to_json` wrote."""
         data: dict[str, Any] = json.loads(text)
         stages = [Stage(**entry) for entry in data["stages"]]
         trials = [_trial(entry) for entry in data["trials"]]

@@ -1,6 +1,4 @@
-"""A cell's values with what they come from: stored predictions as runs, the means over languages
-too.
-"""
+"""The runs behind a cell's values, from stored predictions; for means over languages too."""
 
 from __future__ import annotations
 
@@ -31,16 +29,15 @@ class Predictions:
     chance: Chance = field(init=False)
 
     def __post_init__(self) -> None:
-        """What is chance is asked of the plan."""
+        """Ask the plan what depends on chance."""
         self.chance = Chance(self.plan)
 
     def runs(self, cell: Cell, names: Iterable[Name]) -> dict[Name, Runs]:
-        """The runs of those values whose predictions are there and can be taken apart; each
+        """Return the runs of those values whose predictions are stored and can be taken apart. Each
         evaluation is read once.
 
-        A value that is formed in another way than its predictions say is left out. Raises
-        DamagedArtifact for predictions that are (and are set aside, so that the grid makes them
-        again).
+        A value that its predictions do not give is left out. Raises `DamagedArtifact` for damaged
+        predictions, which are set aside, so that the grid makes them again.
         """
         names = list(names)
         if self.ledger is None:
@@ -57,7 +54,7 @@ class Predictions:
         return {name: runs for name in names if (runs := every.get(name)) is not None}
 
     def pairs_up(self, first: Cell, second: Cell, name: Name) -> bool:
-        """Whether two cells share their task's training, seed by seed, so that their runs are
+        """Check whether two cells share their task's training, seed by seed, so that their runs are
         compared in pairs.
         """
         trained = []
@@ -115,7 +112,7 @@ class Predictions:
 
 
 def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
-    """The runs, where their values are those of the table."""
+    """Return the runs where their values are those of the table."""
     values = cell.by_seed.get(name, {})
     same = values.keys() == set(runs.seeds) and all(
         abs(values[seed] - value) < 1e-6
@@ -125,7 +122,7 @@ def _as_told(cell: Cell, name: Name, runs: Runs) -> Runs | None:
 
 
 def _parts(cell: Cell, name: Name, pivot: str) -> list[Name]:
-    """The names that a mean over languages is the mean of; any other is its own."""
+    """Return the names that a mean over languages is formed over; any other name is its own."""
     task, lang, metric, split = name
     return (
         [(task, part, metric, split) for part in languages_of(cell, name, pivot)]

@@ -27,7 +27,7 @@ counted.
 
 @dataclass(frozen=True)
 class FilesRead:
-    """What all files have: their number, their rows, and their faults, as lines to print."""
+    """The number of files, of their rows, and their faults as lines to print."""
 
     files: int
     rows: int
@@ -97,7 +97,7 @@ class _Unit:
 
     @property
     def digest(self) -> str:
-        """What is read, and by what."""
+        """A digest of what is read, and of the reader."""
         stage = self.stages[0]
         digests = {name: value for entry in self.stages for name, value in entry.digests.items()}
         options = json.loads(stage.options)

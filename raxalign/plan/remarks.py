@@ -1,4 +1,4 @@
-"""Records -> remarks: what a reader must know beside the numbers, in a sentence each."""
+"""Records -> remarks: what a reader must know besides the numbers, one sentence each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _SHOWN = 3  # trials that a remark names
 
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The remarks on the evaluations of a plan that have a record, each once: unknown pieces,
-    trainings whose loss did not fall, thin support.
+    """Return the remarks on the evaluations of a plan that have a record, each once: unknown
+    pieces, trainings whose loss did not fall, thin support.
     """
     thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -46,7 +46,7 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """(what reads it, language, share) of texts with more than a few unknown pieces."""
+    """Yield (what reads it, language, share) of texts with more than a few unknown pieces."""
     readers = {
         task: notes.get("unknown", {}),
         **{

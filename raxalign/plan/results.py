@@ -1,4 +1,4 @@
-"""Plan and ledger -> rows: one a value, as `results --format json` prints them."""
+"""Plan and ledger -> rows, one per value, as `results --format json` prints them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
-    """All values that the ledger has for a plan, in the order of its trials and tasks.
+    """Return all values that the ledger has for a plan, in the order of its trials and tasks.
 
     An evaluation that several trials share appears under each of them. The task's name is the
     plan's: the same evaluation may be called differently by another grid.
@@ -21,18 +21,18 @@ def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """The records of a plan's evaluations that the ledger has, by their keys."""
+    """Read the records of a plan's evaluations that the ledger has, by their keys."""
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
     return ledger.read_many(sorted(wanted & ledger.keys()))
 
 
 def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of the records of a plan, as `rows` gives them."""
+    """Return the rows of the records of a plan, as `rows` does."""
     return [row for trial in plan.trials for row in trial_rows(trial, records)]
 
 
 def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows of one trial, from those of its evaluations that are there."""
+    """Yield the rows of one trial, from those of its evaluations that have a record."""
     for task, key in trial.evaluations.items():
         record = records.get(key)
         for score in record["scores"] if record else ():
@@ -55,7 +55,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
 
 
 def metric_name(task: str, lang: str, metric: str, split: str) -> str:
-    """``task/lang/metric``; values on a dev set are marked, so that nobody takes them for test
-    results.
+    """Write ``task/lang/metric``. Values on a dev set are marked, so that they are not mistaken for
+    test results.
     """
     return f"{task}/{lang}/{metric}" if split == "test" else f"{task}/{lang}/{split}_{metric}"

@@ -1,5 +1,5 @@
-"""Corpora that are too short for what a plan asks of them: found by counting lines, before anything
-is made.
+"""Corpora that are too short for what a plan requires of them: found by counting lines, before
+anything is made.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from raxalign.plan.stage import Stage
 
 
 def shortages(plan: Plan) -> tuple[str, ...]:
-    """One message per language whose corpus has fewer lines than its training, dev and test text
-    need, for the largest training text.
+    """Return one message per language whose corpus has fewer lines than its training, dev and test
+    text need, for the largest training text.
 
     What is dropped from training (blank and repeated pairs, say) is found only when the text is
     made. Corpora that are not on this machine are passed over.

@@ -46,7 +46,7 @@ class TaskStages:
                 )
 
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
-        """What is wrong with a task in the languages that it is for."""
+        """Yield what is wrong with a task in its languages."""
         key = f"tasks.{spec.name}"
         yield from (
             Fault(spec.line_of(fault), key, fault)
@@ -63,11 +63,11 @@ class TaskStages:
             )
 
     def by_name(self) -> Mapping[str, Task]:
-        """The tasks by the names that the grid gives them."""
+        """Return the tasks by the names that the grid gives them."""
         return {spec.name: task for spec, task in self._tasks}
 
     def has_chance(self) -> bool:
-        """Whether any task depends on the seed."""
+        """Check whether any task depends on the seed."""
         return any(task.has_chance() for _, task in self._tasks)
 
     def evaluations(
@@ -177,8 +177,8 @@ class TaskStages:
     def _refitted(
         self, spec: TaskSpec, refit: Refit, method: Method, aligned: Stage, trained: Stage
     ) -> Stage:
-        """The method's readouts, fitted again on the encoder that the task's training left, on
-        words as the task reads them; what is no readout stays as it is.
+        """Add the method's readouts, fitted again on the encoder that the task's training left, on
+        words as the task reads them. What is not a readout stays as it is.
         """
         effect = method.effect()
         if (
@@ -248,12 +248,12 @@ class TaskStages:
 
 
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the languages that a task is for."""
+    """Return those of the languages that a task is for."""
     return tuple(lang for lang in languages if spec.languages is None or lang in spec.languages)
 
 
 def _unpinned(name: str) -> str:
-    """The name of remote data without its revision, for which the digest stands: a tag and the
-    commit that it is at are one.
+    """Return the name of remote data without its revision, for which the digest stands: a tag and
+    its commit are the same data.
     """
     return name.rpartition("@")[0] or name

@@ -28,8 +28,8 @@ DEEPEST = 128
 
 @dataclass
 class Meeting:
-    """Compares methods with the tasks of a grid; `faults` gathers what names layers that an encoder
-    does not have.
+    """Compares methods with the tasks of a grid. `faults` gathers methods and tasks that name
+    layers that an encoder does not have.
     """
 
     grid: Grid
@@ -40,8 +40,8 @@ class Meeting:
     def untouched(
         self, name: str, method: Method, encoder: str, family: str, depth: int | None
     ) -> dict[str, Untouched]:
-        """Task -> why the method `name` leaves it untouched on an encoder with `depth` blocks
-        (None: not known yet).
+        """Return task -> why the method `name` leaves it untouched on an encoder with `depth`
+        blocks (None: not known yet).
         """
         depths = range(1, DEEPEST + 1) if depth is None else (depth,)
         acting: dict[int, Acts | None] = {
@@ -67,8 +67,8 @@ class Meeting:
     def _acts(
         self, name: str, method: Method, depth: int, encoder: str | None = None
     ) -> Acts | None:
-        """Where a method acts; None where it names layers beyond, which is a fault of an `encoder`
-        that is known.
+        """Return where a method acts. None where it names layers that are not there, which is a
+        fault where the `encoder` is known.
         """
         try:
             return method.acts(depth)
@@ -78,7 +78,7 @@ class Meeting:
             return None
 
     def _read(self, name: str, depth: int, encoder: str, *, told: bool) -> Reads | None:
-        """What a task reads, remembered by depth; likewise."""
+        """Return what a task reads, remembered by depth; None likewise."""
         if (name, depth) not in self._reads or (told and self._reads[name, depth] is None):
             try:
                 self._reads[name, depth] = self.tasks[name].reads(depth)
@@ -96,7 +96,7 @@ class Meeting:
 
 
 def _why(method: Method, task: Task, pairs: Iterator[tuple[Acts, Reads]]) -> Untouched | None:
-    """Why the two do not meet; None where they do at some depth, or can be asked at none."""
+    """Return why the two do not meet; None where they meet at some depth, or fit no depth."""
     seen = []
     for acts, reads in pairs:
         if meet(acts, reads) or (
@@ -125,7 +125,7 @@ def _why(method: Method, task: Task, pairs: Iterator[tuple[Acts, Reads]]) -> Unt
 
 
 def told(trials: Sequence[Trial], axes: Mapping[str, Sequence[str]]) -> list[str]:
-    """One line per reason: how many evaluations of some trials are untouched, and what to do.
+    """Write one line per reason: how many evaluations of some trials are untouched, and what to do.
     `axes` are the params that vary, by method.
     """
     groups: dict[tuple[str, Untouched], dict[str, list[Trial]]] = {}
@@ -165,8 +165,8 @@ def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
 def _named(
     method: str, untouched: Sequence[Trial], touched: Sequence[Trial], axes: Sequence[str]
 ) -> str:
-    """A method, with the params that tell its untouched trials from others of it, where there are
-    others.
+    """Name a method, with the params that distinguish its untouched trials from its other trials,
+    where there are any.
     """
     own = [axis for axis in axes if len({trial.params.get(axis) for trial in untouched}) == 1]
     value = untouched[0].params
@@ -183,7 +183,7 @@ def _short(value: object) -> str:
 
 
 def meet(acts: Acts, reads: Reads) -> bool:
-    """Whether a method changes anything that a task reads."""
+    """Check whether a method changes anything that a task reads."""
     highest = max([*reads.layers, *([] if reads.stream is None else [reads.stream])], default=-1)
     return bool(acts.readouts & reads.layers) or (
         acts.stream_from is not None and acts.stream_from <= highest
@@ -205,7 +205,7 @@ def _reads_told(reads: Reads) -> str:
 
 
 def _as_written(plugin: Method | Task) -> str:
-    """`layers` as the file has it, where the encoder's own numbers are not known."""
+    """Write `layers` as the file has it, where the encoder's own numbers are not known."""
     return f"layers: {getattr(plugin.params, 'layers', 'its own')}"
 
 

@@ -12,7 +12,7 @@ from raxalign.store.key import Json, digest
 
 @dataclass(frozen=True)
 class Untouched:
-    """Why an evaluation is not run: `acts` says where the method acts, `reads` what the task reads,
+    """Why an evaluation is not run: `acts` is where the method acts, `reads` what the task reads,
     `instead` is the key of the evaluation of the encoder itself, which it would repeat; `remedy` is
     the value of `layers` at which the two meet (empty: there is none).
     """
@@ -23,7 +23,7 @@ class Untouched:
     instead: str = ""
 
     def told(self, methods: Sequence[str], tasks: Sequence[str]) -> str:
-        """The two that do not meet, in words."""
+        """Describe in words that the two do not meet."""
         read, act = "reads" if len(tasks) == 1 else "read", "is" if len(methods) == 1 else "are"
         return f"{', '.join(tasks)} {read} {self.reads}, but {', '.join(methods)} {act} {self.acts}"
 
@@ -35,8 +35,8 @@ class Trial:
     `sentences` and `seed` are None where they cannot change a result; `aligned` is the key of the
     aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name
     -> key. `untouched` are the tasks that read nothing of what the method changes, task name ->
-    why: they are not run, and no results of the trial. Tasks are no part of the identity: a task
-    added to a grid adds results to the trials that are there.
+    why: they are not run, and are not results of the trial. Tasks are not part of the identity: a
+    task added to a grid adds results to the trials that are there.
     """
 
     method: str

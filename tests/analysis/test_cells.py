@@ -30,6 +30,13 @@ def test_the_spread_over_runs_is_their_standard_deviation_and_one_run_has_none()
     assert over_runs([1.0]).sd is None
 
 
+def test_a_standard_deviation_is_a_root_in_numbers():
+    """1, 2 and 6 deviate from 3 by -2, -1 and 3: their variance is 14 / 2, its root 2.645751."""
+    value = over_runs([1.0, 2.0, 6.0])
+    assert (value.mean, value.n) == (3.0, 3)
+    assert value.sd == pytest.approx(2.645751, abs=1e-6)
+
+
 def test_seeds_are_averaged_and_methods_kept_apart():
     found = cells(
         [row(seed=0, value=0.4), row(seed=1, value=0.6), row(method="n", value=0.9)], "en"

@@ -216,7 +216,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("name: small", "name: a/b", "line 1: name: 'a/b' is no name"),
+        ("name: small", "name: a/b", "line 1: name: 'a/b' is not a valid name"),
         (
             "bert-base-multilingual-cased",
             "{kind: scrach}",
@@ -262,7 +262,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
         (
             "  path:",
             "  by_language: {dr: {path: x}}\n  path:",
-            "line 7: corpus.by_language.dr: 'dr' is none of the grid's languages",
+            "line 7: corpus.by_language.dr: 'dr' is not one of the grid's languages",
         ),
         (
             "  path:",
@@ -313,7 +313,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
             "min_count: {log_uniform: [1, 2]}",
             "log_uniform without `search`",
         ),
-        ("  none: {}", "  ?!: {kind: none}", "line 10: methods.?!: '?!' is no name"),
+        ("  none: {}", "  ?!: {kind: none}", "line 10: methods.?!: '?!' is not a valid name"),
         ("  none: {}", "  none: {x: 1}", "line 10: methods.none.x: unknown key"),
         ("  none: {}", "  none: 3", "line 10: methods.none: 3 is not a mapping"),
         (
@@ -329,7 +329,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
         (
             "retrieval: {}",
             "retrieval: {languages: [fr]}",
-            "line 13: tasks.retrieval.languages[0]: 'fr' is none of the grid's languages",
+            "line 13: tasks.retrieval.languages[0]: 'fr' is not one of the grid's languages",
         ),
     ],
 )
@@ -375,11 +375,11 @@ def test_excluded_points_are_those_of_the_grid(read: Any, faults: Any) -> None:
         " {center: 2, seed: 7}\n- {}\n"
     )
     assert [line.split(" (")[0] for line in told] == [
-        "line 15: exclude[0].method: 'rotate' is no method of this grid",
+        "line 15: exclude[0].method: 'rotate' is not a method of this grid",
         "line 16: exclude[1].sentence: unknown key",
         "line 17: exclude[2].center: unknown key",
-        "line 18: exclude[3].center: 2 is no value of center of this grid",
-        "line 18: exclude[3].seed: 7 is no seed of this grid",
+        "line 18: exclude[3].center: 2 is not a value of center of this grid",
+        "line 18: exclude[3].seed: 7 is not a seed of this grid",
         "line 19: exclude[4]: an entry without conditions would exclude everything",
     ]
 
@@ -410,7 +410,7 @@ def test_a_point_is_excluded_by_a_mapping_or_by_a_part_of_it(read: Any, faults: 
         == "lower"
     )
     (told,) = faults(text + "exclude: [{method: weak_contrastive, freeze: {blocks: 3}}]\n")
-    assert "exclude[0].freeze: a mapping is no value of freeze of this grid" in told
+    assert "exclude[0].freeze: a mapping is not a value of freeze of this grid" in told
 
 
 def test_paths_are_relative_to_the_grid_file(
@@ -589,7 +589,7 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
         (
             PARTS,
             (
-                "line 7: corpus.path: training, dev and test are files of their own (that goes with"
+                "line 7: corpus.path: training, dev and test are separate files (that requires"
                 " `split: files` under `corpus`"
             ),
         ),
@@ -623,7 +623,7 @@ def test_parts_of_a_corpus_are_files_of_their_own(read: Any, tmp_path: Path) -> 
         ),
         (
             f"{PARTS}\n  split: files\ntext: {{source: moses, path: {{train: x, test: y}}}}",
-            "line 9: text.path: training, dev and test are files",
+            "line 9: text.path: training, dev and test are separate files",
         ),
     ],
 )

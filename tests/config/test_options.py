@@ -56,9 +56,9 @@ def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
         "5 faults",
         "lamda: unknown key (did you mean lambda?)",
         "batch_size: -1",
-        "epochs: is no option",
+        "epochs: is not an option",
         "warmup: given twice",
-        "'[9' is no YAML",
+        "'[9' is not a YAML",
     ):
         assert told in str(caught.value)
 
@@ -95,9 +95,9 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(
 @pytest.mark.parametrize(
     ("option", "told"),
     [
-        ("codes={nl nld", "codes: '{nl nld' is no YAML value .*mappings {name: value}"),
+        ("codes={nl nld", "codes: '{nl nld' is not a YAML value .*mappings {name: value}"),
         ("codes=nl", "codes: 'nl' is not a mapping"),
-        ("pretokenized=,", "pretokenized: ',' is no YAML value"),
+        ("pretokenized=,", "pretokenized: ',' is not a YAML value"),
     ],
 )
 def test_what_takes_no_text_is_refused_with_how_it_is_written(
@@ -110,6 +110,6 @@ def test_what_takes_no_text_is_refused_with_how_it_is_written(
 def test_a_quoted_text_that_does_not_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RaxalignError,
-        match=r"split: '\[train' is no YAML value .*put text that begins so in quotes",
+        match=r"split: '\[train' is not a YAML value .*put text that begins so in quotes",
     ):
         read_options("corpora", "hub", ["dataset=owner/name", "split=[train"], tmp_path)

@@ -169,7 +169,7 @@ def test_nothing_is_overwritten(site: Path) -> None:
     [
         ({"source": "phrasebok"}, "did you mean phrasebook"),
         ({"options": ("sise=3", "seed=x", "7")}, "3 faults"),
-        ({"options": ("size=[1",)}, "is no YAML value"),
+        ({"options": ("size=[1",)}, "is not a YAML value"),
         ({"lang": "en"}, "is the pivot"),
         ({"lang": "dee"}, "unknown language"),
         ({"source": "moses", "options": ("path={lang}/x",)}, r"de/x\.de: No such file"),
