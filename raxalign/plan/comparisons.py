@@ -92,6 +92,12 @@ def cell_name(cell: Cell, plan: Plan) -> str:
     )
 
 
+def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
+    """The cells of the encoders as they were: those whose method is of kind `none`."""
+    kinds = {trial.method: trial.kind for trial in plan.trials}
+    return [cell for cell in cells if kinds.get(cell.method, cell.method) == "none"]
+
+
 def comparisons(
     cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None
 ) -> list[Compared]:
@@ -235,11 +241,7 @@ def _p(entry: Compared) -> float:
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
     """The baseline of each cell that has one, by the cell's id."""
-    if wanted is None:
-        kinds = {trial.method: trial.kind for trial in plan.trials}
-        candidates = [cell for cell in cells if kinds.get(cell.method, cell.method) == "none"]
-    else:
-        candidates = _named(cells, plan, wanted)
+    candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
     found = {}
     for cell in cells:
         there = [

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import Cell, Value, cells
 from raxalign.analysis.metrics import is_main
 from raxalign.plan.comparisons import cell_name
-from raxalign.report._untouched import UNTOUCHED, idle_cells, why
+from raxalign.report.cells.numbers import FEW
+from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -89,7 +90,6 @@ class Block:
 
 
 _TESTS = "Intervals and tests, which read the predictions: `--compare`."
-FEW = 30  # pairs of each language: an accuracy over fewer is a table of accidents
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import MEANS, Cell, Value
-from raxalign.report._own import mean_name
-from raxalign.report._results import Results
+from raxalign.plan.comparisons import baseline_cells
+from raxalign.report.cells.names import mean_name
+from raxalign.report.cells.results import Results
 
 
 def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
@@ -31,13 +32,9 @@ def single_languages(results: Results, task: str, metric: str, cell: Cell) -> li
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
     """The encoder as it was."""
-    cells = [
-        cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"
-    ]
-    return next(
-        (cell for cell in cells if value_of(cell, task, metric, results.split(task)) is not None),
-        None,
-    )
+    split = results.split(task)
+    cells = baseline_cells(results.cells, results.plan)
+    return next((cell for cell in cells if value_of(cell, task, metric, split) is not None), None)
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
