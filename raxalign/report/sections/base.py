@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from raxalign.config.params import BaseParams
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Share
@@ -60,6 +61,9 @@ class Section(ABC):
     """Raised when the section shows other numbers for the same results."""
     place: ClassVar[int] = 0
     """Sections are shown by ascending place, those from outside the package after its own."""
+
+    class Params(BaseParams):
+        """The options of the section: none, as a grid file has no place for them."""
 
     def __init__(self, material: Material) -> None:
         self.material = material
