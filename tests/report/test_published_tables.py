@@ -22,7 +22,7 @@ from raxalign.report.document import Table
 from raxalign.report.published.fill import Fill
 from raxalign.report.published.matching import match_row
 from raxalign.report.published.table import RECORD
-from tests.report.material import published
+from tests.report.material import published, share
 
 
 def row(value: float, **changes: Any) -> dict[str, Any]:
@@ -454,3 +454,18 @@ def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="values"):
         PublishedRow.model_validate({})
     assert Publication.model_fields
+
+
+def test_a_table_of_the_user_s_own_is_filled_like_a_paper_s(tmp_path: Path) -> None:
+    from tests.config.test_published import my_table
+
+    file = my_table(tmp_path)
+    made = share("published", results([row(0.70), row(0.74, lang="fr")]), published=[str(file)])
+    (part,) = made.parts
+    assert (part.anchor, part.title) == ("my_table", "Doe 2024")
+    assert [table.anchor for table in part.tables] == ["my_table-xnli"]
+    entry = entry_of(part.tables[0], "shifted", "average")
+    assert (entry.text, entry.below, entry.delta) == ("72.00", "73.05", "−1.05")
+    assert entry_of(part.tables[0], "another-model", "de").state == "published"
+    lines = made.files["published.csv"].splitlines()
+    assert lines[4].startswith("my_table,xnli,shifted,de,,72.1,70.0,")

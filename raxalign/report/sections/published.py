@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import final
 
-from raxalign.config.published import read
+from raxalign.config.published import read, short_name
 from raxalign.report.document import Share
 from raxalign.report.published.papers import Paper
 from raxalign.report.published.table import RECORD
@@ -28,7 +28,9 @@ class Published(Section):
         no paper.
         """
         material = self.material
-        papers = [Paper(name, read(name), material.measure) for name in material.published]
+        papers = [
+            Paper(short_name(name), read(name), material.measure) for name in material.published
+        ]
         made = [paper.part(material.results, material.judge) for paper in papers]
         if not made:
             return None
