@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 LEGEND = (
     (
-        "Each cell is the mean over runs (seeds); in brackets its 95 % interval, in which both the"
-        " runs and the examples (sentences, premises, contexts) are chance. Under it in the grid's"
-        " own tables: the difference to the baseline, with its 95 % interval. In the papers'"
+        "Each cell is the mean over runs (seeds). In brackets is its 95 % interval, which counts"
+        " both the runs and the examples (sentences, premises, contexts) as random. Below it in the"
+        " grid's own tables: the difference to the baseline, with its 95 % interval. In the papers'"
         " tables: the published figure and the difference, measured minus published."
     ),
     (
         "▲ (and bold) significantly better, ▼ significantly worse than the baseline, that is, the"
         " encoder as it was on the same task, language and encoder: at 0.05, after Holm's"
-        " correction over all comparisons of one of the grid's own tables. No mark: that cannot be"
-        " told. One run of something that depends on its seed has no interval. All numbers are in"
-        " comparisons.csv."
+        " correction over all comparisons of one of the grid's own tables. No mark: the test shows"
+        " neither. A single run of something that depends on its seed has no interval. All numbers"
+        " are in comparisons.csv."
     ),
     (
-        "Retrieval and token translation are measured on held-out sentences of the grid's own"
-        " corpus, named above. “not run”: no trial of the grid measures the cell. “untouched”: the"
-        " method changes nothing of what the task reads, so that the cell would be that of the"
-        " encoder itself. Grey figures alone are published ones that the grid's methods do not"
-        " measure. Superscript letters say in what a measured cell is not as published."
+        "Tasks without data of their own are measured on held-out sentences of the grid's corpus,"
+        " named above. “not run”: no trial of the grid measures the cell. “untouched”: the method"
+        " changes nothing that the task reads, so the result would be that of the encoder itself."
+        " Grey figures without a measured one are published figures that no method of the grid"
+        " measures. Superscript letters mark differences to the published setting."
     ),
 )
 

@@ -52,8 +52,6 @@ def write_report(
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    drawn = [figure.name for part in document.parts for figure in part.figures]
-    return [
-        *(folder / name for name in texts),
-        *(folder / "figures" / f"{name}.{kind}" for name in drawn for kind in ("svg", "png")),
-    ]
+    drawn = (figure.name for part in document.parts for figure in part.figures)
+    figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "png")]
+    return [folder / name for name in (*texts, *figures)]

@@ -219,7 +219,7 @@ def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opene
     for table in found:
         for entries in cells(table).values():
             assert entries["finetune"].text == "100.0"
-            assert float(entries["one vector a word"].text) < 100
+            assert float(entries["one vector per word"].text) < 100
 
 
 def test_an_average_over_some_parts_of_speech_is_not_the_papers(

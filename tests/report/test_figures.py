@@ -73,7 +73,7 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
         "m3",
         "m4",
     ]
-    assert "5 methods at most 3" in of_methods(results, 3)
+    assert "At most 3 of the 5 methods" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
 
 

@@ -149,7 +149,7 @@ def test_sizes_that_no_paper_has_stand_for_the_papers_by_rank_and_the_note_says_
     texts = {line.label: line.entries[table.columns.index("de")].text for line in table.lines}
     assert texts == {"0": "not run", "10000": "51.0", "50000": "52.0", "250000": "54.0"}
     notes = [table.notes[number - 1] for number in line_of(table, "250000", "finetune").notes]
-    assert notes == ["Scale reduced: 400 sentence pairs a language (published: 250,000)."]
+    assert notes == ["Scale reduced: 400 sentence pairs per language (published: 250,000)."]
 
 
 def test_one_size_alone_stands_for_the_nearest() -> None:
@@ -443,7 +443,7 @@ def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() ->
     )
     line = line_of(table, "finetune/20000", "zero-shot")
     assert line.sub.endswith("10,000 pairs")
-    assert "Scale reduced: 10,000 sentence pairs a language (published: 20,000)." in [
+    assert "Scale reduced: 10,000 sentence pairs per language (published: 20,000)." in [
         table.notes[number - 1] for number in line.notes
     ]
 

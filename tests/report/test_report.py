@@ -314,7 +314,8 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(made: Any) -
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     assert all(entry.delta.endswith(", cannot tell") for entry in entries)
     assert table.notes == (
-        "No interval and no test: no predictions are stored that the value can be formed of.",
+        "No interval and no test: no predictions are stored from which the value could be"
+        " computed.",
     )
 
 
@@ -366,7 +367,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         guessing=1 / 3,
     )
     assert list(remarks(found, metric_unit([0.34]))) == [
-        "At chance: its interval holds 33.3, what guessing gets.",
+        "At chance: its interval contains 33.3, the value of guessing.",
         "Falls far below the baseline none: to less than half of its value.",
     ]
     assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
@@ -379,7 +380,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         at_chance=False,
     )
     assert list(remarks(alone, metric_unit([0.34]))) == [
-        "No test: of the baseline one run of something that depends on its seed."
+        "No test: for the baseline, one run of something that depends on its seed."
     ]
     assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
 

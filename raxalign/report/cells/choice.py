@@ -38,7 +38,7 @@ def baseline(results: Results, task: str, metric: str) -> Cell | None:
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """A cell a method: of its largest training set the one that dev chooses; the baseline first.
+    """One cell per method: of its largest training set the one that dev chooses; the baseline first.
     One encoder, that of the baseline.
     """
     base = baseline(results, task, metric)
@@ -68,8 +68,8 @@ def of_methods(results: Results, most: int) -> str:
     if len(results.kinds) <= most:
         return ""
     return (
-        f" Of {len(results.kinds)} methods at most {most}: the encoder as it was, and the best on"
-        " dev (without dev values, the grid's first)."
+        f" At most {most} of the {len(results.kinds)} methods are shown: the encoder as it was, and"
+        " the best on dev (without dev values, the first of the grid)."
     )
 
 
@@ -79,7 +79,7 @@ def titled(results: Results, task: str) -> str:
 
 
 def colour_of(results: Results, cell: Cell) -> int:
-    """One colour a method, the same in every cloud."""
+    """One colour per method, the same in every cloud."""
     return list(results.kinds).index(cell.method)
 
 

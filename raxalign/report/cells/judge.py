@@ -73,11 +73,11 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     ):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
     if found.interval is not None and found.untested in _WHY:
-        yield f"No test: of the baseline {found.untested}{_WHY[found.untested]}."
+        yield f"No test: for the baseline, {found.untested}{_WHY[found.untested]}."
     if found.untested == OTHER_LANGUAGES:
         yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:
-        yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
+        yield f"At chance: its interval contains {unit.show(found.guessing)}, the value of guessing."
     if found.falls_far and found.baseline is not None:
         yield (
             f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
@@ -86,5 +86,5 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
 
 _WHY = {
     ONE_RUN: " of something that depends on its seed",
-    NO_PREDICTIONS: " are stored that the value can be formed of",
+    NO_PREDICTIONS: " are stored from which the value could be computed",
 }

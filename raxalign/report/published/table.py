@@ -1,5 +1,5 @@
-"""One table of a paper in its own shape: measured beside published, with the difference, and
-everything in which the two are not alike.
+"""One table of a paper in its own shape: measured next to published, with the difference, and notes
+on everything in which the two are not alike.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TableMaker:
         everywhere, lines = lifted(lines, found)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
         if (self.table.match or self.table.analysis) and not found:
-            caption += " Nothing of it was run."
+            caption += " None of these cells were run."
         made = Table(
             f"{self.name}-{self.label}",
             self.table.title,
@@ -152,7 +152,7 @@ class TableMaker:
         size, wanted = match.cell.sentences, rule.sentences if rule is not None else None
         if wanted is not None and size is not None and size != wanted:
             scale = "Scale reduced" if size < wanted else "Scale"
-            yield f"{scale}: {size:,} sentence pairs a language (published: {wanted:,})."
+            yield f"{scale}: {size:,} sentence pairs per language (published: {wanted:,})."
         if encoder_differs(self.publication, match.cell):
             encoder = self.publication.encoder[0]
             yield f"Measured on {match.cell.encoder} (published: {encoder})."

@@ -116,7 +116,7 @@ class MeasuredRow:
             yield "The checkpoint was chosen on the target language's dev set: not zero-shot."
         pairs = cell.values.get((task, lang, f"{metric}_pairs", split))
         if pairs is not None and pairs.mean < FEW:
-            yield f"Over fewer than {FEW} word pairs: too few to tell anything."
+            yield f"Over fewer than {FEW} word pairs: too few for a conclusion."
 
     def _of_sweep(self, cell: Cell, rule: Rule) -> Measured | None:
         """The point of a sweep that a rule names, or the best one."""

@@ -19,8 +19,8 @@ from raxalign.report.sections.base import Section
 _LEAD = (
     "Where a method has several points, the one with the highest mean over languages on the"
     " development set is taken, and its test value is what an honest comparison may quote. The"
-    " best test value of all points is beside it, to show what choosing on test would have"
-    " gained."
+    " best test value of all points is given next to it, to show what choosing on test would"
+    " have gained."
 )
 _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
 
@@ -81,8 +81,8 @@ def _caption(results: Results, task: str, unit: Unit) -> str:
     selection = results.task_params.get(task, {}).get("selection")
     if selection not in (None, "last"):
         caption += (
-            f" The dev set also chose the checkpoints (selection: {selection}), so that the dev"
-            " values are optimistic."
+            f" The dev set also chose the checkpoints (selection: {selection}); the dev"
+            " values are therefore optimistic."
         )
     return caption
 

@@ -36,7 +36,7 @@ class Facts(Section):
             "corpus": ", ".join(_corpora(plan)),
             "word pairs": ", ".join(makers),
             "languages": ", ".join(languages) + f" (pivot {plan.pivot})",
-            "sentence pairs a language": ", ".join(f"{size:,}" for size in sizes),
+            "sentence pairs per language": ", ".join(f"{size:,}" for size in sizes),
             "seeds": f"{len(results.seeds)}" if results.seeds else "",
             "trials": f"{len(trials):,}",
             "evaluations": f"{results.done:,} of {results.planned:,} done",

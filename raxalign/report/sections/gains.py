@@ -37,7 +37,7 @@ class Gains(Section):
         """The figure; None where no transfer task was run with a baseline and a method."""
         results = self.material.results
         caption = (
-            "A point a language; the baseline is the encoder as it was (as in Kulshreshtha et al."
+            "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et al."
             " 2020, Figure 2). Methods at their largest training set and the point that dev"
             f" chooses.{of_methods(results, MOST_CURVES)}"
         )
@@ -48,7 +48,7 @@ class Gains(Section):
 
 
 def gain_panels(results: Results) -> list[Panel]:
-    """One panel a transfer task: a cloud a method."""
+    """One panel per transfer task, one cloud per method."""
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = list(_clouds(results, task, metric))

@@ -39,7 +39,7 @@ def _sketch(results: Results) -> Sketch:
 
 
 def size_panels(results: Results) -> list[Panel]:
-    """A panel a task: curves of methods that were run at several sizes."""
+    """One panel per task: curves of methods that were run at several sizes."""
     panels = []
     for task in results.tasks:
         metric = results.main_metric(task)
@@ -49,7 +49,7 @@ def size_panels(results: Results) -> list[Panel]:
             panels.append(
                 Panel(
                     titled(results, task),
-                    "sentence pairs a language",
+                    "sentence pairs per language",
                     in_percent(metric),
                     [*curves, *levels(results, task, metric)],
                     log=True,

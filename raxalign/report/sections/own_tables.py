@@ -43,7 +43,7 @@ class OwnTables(Section):
             _OwnTable(results, judge, *entry, few=entry in few).table(folded=entry not in first)
             for entry in results.tables
         )
-        lead = f"A line for each point of the grid. {_against(results, judge)}"
+        lead = f"One line per point of the grid. {_against(results, judge)}"
         return Share((Part("grid", "The grid's own tables", lead, made),))
 
 
@@ -52,18 +52,18 @@ def _against(results: Results, judge: Judge) -> str:
     names = list(dict.fromkeys(named(cell, results.plan) for cell in judge.baselines))
     if not names:
         return (
-            "The grid has no baseline (a method of the kind none), so that nothing is compared and"
-            " nothing is marked."
+            "The grid has no baseline (a method of kind none): nothing is compared and nothing is"
+            " marked."
         )
     return (
-        "Under each value its 95 % interval, and its difference to the baseline"
-        f" ({', '.join(names)}, on the same encoder) with the interval of that."
+        "Under each value: its 95 % interval, and its difference to the baseline"
+        f" ({', '.join(names)}, on the same encoder) with the interval of the difference."
     )
 
 
 def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:
     """The table of each task that stands open: that of its main metric, or the first one over
-    examples enough.
+    enough examples.
     """
     first: dict[str, _Entry] = {}
     for entry in sorted(
@@ -162,15 +162,15 @@ class _OwnTable:
             )
         if selection == "target-dev":
             yield (
-                "The checkpoint was chosen on each target language's dev set: these are no"
+                "The checkpoint was chosen on each target language's dev set: these are not"
                 " zero-shot results."
             )
         if self.few:
-            yield f"Over fewer than {FEW} pairs in every language: too few to tell anything."
+            yield f"Over fewer than {FEW} pairs in every language: too few for a conclusion."
 
 
 def _few(results: Results, entry: _Entry) -> bool:
-    """Whether an accuracy is over so few pairs that it tells nothing."""
+    """Whether an accuracy is over too few pairs for a conclusion."""
     task, metric, split = entry
     names = [(task, lang, f"{metric}_pairs", split) for lang in results.by_table[entry]]
     counts = [

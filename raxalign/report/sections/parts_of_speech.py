@@ -73,7 +73,9 @@ class PartsOfSpeech(Section):
         same = any(any(table["identical"].to_pylist()) for part in tagged for table, _ in part)
         for identical in (False, True) if same else (False,):
             found = [_bins(part, identical=identical) for part in tagged]
-            title = "Retrieval by part of speech" + (", words of one form too" if identical else "")
+            title = "Retrieval by part of speech" + (
+                ", with pairs of one form" if identical else ""
+            )
             caption = (
                 "Non-contextual accuracy in percent, seen pairs kept, pairs of one form"
                 f" {'kept' if identical else 'left out'}, both directions, mean over"

@@ -17,9 +17,9 @@ _TASK = "retrieval"
 _COLUMNS = {"direction", "src", "tgt", "found", "correct"}
 _MOST_WORDS = 12
 _CAPTION = (
-    "For each occurrence of the pivot's word the form of the word that retrieval finds in"
-    " context, against its gold translation there: the share that is right, in percent. One"
-    " vector a word can at best always find the most frequent translation. One seed."
+    "The share of the occurrences of the pivot's word for which retrieval in context finds the"
+    " gold translation of that occurrence, in percent. With one vector per word, the best"
+    " possible result is to find the most frequent translation every time. One seed."
 )
 
 
@@ -52,7 +52,7 @@ def _tables(results: Results, asked: Sequence[Asked]) -> Iterator[Table]:
         found = [{word.word: word for word in senses(entry.tables[lang], words)} for entry in there]
         lines = tuple(_line(word, found) for word in words)
         methods = (named(entry.cell, results.plan) for entry in there)
-        heads = ("occurrences", "one vector a word", *methods)
+        heads = ("occurrences", "one vector per word", *methods)
         title = f"Words with several senses, {lang}"
         if lines:
             yield Table("", title, heads, lines, _CAPTION, corner="word")

@@ -1,4 +1,4 @@
-"""What the geometry of spaces looks like: language identity and anisotropy over layers, and words
+"""The geometry of spaces: language identity and anisotropy over layers, and words
 as points before and after.
 """
 
@@ -33,7 +33,7 @@ _SAID = {
     "anisotropy": (
         "Anisotropy by layer",
         "mean cosine (× 100)",
-        "Of the vectors of different words of the other language.",
+        "Between the vectors of different words of the other language.",
     ),
 }
 _COLUMNS = {"kind", "side", "word", "x", "y"}
@@ -69,7 +69,7 @@ class Spaces(Section):
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
             panels = _layer_panels(cells, (task, name), label)
-            caption = f"A panel a language pair. {about}{of_methods(results, MOST_METHODS)}"
+            caption = f"One panel per language pair. {about}{of_methods(results, MOST_METHODS)}"
             yield Sketch(f"layers-{name}", title, caption, panels)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)
         for kind, title, where in _DRAWN:
@@ -110,7 +110,7 @@ def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) 
 
 
 def _clouds(results: Results, asked: list[Asked], kind: str) -> list[Panel]:
-    """A panel a method, for the first language pair; the encoder as it was comes first."""
+    """One panel per method, for the first language pair; the encoder as it was comes first."""
     panels = []
     for entry in asked[:MOST_PANELS]:
         lang, table = next(iter(entry.tables.items()))

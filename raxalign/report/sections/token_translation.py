@@ -17,7 +17,7 @@ from raxalign.report.sections.base import Section
 from raxalign.tasks.translation.samples import shift_point
 
 _CAPTION = (
-    "A panel a language pair; in percent. Rows are layers, columns the weight of the shift"
+    "One panel per language pair, in percent. Rows are layers, columns weights of the shift"
     " (as in Liu et al. 2020, Figures 7 and 8)."
 )
 
@@ -58,7 +58,7 @@ def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
-    """A panel a language: values over layers and weights of the first cell that has them."""
+    """One panel per language: values over layers and weights of the first cell that has them."""
     for cell in results.cells:
         grids = _grids(cell, task, stem)
         panels = [

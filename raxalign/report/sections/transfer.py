@@ -1,5 +1,5 @@
-"""Retrieval against transfer (Cao et al. 2020, Figure 2): a point a language, and how far the two
-go together.
+"""Retrieval against transfer (Cao et al. 2020, Figure 2): one point per language, and how
+strongly the two are correlated.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Transfer(Section):
         """The figure and the table; None where the grid has not both."""
         results = self.material.results
         caption = (
-            "A point a language (as in Cao et al. 2020, Figure 2, there for the encoder as it was"
-            f" alone); the table above has all correlations.{of_methods(results, MOST_CURVES)}"
+            "One point per language (as in Cao et al. 2020, Figure 2, which shows the encoder as it"
+            f" was alone); the table above has all correlations.{of_methods(results, MOST_CURVES)}"
         )
         panels = transfer_panels(results, MOST_CURVES)
         sketch = Sketch("retrieval-transfer", "Retrieval against transfer", caption, panels)
@@ -94,7 +94,7 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
 
 def transfer_table(results: Results) -> Table | None:
     """Pearson's r of every method and transfer task, Spearman's ρ and the number of languages under
-    it; None where nothing can be set beside.
+    it; None where there is nothing to correlate.
     """
     found: dict[str, dict[str, Correlation]] = {}
     columns = []
@@ -113,8 +113,8 @@ def transfer_table(results: Results) -> Table | None:
     )
     caption = (
         "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each"
-        " method as in the figure below, and those that it has no room for; three or four languages"
-        " tell little."
+        " method as in the figure below, and those for which it has no room; a correlation over three"
+        " or four languages means little."
     )
     return Table(
         "retrieval-transfer",
