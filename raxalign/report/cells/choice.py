@@ -38,8 +38,8 @@ def baseline(results: Results, task: str, metric: str) -> Cell | None:
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """One cell per method: of its largest training set the one that dev chooses; the baseline first.
-    One encoder, that of the baseline.
+    """One cell per method: of its largest training set the one that dev chooses; the baseline
+    first. All are of one encoder, that of the baseline.
     """
     base = baseline(results, task, metric)
     there = [

@@ -77,7 +77,8 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     if found.untested == OTHER_LANGUAGES:
         yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:
-        yield f"At chance: its interval contains {unit.show(found.guessing)}, the value of guessing."
+        guessing = unit.show(found.guessing)
+        yield f"At chance: its interval contains {guessing}, the value of guessing."
     if found.falls_far and found.baseline is not None:
         yield (
             f"Falls far below the baseline {found.baseline.method}: to less than half of its value."

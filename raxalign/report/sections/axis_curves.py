@@ -58,8 +58,8 @@ def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
-    """One panel per task: test and dev over the values of one numeric param; encoder and other params
-    are those of the best point on dev.
+    """One panel per task: test and dev over the values of one numeric param; encoder and other
+    params are those of the best point on dev.
     """
     cells = [
         cell

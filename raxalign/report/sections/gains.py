@@ -37,8 +37,8 @@ class Gains(Section):
         """The figure; None where no transfer task was run with a baseline and a method."""
         results = self.material.results
         caption = (
-            "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et al."
-            " 2020, Figure 2). Methods at their largest training set and the point that dev"
+            "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et"
+            " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
             f" chooses.{of_methods(results, MOST_CURVES)}"
         )
         title = "Gain over the baseline against the baseline"

@@ -80,8 +80,8 @@ class PartsOfSpeech(Section):
                 "Non-contextual accuracy in percent, seen pairs kept, pairs of one form"
                 f" {'kept' if identical else 'left out'}, both directions, mean over"
                 f" {languages(asked)}. Tags of the pivot's words: {how}. Averages are over parts"
-                " of speech; one seed. Small:"
-                f" queries.{of_methods(self.material.results, MOST_METHODS)}"
+                " of speech; one seed. In small"
+                f" type: the number of queries.{of_methods(self.material.results, MOST_METHODS)}"
             )
             lines = tuple(
                 bin_line(self.material.results, entry.cell, bins)

@@ -50,7 +50,7 @@ class RankDifferences(Section):
         caption = (
             f"Contextual accuracy in percent over unseen pairs, mean over {languages(asked)}; ranks"
             " of word forms in the training text (as in Cao et al. 2020, Figure 3). One seed."
-            " Small: queries."
+            " In small type: the number of queries."
         )
         lines = tuple(bin_line(results, entry.cell, bins) for entry, _, bins in found)
         table = Table("", _TITLE, tuple(part.name for part in found[0][2]), lines, caption)

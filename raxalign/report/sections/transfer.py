@@ -113,8 +113,8 @@ def transfer_table(results: Results) -> Table | None:
     )
     caption = (
         "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each"
-        " method as in the figure below, and those for which it has no room; a correlation over three"
-        " or four languages means little."
+        " method as in the figure below, and those for which it has no room; a correlation over"
+        " three or four languages means little."
     )
     return Table(
         "retrieval-transfer",
