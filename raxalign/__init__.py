@@ -21,6 +21,7 @@ __all__ = [
     "Opened",
     "Params",
     "RaxalignError",
+    "Section",
     "Task",
     "WordAligner",
     "align",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
+    from raxalign.report.sections.base import Section
     from raxalign.similarity import nearest_neighbors
     from raxalign.tasks.base import Task
 
@@ -59,6 +61,7 @@ _PLACES = {
     "Needs": "raxalign.methods.base",
     "Opened": "raxalign.plan.load",
     "RaxalignError": "raxalign.errors",
+    "Section": "raxalign.report.sections.base",
     "Task": "raxalign.tasks.base",
     "WordAligner": "raxalign.pairing.aligners.base",
     "nearest_neighbors": "raxalign.similarity",

@@ -3,12 +3,12 @@ its kind in YAML.
 
 Plug-ins come from three places. Public files (no leading underscore, not ``base.py``) of a plural
 folder of the package are listed without being imported. Entry points of the groups
-``raxalign.methods``, ``.tasks``, ``.corpora``, ``.encoders`` and ``.aligners`` are listed by their
-names. Files that a grid names (`plugins`) are known inside `visible` alone; there `Catalog.kind`
-says what a name stands for: ``my_method`` for ``my_method@`` and the beginning of the file's
-SHA-256. That whole kind is what a plan holds and what enters keys, so it means one content of one
-file in every process that has loaded it, and nothing that is loaded changes what another grid
-means.
+``raxalign.methods``, ``.tasks``, ``.corpora``, ``.encoders``, ``.aligners`` and ``.sections`` are
+listed by their names. Files that a grid names (`plugins`) are known inside `visible` alone; there
+`Catalog.kind` says what a name stands for: ``my_method`` for ``my_method@`` and the beginning of
+the file's SHA-256. That whole kind is what a plan holds and what enters keys, so it means one
+content of one file in every process that has loaded it, and nothing that is loaded changes what
+another grid means.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _FOLDERS = {
     "encoders": ("raxalign.encoders", "encoder", "EncoderKind"),
     "methods": ("raxalign.methods", "method", "Method"),
     "tasks": ("raxalign.tasks", "task", "Task"),
+    "sections": ("raxalign.report.sections", "report section", "Section"),
 }
 _ONE_CLASS = "A plug-in file has one public class with a VERSION"
 
@@ -292,8 +293,8 @@ def open_file(path: Path) -> PluginFile:
     if not folders:
         raise PluginFault(
             path,
-            f"{plugin.__name__} is not a subclass of Method, Task, Corpus, EncoderKind or"
-            " WordAligner",
+            f"{plugin.__name__} is not a subclass of Method, Task, Corpus, EncoderKind,"
+            " WordAligner or Section",
             line=line,
         )
     if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
@@ -383,6 +384,6 @@ def visible(files: Iterable[PluginFile]) -> Iterator[None]:
 
 @cache
 def catalog(folder: str) -> Catalog:
-    """The catalogue of `corpora`, `aligners`, `encoders`, `methods` or `tasks`."""
+    """The catalogue of `corpora`, `aligners`, `encoders`, `methods`, `tasks` or `sections`."""
     package, noun, base = _FOLDERS[folder]
     return Catalog(package, noun, folder, base)

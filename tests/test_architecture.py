@@ -50,7 +50,7 @@ HEAVY = {
     "scipy._lib",
 }  # a lazy stub is no import
 FILES = sorted(PACKAGE.rglob("*.py"))
-PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks")
+PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks", "report/sections")
 KNOWN_CIRCLES: set[tuple[str, str]] = (
     set()
 )  # (importer, imported) that closes a circle; nothing is added
@@ -218,6 +218,40 @@ def test_mechanism_names_no_method_and_no_task():
                 assert node.value not in names, f"{path.name} names {node.value}"
 
 
+def test_the_report_names_tasks_in_the_sections_about_them_and_no_method():
+    """The extra `pos` and what YAML and matplotlib call "none" are no names of plug-ins."""
+    methods, tasks = set(catalog("methods")) - {"none"}, set(catalog("tasks"))
+    for path in sorted((PACKAGE / "report").rglob("*.py")):
+        allowed = tasks if path.parent.name == "sections" else set()
+        allowed |= {"pos"} if path.name == "doctor.py" else set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                compared = [part.value for part in node.comparators if hasattr(part, "value")]
+                assert "none" not in compared, f"{path.name} asks for the method none"
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert node.value not in (methods | tasks) - allowed, (
+                    f"{path.name} names {node.value}"
+                )
+
+
+def test_a_section_names_one_task_at_most_and_once():
+    tasks = set(catalog("tasks"))
+    for path in sorted((PACKAGE / "report" / "sections").glob("*.py")):
+        named = [
+            node.value
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.Constant) and node.value in tasks
+        ]
+        assert len(named) <= 1, path.name
+
+
+def test_no_folder_of_the_report_is_a_heap():
+    folders = [path for path in (PACKAGE / "report").rglob("*") if path.is_dir()]
+    for folder in [PACKAGE / "report", *folders]:
+        files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(files) <= 15, folder.name
+
+
 def test_files_stay_small_enough_to_know():
     lengths = {
         str(path.relative_to(PACKAGE)): len(path.read_text(encoding="utf-8").splitlines())
@@ -232,7 +266,9 @@ def test_every_module_imports():
             importlib.import_module(module.name)
 
 
-@pytest.mark.parametrize("folder", ["corpora", "aligners", "encoders", "methods", "tasks"])
+@pytest.mark.parametrize(
+    "folder", ["corpora", "aligners", "encoders", "methods", "tasks", "sections"]
+)
 def test_plugins_load_and_say_what_they_are(folder):
     for kind, plugin in catalog(folder).items():
         assert plugin.VERSION >= 1, kind
@@ -251,7 +287,7 @@ def test_plugins_load_and_say_what_they_are(folder):
         ),
         (
             "import raxalign as rx\nrx.Method, rx.Task, rx.Corpus, rx.Encoder, rx.WordAligner,"
-            " rx.Params, rx.nearest_neighbors"
+            " rx.Section, rx.Params, rx.nearest_neighbors"
         ),
         (
             "import raxalign.plan.load, raxalign.report.plans, raxalign.report.tables,"

@@ -143,7 +143,7 @@ FAULTS = {
     ),
     "other": (
         "class A:\n    VERSION = 1\n",
-        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind or WordAligner",
+        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind, WordAligner or Section",
     ),
     "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
 }

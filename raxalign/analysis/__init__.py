@@ -1,1 +1,1 @@
-"""Analyses beside the tasks: part of speech, frequency, correlation, projection."""
+"""Analyses in addition to the tasks: part of speech, frequency, correlation, projection."""

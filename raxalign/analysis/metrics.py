@@ -14,9 +14,10 @@ def is_main(metric: str) -> bool:
     """Whether a metric is more than a count, an error, one direction, or one point of a sweep over
     layers (and weights).
 
-    >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs"),
-        is_main("layer3_alpha1_bleu1")
-    (True, False, False)
+    >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs")
+    (True, False)
+    >>> is_main("layer3_alpha1_bleu1")
+    False
     """
     return not metric.endswith((*COUNTS, *DIRECTIONS)) and not _LAYER.fullmatch(metric)
 

@@ -1,8 +1,8 @@
 """Word retrieval in groups of words: by universal part of speech (Cao et al. 2020, Table 4) and by
 difference of frequency ranks (their Figure 3).
 
-All is computed from the predictions of retrieval, a row a pair and direction. An accuracy is the
-mean of those of the directions that have pairs.
+All is computed from the predictions of retrieval, one row per pair and direction. An accuracy is
+the mean of those of the directions that have pairs.
 """
 
 from __future__ import annotations

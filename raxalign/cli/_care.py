@@ -34,7 +34,9 @@ def init(
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
+    what: Annotated[
+        str, typer.Argument(help="methods, tasks, corpora, encoders, aligners or sections")
+    ],
     kind: Annotated[
         str | None, typer.Argument(help="One of them, for what it is and what its options are.")
     ] = None,

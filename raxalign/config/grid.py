@@ -33,9 +33,13 @@ from raxalign.config._specs import (
 )
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
+from raxalign.config.published import FOLDER as PUBLISHED
+from raxalign.config.published import SUFFIXES as PUBLISHED_SUFFIXES
+from raxalign.config.published import file_of, short_name
 from raxalign.config.published import names as publications
+from raxalign.config.published import read as read_publication
 from raxalign.config.run import RunConfig, storage_root
-from raxalign.errors import GridError
+from raxalign.errors import DataError, GridError
 
 T = TypeVar("T")
 
@@ -201,7 +205,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
     exclude = _referring(top, axes)
-    published = top.read("published", lambda node: _published(node, faults)) or ()
+    published = top.read("published", lambda node: _published(node, paths)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
         raise _Incomplete
@@ -274,22 +278,45 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _published(node: Node, faults: Faults) -> tuple[str, ...]:
-    names = []
+def _published(node: Node, paths: Paths) -> tuple[str, ...]:
+    """Names of publications, and absolute paths of the user's own; each is read once."""
+    found: dict[str, str] = {}
     for item in node.items():
-        if not isinstance(item.value, str):
-            faults.add(
-                item,
-                f"{item.shown()} is not the name of a table",
-                f"there are {', '.join(publications())}",
-            )
-        elif item.value not in publications():
-            faults.add(
-                item, f"unknown publication {item.value!r}", suggestion(item.value, publications())
-            )
-        elif item.value not in names:
-            names.append(item.value)
-    return tuple(names)
+        name, remedy = item.value, f"there are {', '.join(publications())}, or a path to a file"
+        if not isinstance(name, str) or not name.strip():
+            paths.faults.add(item, f"{item.shown()} is not the name of a table", remedy)
+            continue
+        if Path(name).suffix in PUBLISHED_SUFFIXES:
+            name = absolute(name.strip(), paths.folder)
+        elif name not in publications():
+            remedy = suggestion(name, publications())
+            paths.faults.add(item, f"unknown publication {name!r}", remedy)
+            continue
+        short = short_name(name)
+        own = name != short and short in publications()
+        if own or found.get(short, name) != name:
+            other = "a publication of raxalign" if own else found[short]
+            paths.faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
+            continue
+        _check_publication(item, name, paths.faults)
+        found[short] = name
+    return tuple(found.values())
+
+
+def _check_publication(item: Node, name: str, faults: Faults) -> None:
+    """Read a publication from outside the package; its faults are named by its file and line."""
+    try:
+        if file_of(name).parent != PUBLISHED:
+            read_publication(name)
+    except DataError as error:
+        faults.add(item, str(error))
+    except GridError as error:
+        for fault in error.faults:
+            line = f":{fault.line}" if fault.line is not None else ""
+            whole = fault.key == "grid"  # what would be right is then that of a grid file
+            problem = fault.problem if whole else f"{fault.key}: {fault.problem}"
+            remedy = "docs/report.md describes the form" if whole else fault.remedy
+            faults.add(item, f"{error.path}{line}: {problem}", remedy)
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

@@ -1,5 +1,8 @@
-"""The papers' figures as data: `raxalign/published/<name>.yaml`, one file a paper, one entry a
-table.
+"""The papers' figures as data: one YAML file per paper, one entry per table.
+
+The package's own files are `raxalign/published/<name>.yaml`. A grid names them, those of entry
+points of the group ``raxalign.published`` (whose value is the package that holds
+``<name>.yaml``), and files of the user's own by their paths.
 
 A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label
 -> `values` in the order of the columns; null is a cell that the paper leaves empty, a list is one
@@ -11,15 +14,27 @@ never measured. `means` are columns that are means over the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from raxalign.config._faults import Faults, suggestion
+from raxalign.config._validate import validate
+from raxalign.config._yaml import Node
+from raxalign.config._yaml import read as read_yaml
+from raxalign.errors import DataError, GridError
+
 SCALAR = bool | int | float | str | None
 FOLDER = Path(__file__).resolve().parent.parent / "published"
+GROUP = "raxalign.published"
+SUFFIXES = (".yaml", ".yml")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class _Frozen(BaseModel):
@@ -130,36 +145,96 @@ class Publication(_Frozen):
     tables: Mapping[str, PublishedTable]
 
 
-@cache
 def names() -> tuple[str, ...]:
-    """The publications that there are; one listing, no file is read."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+    """The publications that a grid can name: the package's and those of entry points. The folder is
+    listed anew each time, and no file is read.
+    """
+    return tuple(sorted({*(path.stem for path in FOLDER.glob("*.yaml")), *_entry_points()}))
+
+
+def file_of(name: str) -> Path:
+    """The file of a publication: of a name in `names()`, or a file of the user's own by its path.
+
+    Raises:
+        DataError: the package that an entry point names does not have the file.
+    """
+    if Path(name).suffix in SUFFIXES:
+        return Path(name)
+    entry = _entry_points().get(name)
+    own = FOLDER / f"{name}.yaml"
+    if entry is None or own.is_file():
+        return own
+    try:
+        spec = find_spec(entry.value)
+    except ImportError:
+        spec = None
+    folders = spec.submodule_search_locations if spec is not None else None
+    for folder in folders or ():
+        if (Path(folder) / f"{name}.yaml").is_file():
+            return Path(folder) / f"{name}.yaml"
+    raise DataError(
+        f"entry point {name} = {entry.value} of the group {GROUP}",
+        f"the package {entry.value} has no file {name}.yaml",
+        remedy="The value of the entry point is the package whose folder holds the file",
+    )
+
+
+def short_name(name: str) -> str:
+    """The name of a publication in anchors and in published.csv: of a file its stem."""
+    return Path(name).stem if Path(name).suffix in SUFFIXES else name
+
+
+def read(name: str) -> Publication:
+    """Read a publication: a name in `names()`, or the path of a file of the user's own.
+
+    Raises:
+        GridError: the file cannot be read or breaks the form; every fault with its line.
+    """
+    path = file_of(name)
+    try:
+        stat = path.stat()
+    except OSError:
+        return _read(path, None)
+    return _read(path, (stat.st_mtime_ns, stat.st_size))
 
 
 @cache
-def read(name: str) -> Publication:
-    """The publication of a name in `names()`; raises ValueError (pydantic's) where its file breaks
-    the form, or a row has the wrong length.
-    """
-    from ruamel.yaml import YAML
+def _read(path: Path, version: tuple[int, int] | None) -> Publication:  # noqa: ARG001
+    """Read a file once per version of it."""
+    faults = Faults()
+    root, _ = read_yaml(path, faults)
+    publication = validate(Publication, root, faults)
+    if publication is not None and not faults:
+        _check(publication, root, faults)
+    if publication is None or faults:
+        raise GridError(path, list(faults.found))
+    return publication
 
-    data: Any = YAML(typ="safe", pure=True).load(
-        (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    )
-    publication = Publication.model_validate(data)
+
+def _check(publication: Publication, root: Node, faults: Faults) -> None:
+    """Add the faults that only the whole of a table shows."""
     for label, table in publication.tables.items():
+        node = root.value["tables"].value[label]
+        if not _NAME.fullmatch(label):
+            faults.add(node, "is not a valid label", "letters, digits, - and _")
         for row, entry in table.rows.items():
             if len(entry.values) != len(table.columns):
-                raise ValueError(
-                    f"{name}: {label}: {row}: {len(entry.values)} values for {len(table.columns)}"
-                    " columns"
-                )
-        known = {
-            (note.row or row, note.column or column)
-            for note in table.notes
-            for row in table.rows
-            for column in table.columns
-        }
-        if not known <= {(row, column) for row in table.rows for column in table.columns}:
-            raise ValueError(f"{name}: {label}: a note on a row or column that is not there")
-    return publication
+                values = node.value["rows"].value[row].value["values"]
+                counts = f"{len(entry.values)} values for {len(table.columns)} columns"
+                faults.add(values, counts, "write null where the paper leaves a cell empty")
+        for place, note in enumerate(table.notes):
+            at = node.value["notes"].value[place]
+            if note.row is not None and note.row not in table.rows:
+                faults.add(at, f"no row {note.row!r}", suggestion(note.row, table.rows))
+            if note.column is not None and note.column not in table.columns:
+                faults.add(at, f"no column {note.column!r}", suggestion(note.column, table.columns))
+        for part in ("means", "where"):
+            for column in getattr(table, part):
+                if column not in table.columns:
+                    at = node.value[part].value[column]
+                    faults.add(at, f"no column {column!r}", suggestion(column, table.columns))
+
+
+@cache
+def _entry_points() -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -86,6 +86,12 @@ class Compared:
         )  # never so where less is better
 
 
+def baseline_cells(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
+    """Return the cells of the encoders as they were: those whose method changes nothing."""
+    kinds = {trial.method: trial.kind for trial in plan.trials}
+    return [cell for cell in cells if _is_baseline(kinds.get(cell.method, cell.method))]
+
+
 def comparisons(
     cells: Sequence[Cell], plan: Plan, ledger: Ledger | None, *, baseline: str | None = None
 ) -> list[Compared]:
@@ -243,11 +249,7 @@ def _p(entry: Compared) -> float:
 
 def _chosen(cells: Sequence[Cell], plan: Plan, wanted: str | None) -> dict[int, Cell]:
     """Return the baseline of each cell that has one, by the cell's id."""
-    if wanted is None:
-        kinds = {trial.method: trial.kind for trial in plan.trials}
-        candidates = [cell for cell in cells if _is_baseline(kinds.get(cell.method, cell.method))]
-    else:
-        candidates = _named(cells, plan, wanted)
+    candidates = baseline_cells(cells, plan) if wanted is None else _named(cells, plan, wanted)
     found = {}
     for cell in cells:
         there = [

@@ -20,7 +20,8 @@ from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
 
-FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
+FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners", "sections")
+_TITLES = {"aligners": "Word aligners", "sections": "Report sections"}
 WIDTH = 80
 """Columns of the text on one plug-in."""
 
@@ -63,7 +64,7 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     found = _plugins(folder)
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
-    title = "Word aligners" if folder == "aligners" else folder.capitalize()
+    title = _TITLES.get(folder, folder.capitalize())
     note = (
         f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
         " two."

@@ -110,34 +110,12 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
     tables: dict[tuple[str, str, str], list[Compared]] = defaultdict(list)
     for entry in compared:
         tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
-    for (task, metric, split), entries in tables.items():
-        against = list(
-            dict.fromkeys(
-                cell_name(entry.baseline, plan) for entry in entries if entry.baseline is not None
-            )
-        )
-        how = (
-            f", against {' and '.join(against)}"
-            if against
-            else ": no baseline, so nothing is compared"
-        )
-        console.print(Text(f"{task}: {metric} ({split}){how}"))
+    several = len({entry.cell.encoder for entry in compared}) > 1
+    for name, entries in tables.items():
+        console.print(Text(_heading(name, entries, plan)))
         table = Table()
-        for name in (
-            "method",
-            "sentences",
-            "lang",
-            "value",
-            "difference",
-            "p (Holm)",
-            "runs",
-            "examples",
-            "verdict",
-        ):
-            table.add_column(
-                name, justify="left" if name in ("method", "lang", "verdict") else "right"
-            )
-        several = len({entry.cell.encoder for entry in compared}) > 1
+        for column in _COLUMNS:
+            table.add_column(column, justify="left" if column in _WORDS else "right")
         for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg")):
             table.add_row(*map(Text, _line(entry, plan, several=several)))
         console.print(table)
@@ -146,6 +124,19 @@ def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = Non
     return text
 
 
+def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan) -> str:
+    """What a table is of, and against which baselines."""
+    task, metric, split = name
+    bases = (entry.baseline for entry in entries if entry.baseline is not None)
+    against = list(dict.fromkeys(cell_name(base, plan) for base in bases))
+    if not against:
+        return f"{task}: {metric} ({split}): no baseline, so nothing is compared"
+    return f"{task}: {metric} ({split}), against {' and '.join(against)}"
+
+
+_COLUMNS = ("method", "sentences", "lang", "value", "difference", "p (Holm)")
+_COLUMNS += ("runs", "examples", "verdict")
+_WORDS = ("method", "lang", "verdict")
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
     " correction over all comparisons of a table; better and worse at 0.05. Runs: of the value / of"
@@ -160,38 +151,30 @@ def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
         entry.interval,
         entry.baseline_value,
     )
-    name = f"{cell_name(cell, plan)} [{cell.encoder}]" if several else cell_name(cell, plan)
-    value = f"{entry.value.mean:.4f}" + (
-        f" [{around.low:.4f}, {around.high:.4f}]" if around else ""
-    )
+    name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+    size = f"{cell.sentences:,}" if cell.sentences is not None else ""
+    value = f"{entry.value.mean:.4f}"
+    value += f" [{around.low:.4f}, {around.high:.4f}]" if around else ""
+    difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
+    if found is not None and found.low is not None and found.high is not None:
+        difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
+    runs, examples = f"{entry.value.n}", f"{around.examples:,}" if around else ""
+    if against is not None:
+        runs, examples = f"{runs} / {against.n}", f"{found.examples:,}" if found else ""
+    known = (name, size, entry.name[1], value, difference if against is not None else "")
+    return (*known, _p(entry) if against is not None else "", runs, examples, _verdict(entry))
+
+
+def _p(entry: Compared) -> str:
+    if entry.p_adjusted is None:
+        return ""
+    return f"{entry.p_adjusted:.4f}" if entry.p_adjusted >= 0.0001 else "<0.0001"
+
+
+def _verdict(entry: Compared) -> str:
     facts = [
         entry.verdict or "",
         f"({entry.untested})" if entry.untested else "",
         "(at chance)" if entry.at_chance else "",
     ]
-    verdict = " ".join(fact for fact in facts if fact)
-    size = f"{cell.sentences:,}" if cell.sentences is not None else ""
-    if against is None:
-        return (
-            name,
-            size,
-            entry.name[1],
-            value,
-            "",
-            "",
-            f"{entry.value.n}",
-            f"{around.examples:,}" if around else "",
-            verdict,
-        )
-    difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
-    if found is not None and found.low is not None and found.high is not None:
-        difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
-    p = (
-        ""
-        if entry.p_adjusted is None
-        else f"{entry.p_adjusted:.4f}"
-        if entry.p_adjusted >= 0.0001
-        else "<0.0001"
-    )
-    runs, examples = f"{entry.value.n} / {against.n}", f"{found.examples:,}" if found else ""
-    return name, size, entry.name[1], value, difference, p, runs, examples, verdict
+    return " ".join(fact for fact in facts if fact)

@@ -1,15 +1,12 @@
-"""A report as a value: sections of tables and figures, which HTML, Markdown and LaTeX are made
-of.
+"""A report as a value: parts with tables and figures, which are rendered as HTML, Markdown and
+LaTeX.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
-
-from raxalign.analysis.cells import Cell, Value
-from raxalign.report._plots import Panel
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
@@ -52,7 +49,7 @@ class Line:
 @dataclass(frozen=True)
 class Table:
     """A table with its caption and numbered notes; `columns` does not count the labels' own, which
-    is headed by `corner`.
+    is headed by `corner`. A table with an empty `anchor` gets a numbered one in the document.
     """
 
     anchor: str
@@ -79,36 +76,10 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Fill:
-    """What an analysis found of one cell for a published table: a value a column, in the units of
-    the paper, or why there is none; `remark` is said of the whole row.
+class Part:
+    """One headed part of the document: a heading, a paragraph, and what stands under them. Parts of
+    the same anchor, which several sections may return, are joined.
     """
-
-    values: Mapping[str, Value | str]
-    remark: str = ""
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """What an analysis beside the tasks adds: a title, and a table, a figure, or both; a figure's
-    files are called `stem`.
-
-    `measure` fills the published tables that say `analysis: <name>`, by the cells that measure
-    their rows.
-    """
-
-    title: str
-    table: Table | None = None
-    panels: Sequence[Panel] = ()
-    stem: str = ""
-    caption: str = ""
-    name: str = ""
-    measure: Callable[[Cell], Fill | None] | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, a paragraph, and what stands under them."""
 
     anchor: str
     title: str
@@ -119,13 +90,24 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one section adds to the report: parts of the document, (name, value) lines under its
+    title, and further files (name -> text) next to the page.
+    """
+
+    parts: tuple[Part, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Document:
     """The whole report; `facts` are (name, value) lines under its title."""
 
     title: str
     subtitle: str
     facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
+    parts: tuple[Part, ...]
     legend: tuple[str, ...] = ()
 
 

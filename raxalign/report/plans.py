@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import estimate
 from raxalign.store.artifacts import ArtifactStore
@@ -13,6 +13,7 @@ from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
 
 
 def as_json(plan: Plan, root: str) -> str:
@@ -20,21 +21,6 @@ def as_json(plan: Plan, root: str) -> str:
     all there.
     """
     store, there = ArtifactStore(root), Ledger(root).keys()
-    trials = [
-        {
-            "key": trial.key,
-            "method": trial.method,
-            "kind": trial.kind,
-            "params": trial.params,
-            "encoder": trial.encoder,
-            "languages": trial.languages,
-            "sentences": trial.sentences,
-            "seed": trial.seed,
-            "evaluations": trial.evaluations,
-            "untouched": {task: asdict(why) for task, why in trial.untouched.items()},
-        }
-        for trial in plan.trials
-    ]
     stages = [
         {
             "kind": stage.kind,
@@ -47,7 +33,7 @@ def as_json(plan: Plan, root: str) -> str:
     ]
     data = {
         "points": plan.points,
-        "trials": trials,
+        "trials": [_trial(trial) for trial in plan.trials],
         "stages": stages,
         "cached": plan.cached(there),
         "merged": plan.merged,
@@ -59,8 +45,23 @@ def as_json(plan: Plan, root: str) -> str:
     return json.dumps(data, ensure_ascii=False, indent=1)
 
 
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "key": trial.key,
+        "method": trial.method,
+        "kind": trial.kind,
+        "params": trial.params,
+        "encoder": trial.encoder,
+        "languages": trial.languages,
+        "sentences": trial.sentences,
+        "seed": trial.seed,
+        "evaluations": trial.evaluations,
+        "untouched": {task: asdict(why) for task, why in trial.untouched.items()},
+    }
+
+
 def as_text(plan: Plan, root: str) -> str:
-    """What a person wants to know before a grid runs."""
+    """What a person needs to know before a grid runs."""
     store, there = ArtifactStore(root), Ledger(root).keys()
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import Cell, Value, cells
 from raxalign.analysis.metrics import is_main
 from raxalign.plan.names import cell_name
-from raxalign.report._untouched import UNTOUCHED, idle_cells, why
+from raxalign.report.cells.numbers import FEW
+from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -35,7 +36,7 @@ FIELDS = (
 
 
 def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON list, a row a value, and each on a line of its own (the fast encoder of `json` does
+    """A JSON list, one row per value, each on a line of its own (the fast encoder of `json` does
     not indent).
     """
     encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -79,7 +80,8 @@ def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, 
 @dataclass(frozen=True)
 class Block:
     """One table: of a task, metric and split, with its columns of values and its lines (method,
-    sentences, a text a column); `note` says over how many pairs it is taken, where the task tells.
+    sentences, one text per column). `note` is the number of pairs behind it, where the task records
+    that.
     """
 
     title: str
@@ -89,7 +91,6 @@ class Block:
 
 
 _TESTS = "Intervals and tests, which read the predictions: `--compare`."
-FEW = 30  # pairs of each language: an accuracy over fewer is a table of accidents
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
@@ -99,60 +100,51 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
     lines += idle_cells(plan)
-    several = len({cell.encoder for cell in lines}) > 1
     found = []
-    for task, metric, split in dict.fromkeys(
-        (task, metric, split) for task, _, metric, split in columns
-    ):
+    for entry in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
+        task, metric, split = entry
         langs = sorted(
-            (lang for t, lang, m, s in columns if (t, m, s) == (task, metric, split)),
+            (lang for t, lang, m, s in columns if (t, m, s) == entry),
             key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
         )
-        note, most = _over(lines, task, metric, split, langs)
+        title, (note, most) = f"{task}: {metric} ({split})", _over(lines, entry, langs)
         if most is not None and most < FEW and not every:
-            found.append(
-                Block(
-                    f"{task}: {metric} ({split})",
-                    (),
-                    (),
-                    f"{note}; too few to tell anything (`--all` shows the table)",
-                )
-            )
+            few = f"{note}; too few for a result (`--all` shows the table)"
+            found.append(Block(title, (), (), few))
             continue
-        shown = []
-        reasons: dict[str, None] = {}
-        for cell in lines:
-            values = [cell.values.get((task, lang, metric, split)) for lang in langs]
-            reason = why(plan, cell, task)
-            if any(values) or reason is not None:
-                method = (
-                    f"{cell_name(cell, plan)} [{cell.encoder}]"
-                    if several
-                    else cell_name(cell, plan)
-                )
-                texts = map(show, values) if reason is None else [UNTOUCHED] * len(values)
-                shown.append(
-                    (method, f"{cell.sentences:,}" if cell.sentences is not None else "", *texts)
-                )
-                reasons |= {reason: None} if reason is not None else {}
-        found.append(
-            Block(
-                f"{task}: {metric} ({split})",
-                tuple(langs),
-                tuple(shown),
-                "\n".join([*([note] if note else []), *reasons]),
-            )
-        )
+        shown, reasons = _lines(lines, plan, [(task, lang, metric, split) for lang in langs])
+        notes = [*([note] if note else []), *reasons]
+        found.append(Block(title, tuple(langs), tuple(shown), "\n".join(notes)))
     return found
 
 
+def _lines(
+    cells_: Sequence[Cell], plan: Plan, names: Sequence[tuple[str, str, str, str]]
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The lines of the cells that have a value of some of the names, or a reason why they have
+    none; and these reasons.
+    """
+    several = len({cell.encoder for cell in cells_}) > 1
+    shown: list[tuple[str, ...]] = []
+    reasons: dict[str, None] = {}
+    for cell in cells_:
+        values, reason = [cell.values.get(name) for name in names], why(plan, cell, names[0][0])
+        if any(values) or reason is not None:
+            method = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
+            texts = map(show, values) if reason is None else [UNTOUCHED] * len(values)
+            size = f"{cell.sentences:,}" if cell.sentences is not None else ""
+            shown.append((method, size, *texts))
+            reasons |= {reason: None} if reason is not None else {}
+    return shown, list(reasons)
+
+
 def _over(
-    lines: Sequence[Cell], task: str, metric: str, split: str, langs: Sequence[str]
+    lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
 ) -> tuple[str, float | None]:
     """Over how many pairs a metric is taken in each language, in words, and the most of them (None
     where the task does not tell).
     """
-    counts, most = [], None
+    (task, metric, split), counts, most = entry, [], None
     for lang in langs:
         found = [
             cell.values[name].mean

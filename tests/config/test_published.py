@@ -1,12 +1,16 @@
 """The papers' figures: their arithmetic, and rules that name what there is."""
 
 import math
+import re
+from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
 from raxalign.catalog import catalog
+from raxalign.config import published
 from raxalign.config.grid import load
-from raxalign.config.published import names, read
+from raxalign.config.published import names, read, short_name
 from raxalign.errors import GridError
 from tests.grids import write_grid
 
@@ -99,3 +103,110 @@ def test_a_joined_rule_adds_and_replaces():
     )
     assert dict(rule.task_params) == {"setting": "zero-shot"}
     assert read("cao2020").tables["xnli_methods"].rule("zero-shot/xlm-mlm-tlm", "de") is None
+
+
+REPORT = Path(__file__).parents[2] / "docs" / "report.md"
+
+
+def my_table(folder, **changes):
+    """The table of docs/report.md in a file, with texts in it replaced."""
+    (text,) = re.findall(r"```yaml\n(paper:.*?)```", REPORT.read_text(encoding="utf-8"), re.DOTALL)
+    for old, new in changes.items():
+        assert changes_of(old) in text
+        text = text.replace(changes_of(old), new)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "my_table.yaml").write_text(text, encoding="utf-8")
+    return folder / "my_table.yaml"
+
+
+def changes_of(name):
+    return {
+        "values": "[71.3, 73.5, 72.4]",
+        "metric": "metric: accuracy",
+        "note": "row: shifted, column",
+        "unit": "accuracy_percent",
+        "all": "all}",
+    }[name]
+
+
+def test_the_table_of_the_docs_is_named_by_its_path_relative_to_the_grid(tmp_path):
+    file = my_table(tmp_path / "tables")
+    grid = load(write_grid(tmp_path, more="published: [cao2020, tables/my_table.yaml]\n"))
+    assert grid.published == ("cao2020", str(file))
+    assert read(grid.published[1]).short == "Doe 2024"
+    assert short_name(grid.published[1]) == "my_table"
+    assert "my_table" not in names()
+
+
+FAULTS = {
+    "values": ("[71.3, 73.5]", 14, "tables.xnli.rows.baseline.values: 2 values for 3 columns"),
+    "metric": (
+        "metrik: accuracy",
+        11,
+        "match.metrik: unknown key (did you mean metric?)",
+    ),
+    "note": ("row: shiftet, column", 22, "no row 'shiftet' (did you mean shifted?)"),
+    "all": ("every}", 10, "'every' is not permitted"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_user_s_table_is_named_by_its_file_and_line(fault, tmp_path):
+    new, line, message = FAULTS[fault]
+    file = my_table(tmp_path, **{fault: new})
+    with pytest.raises(GridError) as told:
+        load(write_grid(tmp_path, more="published: [my_table.yaml]\n"))
+    assert f": {file}:{line}: " in str(told.value)
+    assert message in str(told.value)
+    assert "1 fault\n" in str(told.value)
+
+
+def test_a_table_that_is_not_there_or_not_yaml_is_named(tmp_path):
+    grid = write_grid(tmp_path, more="published: [my_table.yaml]\n")
+    missing = re.escape(str(tmp_path / "my_table.yaml"))
+    with pytest.raises(GridError, match=f"{missing}: there is no such file"):
+        load(grid)
+    (tmp_path / "my_table.yaml").write_text("paper: [\n", encoding="utf-8")
+    with pytest.raises(GridError, match=f"{missing}:[12]: YAML: "):
+        load(grid)
+    (tmp_path / "my_table.yaml").write_text("- paper\n", encoding="utf-8")
+    with pytest.raises(GridError, match=f"{missing}:1: a list at the top of the file"):
+        load(grid)
+
+
+def test_a_user_s_table_does_not_take_the_name_of_another(tmp_path):
+    my_table(tmp_path / "a"), my_table(tmp_path / "b")
+    with pytest.raises(GridError, match=r"the name 'my_table' is taken by .*a/my_table.yaml"):
+        load(write_grid(tmp_path, more="published: [a/my_table.yaml, b/my_table.yaml]\n"))
+    (tmp_path / "cao2020.yaml").write_text(my_table(tmp_path).read_text(encoding="utf-8"))
+    with pytest.raises(GridError, match=r"'cao2020' is taken by a publication of raxalign"):
+        load(write_grid(tmp_path, more="published: [cao2020.yaml]\n"))
+
+
+def test_an_edited_table_is_read_anew(tmp_path):
+    file = my_table(tmp_path)
+    assert read(str(file)).tables["xnli"].unit == "accuracy_percent"
+    my_table(tmp_path, unit="accuracy_fraction")
+    assert read(str(file)).tables["xnli"].unit == "accuracy_fraction"
+
+
+def test_a_file_added_to_the_folder_at_run_time_is_a_publication(tmp_path, monkeypatch):
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    assert names() == ()
+    my_table(tmp_path)
+    assert names() == ("my_table",)
+    assert read("my_table").short == "Doe 2024"
+
+
+def test_an_entry_point_names_the_package_that_holds_the_file(tmp_path, monkeypatch):
+    my_table(tmp_path / "some_tables")
+    (tmp_path / "some_tables" / "__init__.py").write_text("", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    there = EntryPoint("my_table", "some_tables", published.GROUP)
+    gone = EntryPoint("gone", "some_tables", published.GROUP)
+    monkeypatch.setattr(published, "_entry_points", lambda: {"my_table": there, "gone": gone})
+    grid = load(write_grid(tmp_path, more="published: [my_table]\n"))
+    assert grid.published == ("my_table",)
+    assert read("my_table").short == "Doe 2024"
+    with pytest.raises(GridError, match=r"the package some_tables has no file gone\.yaml"):
+        load(write_grid(tmp_path, more="published: [gone]\n"))

@@ -11,9 +11,10 @@ from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.remarks import remarks
-from raxalign.report._remarks import remark_facts
+from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
+from tests.report.material import share
 
 
 def plan_of(folder: Path) -> Plan:
@@ -96,6 +97,6 @@ def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
     plan, ledger = plan_of(tmp_path), Ledger(str(tmp_path / "storage"))
     (key,) = plan.trials[0].evaluations.values()
     ledger.write(key, {"scores": [], "notes": {"unknown": {"zh": 0.25}}}, None)
-    ((name, text),) = remark_facts(plan, ledger)
+    ((name, text),) = share("remarks", Results.of([], plan), ledger=ledger).facts
     assert (name, text[:29]) == ("note", "25.0% of the pieces of zh in ")
-    assert remark_facts(plan, None) == []
+    assert share("remarks", Results.of([], plan)).facts == ()

@@ -25,18 +25,17 @@ from raxalign.errors import DamagedArtifact
 from raxalign.plan.comparisons import comparisons
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
-from raxalign.report._analyses import retrieval_analyses
-from raxalign.report._marks import Judge
-from raxalign.report._own import own_section
-from raxalign.report._results import Results
-from raxalign.report._spaces import space_analyses
-from raxalign.report._tags import pivot_tags, training_counts
-from raxalign.report.document import Analysis, Entry
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Entry, Table
+from raxalign.report.predictions.frequencies import training_counts
+from raxalign.report.predictions.tags import pivot_tags
 from raxalign.report.write import write_report
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
 from tests.methods.toy import write_pairs
+from tests.report.material import part, section, share
 
 IDS = range(120)
 
@@ -151,39 +150,40 @@ def results(made: tuple[Opened, Ledger]) -> Results:
     return Results.of(rows(opened.plan, ledger), opened.plan)
 
 
-def cells(analysis: Analysis) -> Mapping[str, Mapping[str, Entry]]:
-    assert analysis.table is not None
-    return {
-        line.label: dict(zip(analysis.table.columns, line.entries, strict=True))
-        for line in analysis.table.lines
-    }
+def tables(kind: str, made: tuple[Opened, Ledger], folder: Path | None = None) -> list[Table]:
+    """The tables of a section, which may draw into a folder."""
+    parts = {} if folder is None else {"figures": folder}
+    found = share(kind, results(made), ledger=made[1], **parts).parts
+    return [table for each in found for table in each.tables]
+
+
+def cells(table: Table) -> Mapping[str, Mapping[str, Entry]]:
+    return {line.label: dict(zip(table.columns, line.entries, strict=True)) for line in table.lines}
 
 
 def test_parts_of_speech_are_the_phrasebooks_and_fill_the_papers_table(
     made: tuple[Opened, Ledger],
 ) -> None:
-    found = {analysis.title: analysis for analysis in retrieval_analyses(results(made), made[1])}
-    analysis = found["Retrieval by part of speech"]
-    table = cells(analysis)
+    (found,) = tables("parts_of_speech", made)
+    assert found.title == "Retrieval by part of speech"
+    table = cells(found)
     assert table["none"]["NOUN"].text == "0.0"
     assert table["none"]["VERB"].text == table["finetune"]["NOUN"].text == "100.0"
-    assert analysis.name == "retrieval_by_pos"
-    assert analysis.measure is not None
-    none, finetune = (analysis.measure(cell) for cell in results(made).cells)
+    known = results(made)
+    measure = section("parts_of_speech", known, ledger=made[1]).measures()["retrieval_by_pos"]
+    none, finetune = (measure(cell) for cell in known.cells)
     assert none is not None
     assert finetune is not None
     assert none.values["NOUN"] == Value(0, None, 1)
     assert finetune.values["NOUN"] == finetune.values["open-class-average"] == Value(1, None, 1)
     assert none.remark == "Of one seed, mean over de-en, fr-en."
-    assert analysis.table is not None
-    assert "the phrasebook's own" in analysis.table.caption
+    assert "the phrasebook's own" in found.caption
 
 
-def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
+def test_ranks_need_the_training_text(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
     opened, ledger = made
     assert training_counts(opened.plan, ledger.root, "de") is None
-    title = "Retrieval by difference of frequency ranks"
-    assert title not in {analysis.title for analysis in retrieval_analyses(results(made), ledger)}
+    assert tables("rank_differences", made) == []
     (key,) = (
         k
         for k, s in opened.plan.stages.items()
@@ -203,61 +203,54 @@ def test_ranks_need_the_training_text(made: tuple[Opened, Ledger]) -> None:
     assert training_counts(opened.plan, ledger.root, "de") == tuple(
         Counter(word for words in side for word in words) for side in (src, tgt)
     )
-    (analysis,) = (one for one in retrieval_analyses(results(made), ledger) if one.title == title)
-    entries = cells(analysis)["finetune"]
+    (found,) = share("rank_differences", results(made), ledger=ledger, figures=tmp_path).parts
+    assert found.tables[0].title == "Retrieval by difference of frequency ranks"
+    entries = cells(found.tables[0])["finetune"]
     assert entries["no rank"].state == "empty"
     assert entries["0–9"].text == "100.0"
     asked = sum(int(entry.below.replace(",", "")) for entry in entries.values() if entry.below)
     assert asked == 2 * sum(len(sentence(id_).links("de", "en")) for id_ in IDS)
-    assert [len(panel.curves) > 0 for panel in analysis.panels] == [True]
+    assert [figure.name for figure in found.figures] == ["rank-differences"]
 
 
 def test_senses_are_told_against_the_most_frequent_translation(made: tuple[Opened, Ledger]) -> None:
-    tables = [
-        cells(analysis)
-        for analysis in retrieval_analyses(results(made), made[1])
-        if "senses" in analysis.title
-    ]
-    assert tables
-    for table in tables:
-        for entries in table.values():
+    found = tables("senses", made)
+    assert found
+    for table in found:
+        for entries in cells(table).values():
             assert entries["finetune"].text == "100.0"
-            assert float(entries["one vector a word"].text) < 100
+            assert float(entries["one vector per word"].text) < 100
 
 
 def test_an_average_over_some_parts_of_speech_is_not_the_papers(
     made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (analysis,) = (one for one in retrieval_analyses(results(made), made[1]) if one.name)
-    assert analysis.measure is not None
+    (found,) = tables("parts_of_speech", made)
     queries = {
         name: int(entry.below.replace(",", ""))
-        for name, entry in cells(analysis)["none"].items()
+        for name, entry in cells(found)["none"].items()
         if entry.below
     }
     rarest = min(("NUM", "PUNCT", "PROPN"), key=lambda name: queries[name])
-    monkeypatch.setattr("raxalign.report._analyses.FEW", queries[rarest] + 1)
-    fill = analysis.measure(results(made).cells[0])
+    monkeypatch.setattr("raxalign.report.sections.parts_of_speech.FEW", queries[rarest] + 1)
+    known = results(made)
+    measure = section("parts_of_speech", known, ledger=made[1]).measures()["retrieval_by_pos"]
+    fill = measure(known.cells[0])
     assert fill is not None
     assert fill.values[rarest] == fill.values["lexical-overlap-average"] == "too few queries"
     assert any(isinstance(value, Value) for value in fill.values.values())
 
 
-def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger]) -> None:
-    found = {analysis.title: analysis for analysis in space_analyses(results(made), made[1])}
-    assert list(found) == [
+def test_layers_and_points_are_drawn(made: tuple[Opened, Ledger], tmp_path: Path) -> None:
+    (found,) = share("spaces", results(made), ledger=made[1], figures=tmp_path).parts
+    assert [figure.title for figure in found.figures] == [
         "Language identity by layer",
         "Anisotropy by layer",
         "Linked words in their sentences",
         "The word pairs linked most often",
     ]
-    assert len({analysis.stem for analysis in found.values()}) == 4
-    assert all(analysis.panels for analysis in found.values())
-    assert any(
-        "src4" in cloud.names
-        for panel in found["The word pairs linked most often"].panels
-        for cloud in panel.points
-    )
+    assert len({figure.name for figure in found.figures}) == 4
+    assert ["src4" in figure.svg for figure in found.figures] == [False, False, False, True]
 
 
 def test_the_report_holds_them_and_the_papers_table_is_filled(
@@ -354,7 +347,7 @@ def test_spacy_tags_the_heldout_sentences_where_it_is_installed(
 
 def test_no_language_probe_is_better_than_another(made: tuple[Opened, Ledger]) -> None:
     found = results(made)
-    section = own_section(found, Judge(comparisons(found.cells, found.plan, made[1])))
+    section = part("own_tables", found, Judge(comparisons(found.cells, found.plan, made[1])))
     compared = {
         table.title: {entry.mark or entry.delta for line in table.lines for entry in line.entries}
         for table in section.tables

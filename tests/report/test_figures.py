@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from raxalign.plan.plan import Plan
-from raxalign.report._figures import axis_panels
-from raxalign.report._plots import Curve, Heat, Panel, Points, draw
-from raxalign.report._results import Results
-from raxalign.report._shown import best_on_dev, of_methods
+from raxalign.report.cells.choice import best_on_dev, of_methods
+from raxalign.report.cells.results import Results
+from raxalign.report.figures.drawing import draw
+from raxalign.report.figures.panels import Curve, Heat, Panel, Points
+from raxalign.report.sections.axis_curves import axis_panels
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
@@ -72,7 +73,7 @@ def test_where_there_is_room_for_some_methods_these_are_the_first_and_the_best_o
         "m3",
         "m4",
     ]
-    assert "5 methods at most 3" in of_methods(results, 3)
+    assert "At most 3 of the 5 methods" in of_methods(results, 3)
     assert of_methods(results, 5) == ""
 
 

@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from raxalign.report._figures import _numeric_axes
-from raxalign.report._own import named
+from raxalign.report.cells.names import named
+from raxalign.report.sections.axis_curves import numeric_axes
 
 HELD = {"blocks": "1-2", "embeddings": False}
 
@@ -15,9 +15,9 @@ def results(axis: str, *values: object) -> Any:
 
 
 def test_an_axis_of_mappings_is_not_numeric_and_numbers_are() -> None:
-    assert list(_numeric_axes(results("freeze", "lower", HELD))) == []
-    assert list(_numeric_axes(results("lambda", 0.1, 1))) == [("strong_contrastive", "lambda")]
-    assert list(_numeric_axes(results("lambda", 1, 1.0))) == []
+    assert list(numeric_axes(results("freeze", "lower", HELD))) == []
+    assert list(numeric_axes(results("lambda", 0.1, 1))) == [("strong_contrastive", "lambda")]
+    assert list(numeric_axes(results("lambda", 1, 1.0))) == []
 
 
 def test_a_mapping_is_named_as_a_grid_file_has_it() -> None:

@@ -16,11 +16,13 @@ from raxalign.config.published import Publication, PublishedRow, Rule
 from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
-from raxalign.report._marks import Judge
-from raxalign.report._matching import match_row
-from raxalign.report._published import RECORD, published_sections
-from raxalign.report._results import Results
-from raxalign.report.document import Analysis, Fill, Table
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Table
+from raxalign.report.published.fill import Fill
+from raxalign.report.published.matching import match_row
+from raxalign.report.published.table import RECORD
+from tests.report.material import published, share
 
 
 def row(value: float, **changes: Any) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def results(rows: list[dict[str, Any]], kinds: dict[str, str] | None = None) -> 
 
 
 def table_of(found: Results, label: str, name: str = "cao2020") -> Table:
-    sections, _ = published_sections(found, Judge(), [name])
+    sections, _ = published(found, Judge(), [name])
     return next(table for table in sections[0].tables if table.anchor == f"{name}-{label}")
 
 
@@ -80,7 +82,7 @@ def test_a_cell_has_mean_interval_mark_published_figure_and_difference() -> None
             )
         ]
     )
-    sections, records = published_sections(found, judge, ["cao2020"])
+    sections, records = published(found, judge, ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     entry = entry_of(table, "finetune", "de", "zero-shot")
     assert (entry.text, entry.below, entry.delta, entry.state) == ("72.0", "73.1", "−1.1", "value")
@@ -106,7 +108,7 @@ def test_a_mean_over_the_columns_has_the_interval_and_mark_of_the_grid_s_own_mea
         for lang, (low, verdict) in known.items()
         if (name := ("xnli", lang, "accuracy", "test"))
     )
-    sections, _ = published_sections(found, judge, ["cao2020"])
+    sections, _ = published(found, judge, ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     entry = entry_of(table, "finetune", "average", "zero-shot")
     assert (entry.spread, entry.mark) == ("[71.0, 90.0]", "worse")
@@ -147,7 +149,7 @@ def test_sizes_that_no_paper_has_stand_for_the_papers_by_rank_and_the_note_says_
     texts = {line.label: line.entries[table.columns.index("de")].text for line in table.lines}
     assert texts == {"0": "not run", "10000": "51.0", "50000": "52.0", "250000": "54.0"}
     notes = [table.notes[number - 1] for number in line_of(table, "250000", "finetune").notes]
-    assert notes == ["Scale reduced: 400 sentence pairs a language (published: 250,000)."]
+    assert notes == ["Scale reduced: 400 sentence pairs per language (published: 250,000)."]
 
 
 def test_one_size_alone_stands_for_the_nearest() -> None:
@@ -371,7 +373,7 @@ def test_a_dataset_is_matched_by_the_task_s_name() -> None:
         "sentences": None,
     }
     found = Results.of([row(0.5, task="atis", lang="tr", **base)], Plan("p", "en", 1, (), {}, {}))
-    sections, records = published_sections(
+    sections, records = published(
         found.__class__(**{**vars_of(found), "tasks": {"atis": "slots"}}),
         Judge(),
         ["kulshreshtha2020"],
@@ -409,8 +411,7 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
             *(row(0.5, params={"lambda": x}, **retrieval) for x in (0.1, 1.0)),
         ]
     )
-    analysis = Analysis("parts of speech", name="retrieval_by_pos", measure=measure)
-    sections, records = published_sections(found, Judge(), ["cao2020"], [analysis])
+    sections, records = published(found, Judge(), ["cao2020"], {"retrieval_by_pos": measure})
     table = next(
         table for table in sections[0].tables if table.anchor == "cao2020-retrieval_by_pos"
     )
@@ -442,7 +443,7 @@ def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() ->
     )
     line = line_of(table, "finetune/20000", "zero-shot")
     assert line.sub.endswith("10,000 pairs")
-    assert "Scale reduced: 10,000 sentence pairs a language (published: 20,000)." in [
+    assert "Scale reduced: 10,000 sentence pairs per language (published: 20,000)." in [
         table.notes[number - 1] for number in line.notes
     ]
 
@@ -453,3 +454,18 @@ def test_rules_and_rows_of_the_wrong_form_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="values"):
         PublishedRow.model_validate({})
     assert Publication.model_fields
+
+
+def test_a_table_of_the_user_s_own_is_filled_like_a_paper_s(tmp_path: Path) -> None:
+    from tests.config.test_published import my_table
+
+    file = my_table(tmp_path)
+    made = share("published", results([row(0.70), row(0.74, lang="fr")]), published=[str(file)])
+    (part,) = made.parts
+    assert (part.anchor, part.title) == ("my_table", "Doe 2024")
+    assert [table.anchor for table in part.tables] == ["my_table-xnli"]
+    entry = entry_of(part.tables[0], "shifted", "average")
+    assert (entry.text, entry.below, entry.delta) == ("72.00", "73.05", "−1.05")
+    assert entry_of(part.tables[0], "another-model", "de").state == "published"
+    lines = made.files["published.csv"].splitlines()
+    assert lines[4].startswith("my_table,xnli,shifted,de,,72.1,70.0,")

@@ -21,14 +21,10 @@ from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.significance import ONE_RUN, Comparison, Interval
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.results import rows
-from raxalign.report._figures import gain_panels, size_panels
-from raxalign.report._marks import Judge, difference_text, remarks
-from raxalign.report._numbers import metric_unit, number, published_unit, signed
-from raxalign.report._own import chosen_section, own_section
-from raxalign.report._plots import Panel, Points
-from raxalign.report._results import Results
-from raxalign.report._transfer import transfer_panels, transfer_table
-from raxalign.report.document import Analysis, Document, Entry, Line, Section, Table
+from raxalign.report.cells.judge import Judge, difference_text, remarks
+from raxalign.report.cells.numbers import metric_unit, number, published_unit, signed
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Document, Entry, Line, Part, Table
 from raxalign.report.render import (
     as_html,
     as_latex,
@@ -41,9 +37,13 @@ from raxalign.report.render import (
     tex_below,
     tex_cell,
 )
+from raxalign.report.sections.gains import gain_panels
+from raxalign.report.sections.learning_curves import size_panels
+from raxalign.report.sections.transfer import transfer_panels, transfer_table
 from raxalign.report.write import write_report
 from raxalign.tasks.translation.samples import shift_point
 from tests.ledgers import made_up
+from tests.report.material import part, published
 
 NASTY = "a_b & 5% <script>|*x*| $y$ #1 ^~\\ {z}"
 
@@ -219,7 +219,7 @@ def test_names_with_special_characters_break_no_language() -> None:
         NASTY,
         NASTY,
         ((NASTY, NASTY),),
-        (Section("s", NASTY, NASTY, (table,), remarks=(NASTY,)),),
+        (Part("s", NASTY, NASTY, (table,), remarks=(NASTY,)),),
         (NASTY,),
     )
     page = as_html(document)
@@ -277,7 +277,7 @@ def own_table(made: Any, ledger: Any, anchor: str) -> Table:
     results = Results.of(rows(opened.plan, known), opened.plan)
     return next(
         table
-        for table in own_section(results, judge_of(results, ledger)).tables
+        for table in part("own_tables", results, judge_of(results, ledger)).tables
         if table.anchor == anchor
     )
 
@@ -314,7 +314,8 @@ def test_without_predictions_nothing_is_marked_and_the_words_say_so(made: Any) -
     assert {(entry.mark, entry.spread) for entry in entries} == {("", "")}
     assert all(entry.delta.endswith(", cannot tell") for entry in entries)
     assert table.notes == (
-        "No interval and no test: no predictions are stored that the value can be formed of.",
+        "No interval and no test: no predictions are stored from which the value could be"
+        " computed.",
     )
 
 
@@ -335,7 +336,7 @@ def test_one_run_has_neither_interval_nor_mark(tmp_path: Path) -> None:
 def test_a_grid_without_a_baseline_says_that_nothing_is_compared(tmp_path: Path) -> None:
     opened, ledger = made_up(tmp_path, methods=("rotation: {}",))
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    section = own_section(results, judge_of(results, ledger))
+    section = part("own_tables", results, judge_of(results, ledger))
     assert "no baseline" in section.lead
     assert not any(
         entry.delta or entry.mark
@@ -366,7 +367,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         guessing=1 / 3,
     )
     assert list(remarks(found, metric_unit([0.34]))) == [
-        "At chance: its interval holds 33.3, what guessing gets.",
+        "At chance: its interval contains 33.3, the value of guessing.",
         "Falls far below the baseline none: to less than half of its value.",
     ]
     assert difference_text(found, metric_unit([0.34])) == "−36.0 [−40.0, −30.0]"
@@ -379,7 +380,7 @@ def test_notes_say_what_is_at_chance_and_what_falls_far_below() -> None:
         at_chance=False,
     )
     assert list(remarks(alone, metric_unit([0.34]))) == [
-        "No test: of the baseline one run of something that depends on its seed."
+        "No test: for the baseline, one run of something that depends on its seed."
     ]
     assert difference_text(alone, metric_unit([0.34])) == "−36.0, cannot tell"
 
@@ -417,8 +418,7 @@ def test_every_comparison_is_in_a_file_for_programs(made: Any, written: Path) ->
 def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    section = chosen_section(results, judge_of(results, ledger))
-    assert section is not None
+    section = part("chosen_on_dev", results, judge_of(results, ledger))
     table = next(table for table in section.tables if table.anchor == "chosen-xnli")
     assert "also chose the checkpoints (selection: pivot-dev)" in table.caption
     largest = [line for line in table.lines if line.label == "finetune"][-1]
@@ -454,7 +454,7 @@ def test_the_metric_that_a_task_is_compared_by_stands_open_and_the_others_are_fo
 ) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    folded = {table.anchor: table.folded for table in own_section(results, Judge()).tables}
+    folded = {table.anchor: table.folded for table in part("own_tables", results, Judge()).tables}
     assert not folded["grid-retrieval-contextual_accuracy-test"]
     assert folded["grid-retrieval-noncontextual_accuracy-test"]
     assert not folded["grid-xnli-accuracy-test"]
@@ -487,32 +487,10 @@ def test_a_report_of_nothing_says_so(made: Any, tmp_path: Path) -> None:
     assert "not run" in text
 
 
-def test_analyses_have_a_place(made: Any, tmp_path: Path) -> None:
-    opened, _ = made
-    panel = Panel("t", "x", "y", points=(Points("p", [1, 2], [1, 2], ["a", "b"]),))
-    table = Table("x", "By part of speech", ("NOUN",), (Line("none", (Entry("0.61"),)),))
-    write_report(
-        [],
-        opened.plan,
-        tmp_path,
-        analyses=[Analysis("t-SNE", panels=[panel], stem="mine"), Analysis("POS", table)],
-    )
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "By part of speech" in text
-    assert "t-SNE" in text
-    for name, path in (("report.md", "figures/mine.svg"), ("report.tex", "figures/mine.png")):
-        assert path in (tmp_path / name).read_text(encoding="utf-8")
-        assert (tmp_path / path).is_file()
-
-
 def test_notes_that_hold_everywhere_are_said_once(made: Any) -> None:
     opened, ledger = made
     changed = replace(opened.plan)
-    from raxalign.report._published import published_sections
-
-    sections, _ = published_sections(
-        Results.of(rows(changed, ledger), changed), Judge(), ["cao2020"]
-    )
+    sections, _ = published(Results.of(rows(changed, ledger), changed), Judge(), ["cao2020"])
     table = sections[0].tables[0]
     assert "phrasebook" in table.caption
     assert not any("phrasebook" in note for note in table.notes)

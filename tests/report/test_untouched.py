@@ -14,17 +14,16 @@ from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
 from raxalign.plan.trial import Trial, Untouched
-from raxalign.report._marks import Judge
-from raxalign.report._own import own_section
-from raxalign.report._published import published_sections
-from raxalign.report._results import Results
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.compose import compose
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.render import as_html, as_latex, as_markdown
 from raxalign.report.status import status
 from raxalign.report.tables import blocks
-from raxalign.report.write import compose
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
+from tests.report.material import part, published
 
 WHY = Untouched("fitted at layer 12", "layer 8", "8", "k")
 TOLD = (
@@ -87,7 +86,7 @@ def found(*trials: Trial) -> tuple[list[dict[str, Any]], Plan]:
 
 
 def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
-    section = own_section(Results.of(*found(*TRIALS)), Judge())
+    section = part("own_tables", Results.of(*found(*TRIALS)), Judge())
     low, xnli = section.tables
     assert [
         (line.label, line.sub, [entry.text for entry in line.entries]) for line in low.lines
@@ -108,7 +107,7 @@ def test_the_grid_s_own_tables_say_untouched_and_why() -> None:
 
 
 def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
-    sections, records = published_sections(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
+    sections, records = published(Results.of(*found(*TRIALS)), Judge(), ["cao2020"])
     table = next(table for table in sections[0].tables if table.anchor == "cao2020-xnli_methods")
     line = next(
         line for line in table.lines if (line.label, line.group) == ("word-rotation", "zero-shot")
@@ -130,7 +129,7 @@ def test_a_published_table_says_it_too_beside_the_printed_figure() -> None:
 
 
 def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) -> None:
-    document, _, _ = compose(*found(*TRIALS), tmp_path)
+    document = compose(*found(*TRIALS), tmp_path).document
     for text in (as_html(document), as_markdown(document), as_latex(document)):
         assert text.count("untouched") >= 3
         assert "this would be the encoder itself again" in text

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.significance import ONE_RUN
 from raxalign.plan.comparisons import NO_PREDICTIONS, OTHER_LANGUAGES, Compared
-from raxalign.report._numbers import Unit
+from raxalign.report.cells.numbers import Unit
 from raxalign.report.document import Mark
 
 
@@ -73,11 +73,12 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
     ):
         yield f"No interval and no test: {found.untested}{_WHY.get(found.untested, '')}."
     if found.interval is not None and found.untested in _WHY:
-        yield f"No test: of the baseline {found.untested}{_WHY[found.untested]}."
+        yield f"No test: for the baseline, {found.untested}{_WHY[found.untested]}."
     if found.untested == OTHER_LANGUAGES:
         yield "Not compared: the baseline's mean is over other languages."
     if found.at_chance and found.guessing is not None:
-        yield f"At chance: its interval holds {unit.show(found.guessing)}, what guessing gets."
+        guessing = unit.show(found.guessing)
+        yield f"At chance: its interval contains {guessing}, the value of guessing."
     if found.falls_far and found.baseline is not None:
         yield (
             f"Falls far below the baseline {found.baseline.method}: to less than half of its value."
@@ -86,5 +87,5 @@ def remarks(found: Compared, unit: Unit) -> Iterator[str]:
 
 _WHY = {
     ONE_RUN: " of something that depends on its seed",
-    NO_PREDICTIONS: " are stored that the value can be formed of",
+    NO_PREDICTIONS: " are stored from which the value could be computed",
 }

@@ -1,30 +1,59 @@
-"""Retrieval against transfer (Cao et al. 2020, Figure 2): a point a language, and how far the two
-go together.
+"""Retrieval against transfer (Cao et al. 2020, Figure 2): one point per language, and how
+strongly the two are correlated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import final
 
 from raxalign.analysis.cells import Cell
 from raxalign.analysis.correlation import Correlation, correlate
-from raxalign.analysis.metrics import spoken
-from raxalign.report._numbers import Unit
-from raxalign.report._plots import Panel, Points
-from raxalign.report._results import Results
-from raxalign.report._shown import (
+from raxalign.report.cells.choice import (
     best_on_dev,
     colour_of,
+    of_methods,
     representatives,
     single_languages,
     titled,
     transfer_tasks,
 )
-from raxalign.report.document import Entry, Line, Table
-from raxalign.report.tables import FEW
+from raxalign.report.cells.numbers import FEW, Unit
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Entry, Line, Part, Share, Table
+from raxalign.report.figures.curves import MOST_CURVES, in_percent
+from raxalign.report.figures.drawn import Sketch, drawn
+from raxalign.report.figures.panels import Panel, Points
+from raxalign.report.sections.base import Section
 
+_TASK = "retrieval"
 _R = Unit(1, 2)
+
+
+@final
+class Transfer(Section):
+    """Word retrieval against transfer tasks: a figure with a panel per task, and a table of all
+    correlations.
+    """
+
+    VERSION = 1
+    place = 100
+
+    def share(self) -> Share | None:
+        """The figure and the table; None where the grid has not both."""
+        results = self.material.results
+        caption = (
+            "One point per language (as in Cao et al. 2020, Figure 2, which shows the encoder as it"
+            f" was alone); the table above has all correlations.{of_methods(results, MOST_CURVES)}"
+        )
+        panels = transfer_panels(results, MOST_CURVES)
+        sketch = Sketch("retrieval-transfer", "Retrieval against transfer", caption, panels)
+        table = transfer_table(results)
+        if table is None:
+            return None
+        figures = drawn([sketch], self.material.figures)
+        return Share((Part("figures", "Figures", tables=(table,), figures=figures),))
 
 
 @dataclass(frozen=True)
@@ -56,7 +85,7 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
                 Panel(
                     titled(results, task),
                     "retrieval accuracy (%)",
-                    f"{spoken(metric)} (%)",
+                    in_percent(metric),
                     points=clouds,
                 )
             )
@@ -65,7 +94,7 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
 
 def transfer_table(results: Results) -> Table | None:
     """Pearson's r of every method and transfer task, Spearman's ρ and the number of languages under
-    it; None where nothing can be set beside.
+    it; None where there is nothing to correlate.
     """
     found: dict[str, dict[str, Correlation]] = {}
     columns = []
@@ -84,8 +113,8 @@ def transfer_table(results: Results) -> Table | None:
     )
     caption = (
         "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each"
-        " method as in the figure below, and those that it has no room for; three or four languages"
-        " tell little."
+        " method as in the figure below, and those for which it has no room; a correlation over"
+        " three or four languages means little."
     )
     return Table(
         "retrieval-transfer",
@@ -105,7 +134,7 @@ def _entry(found: Correlation | None) -> Entry:
 
 
 def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
-    retrieval = next((name for name, kind in results.tasks.items() if kind == "retrieval"), None)
+    retrieval = results.of_kind(_TASK)
     for cell in (
         best_on_dev(representatives(results, task, metric), most, task, metric)
         if retrieval is not None

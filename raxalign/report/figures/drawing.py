@@ -8,18 +8,18 @@ their place (``currentColor``, ``var(--rule)``).
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from raxalign.report.figures.page import INK, RULE, for_page, unique
+from raxalign.report.figures.panels import Curve, Heat, Panel, Points
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-INK, RULE = "#1a1b1c", "#d8d9da"
 COLOURS = (
     "#2f7fc1",
     "#d9632b",
@@ -59,56 +59,6 @@ _STYLE: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Points with the half widths of their intervals (None: none); `dashed` for dev values and
-    published ones, `level` for a horizontal line.
-    """
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    spread: Sequence[float | None] = ()
-    dashed: bool = False
-    level: bool = False
-    colour: int = 0
-
-
-@dataclass(frozen=True)
-class Points:
-    """A cloud with a name for each point."""
-
-    label: str
-    x: Sequence[float]
-    y: Sequence[float]
-    names: Sequence[str] = ()
-    colour: int = 0
-
-
-@dataclass(frozen=True)
-class Heat:
-    """Values (rows, columns); a missing one is NaN."""
-
-    values: Sequence[Sequence[float]]
-    rows: Sequence[str]
-    columns: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One pair of axes: what is drawn in it, its title and labels."""
-
-    title: str
-    x: str
-    y: str
-    curves: Sequence[Curve] = ()
-    points: Sequence[Points] = ()
-    heat: Heat | None = None
-    log: bool = False
-    zero: bool = False
-    ticks: Sequence[float] = field(default=())
-
-
 def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
     """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the
     page's own ink and without its size.
@@ -121,12 +71,12 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
         figure.savefig(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
-        svg = _unique(text.getvalue(), name)
+        svg = unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
         figure.savefig(
             folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}
         )
-    return _for_page(svg, name)
+    return for_page(svg, name)
 
 
 @contextmanager
@@ -284,32 +234,3 @@ def _ticks(axes: Axes, ticks: Sequence[float]) -> None:
         list(ticks), [f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in ticks]
     )
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _unique(svg: str, name: str) -> str:
-    """Names within a drawing made its own, since a page holds several."""
-    known = set(re.findall(r'\bid="([^"]+)"', svg))
-
-    def own(found: re.Match[str]) -> str:
-        return f"{found[1]}{name}-{found[2]}{found[3]}" if found[2] in known else found[0]
-
-    svg = re.sub(r'(\bid=")([^"]+)(")', own, svg)
-    svg = re.sub(r"(url\(#)([^)]+)(\))", own, svg)
-    return re.sub(r'((?:xlink:)?href="#)([^"]+)(")', own, svg)
-
-
-def _for_page(svg: str, name: str) -> str:
-    """Without prolog and metadata; its width follows the page's, up to its own."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    head, rest = svg.split(">", 1)
-    width = re.search(r'width="([0-9.]+)pt"', head)
-    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
-    wide = (
-        float(width[1]) * 4 / 3 if width else 640.0
-    )  # points are 4/3 pixels; below four fifths its text would be too small to read
-    head += (
-        f' role="img" aria-labelledby="caption-{name}"'
-        f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
-    )
-    return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

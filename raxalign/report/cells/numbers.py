@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MINUS = "−"
+FEW = 30
+"""Pairs: an accuracy over fewer is an accident of the data."""
 _UNITS: dict[
     str | None, tuple[float, int]
 ] = {  # what a stored value is multiplied by, and decimals

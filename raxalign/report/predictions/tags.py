@@ -1,6 +1,4 @@
-"""What analyses read beside predictions: parts of speech of the pivot's words, and the training
-text, as far as the storage has them.
-"""
+"""Parts of speech of the pivot's words, as far as the storage and the data have them."""
 
 from __future__ import annotations
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 Tagger = Callable[["pa.Table"], Sequence[str | None]]
 """Predictions of one language to a part of speech for each row, of the pivot's word."""
-
-MOST_SENTENCES = 200_000  # of the training text, from its beginning
 
 
 def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
@@ -109,7 +105,7 @@ def _treebanks(plan: Plan) -> list[Path]:
     """The CoNLL-U files of the pivot that a tagging task of the plan names."""
     files: dict[Path, None] = {}
     for stage in plan.stages.values():
-        if stage.kind == "evaluation" and stage.maker == "pos":
+        if stage.kind == "evaluation":
             places = [
                 place
                 for name, place in stage.locations.items()
@@ -117,37 +113,3 @@ def _treebanks(plan: Plan) -> list[Path]:
             ]
             files |= {Path(place): None for place in places if Path(place).is_file()}
     return list(files)
-
-
-def training_counts(
-    plan: Plan, root: str, lang: str
-) -> tuple[dict[str, int], dict[str, int]] | None:
-    """How often each word form stands in the largest training bitext of a language that the storage
-    has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None where
-    there is none.
-    """
-    import pyarrow.compute as pc
-
-    from raxalign.corpora.text.dataset import read_table
-    from raxalign.store.artifacts import ArtifactStore
-
-    store = ArtifactStore(root)
-    found = [
-        (int(str(stage.params.get("sentences", 0))), key)
-        for key, stage in plan.stages.items()
-        if stage.kind == "bitext"
-        and stage.params.get("part") == "training"
-        and stage.params.get("lang") == lang
-        and store.has("bitext", key)
-    ]
-    if not found:
-        return None
-    table = read_table(store.open("bitext", max(found)[1]) / "data").slice(0, MOST_SENTENCES)
-    counted = [
-        pc.value_counts(pc.list_flatten(table[side].combine_chunks())) for side in ("src", "tgt")
-    ]
-    src, tgt = (
-        dict(zip(part.field("values").to_pylist(), part.field("counts").to_pylist(), strict=True))
-        for part in counted
-    )
-    return src, tgt

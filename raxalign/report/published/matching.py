@@ -11,8 +11,8 @@ from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.config.published import Publication, PublishedTable, Rule
-from raxalign.report._results import Results
-from raxalign.report._untouched import why
+from raxalign.report.cells.results import Results
+from raxalign.report.cells.untouched import why
 from raxalign.tasks.translation.samples import shift_point
 
 _FILES = "local files"

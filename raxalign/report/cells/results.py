@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
-from raxalign.report._untouched import idle_cells
+from raxalign.report.cells.untouched import idle_cells
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -83,6 +83,10 @@ class Results:
             )
             for entry, langs in found.items()
         }
+
+    def of_kind(self, kind: str) -> str | None:
+        """Return the grid's name of its first task of a kind; None where it has none."""
+        return next((name for name, found in self.tasks.items() if found == kind), None)
 
     def split(self, task: str) -> str:
         """The split on which a task is shown: test, or dev where there is no test."""

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import MEANS, Cell, Value
-from raxalign.report._own import mean_name
-from raxalign.report._results import Results
+from raxalign.plan.comparisons import baseline_cells
+from raxalign.report.cells.names import mean_name
+from raxalign.report.cells.results import Results
 
 
 def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
@@ -31,18 +32,14 @@ def single_languages(results: Results, task: str, metric: str, cell: Cell) -> li
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
     """The encoder as it was."""
-    cells = [
-        cell for cell in results.cells if results.kinds.get(cell.method, cell.method) == "none"
-    ]
-    return next(
-        (cell for cell in cells if value_of(cell, task, metric, results.split(task)) is not None),
-        None,
-    )
+    split = results.split(task)
+    cells = baseline_cells(results.cells, results.plan)
+    return next((cell for cell in cells if value_of(cell, task, metric, split) is not None), None)
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """A cell a method: of its largest training set the one that dev chooses; the baseline first.
-    One encoder, that of the baseline.
+    """One cell per method: of its largest training set the one that dev chooses; the baseline
+    first. All are of one encoder, that of the baseline.
     """
     base = baseline(results, task, metric)
     there = [
@@ -71,8 +68,8 @@ def of_methods(results: Results, most: int) -> str:
     if len(results.kinds) <= most:
         return ""
     return (
-        f" Of {len(results.kinds)} methods at most {most}: the encoder as it was, and the best on"
-        " dev (without dev values, the grid's first)."
+        f" At most {most} of the {len(results.kinds)} methods are shown: the encoder as it was, and"
+        " the best on dev (without dev values, the first of the grid)."
     )
 
 
@@ -82,7 +79,7 @@ def titled(results: Results, task: str) -> str:
 
 
 def colour_of(results: Results, cell: Cell) -> int:
-    """One colour a method, the same in every cloud."""
+    """One colour per method, the same in every cloud."""
     return list(results.kinds).index(cell.method)
 
 

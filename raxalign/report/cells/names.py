@@ -1,0 +1,76 @@
+"""How cells and the params that vary are named in tables and figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import Cell, Name
+from raxalign.plan.names import plain
+from raxalign.report.cells.results import Results
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+_GREEK = {"lambda": "λ", "alpha": "α"}
+
+
+def symbol(axis: str) -> str:
+    """Return a param's Greek letter, or its name where it has none.
+
+    >>> symbol("lambda"), symbol("strength")
+    ('λ', 'strength')
+    """
+    return _GREEK.get(axis, axis)
+
+
+def capitalized(text: str) -> str:
+    """Return a text with its first letter in upper case and the others as they are.
+
+    >>> capitalized("mean BLEU")
+    'Mean BLEU'
+    """
+    return text[:1].upper() + text[1:]
+
+
+def named(cell: Cell, plan: Plan) -> str:
+    """The method of a cell with the params that vary, numbers without needless zeros: ``finetune
+    λ=0.1``.
+    """
+    axes = [
+        f"{symbol(axis)}={plain(cell.params[axis])}"
+        for axis in plan.axes.get(cell.method, ())
+        if axis in cell.params
+    ]
+    return " ".join([cell.method, *axes])
+
+
+def measured(cell: Cell, plan: Plan) -> str:
+    """What stands under the name of a published row: the method, its params that vary, and the size
+    of its training set.
+    """
+    size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
+    return f"{named(cell, plan)}{size}"
+
+
+def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
+    """The encoder where there are several, the size of the training set, and over how many seeds
+    the values of a table are.
+    """
+    facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
+    facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
+    seeds = max(
+        (value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry),
+        default=0,
+    )
+    return ", ".join([*facts, *([f"{seeds} seeds" if seeds > 1 else "1 seed"] if seeds else [])])
+
+
+def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
+    """The name of a cell's mean over languages: the zero-shot one where there is one, or the only
+    language there is.
+    """
+    for lang in ("avg_zero_shot", "avg"):
+        if (task, lang, metric, split) in cell.values:
+            return (task, lang, metric, split)
+    only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
+    return only[0] if len(only) == 1 else None

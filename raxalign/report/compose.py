@@ -1,0 +1,137 @@
+"""From results to the report as a value: every section's share, joined into one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog, load_files, visible
+from raxalign.plan.comparisons import Compared, comparisons
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Document, Part, Share, Table
+from raxalign.report.published.fill import Measure
+from raxalign.report.sections.base import Material, Section
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+LEGEND = (
+    (
+        "Each cell is the mean over runs (seeds). In brackets is its 95 % interval, which counts"
+        " both the runs and the examples (sentences, premises, contexts) as random. Below it in the"
+        " grid's own tables: the difference to the baseline, with its 95 % interval. In the papers'"
+        " tables: the published figure and the difference, measured minus published."
+    ),
+    (
+        "▲ (and bold) significantly better, ▼ significantly worse than the baseline, that is, the"
+        " encoder as it was on the same task, language and encoder: at 0.05, after Holm's"
+        " correction over all comparisons of one of the grid's own tables. No mark: the test shows"
+        " neither. A single run of something that depends on its seed has no interval. All numbers"
+        " are in comparisons.csv."
+    ),
+    (
+        "Tasks without data of their own are measured on held-out sentences of the grid's corpus,"
+        " named above. “not run”: no trial of the grid measures the cell. “untouched”: the method"
+        " changes nothing that the task reads, so the result would be that of the encoder itself."
+        " Grey figures without a measured one are published figures that no method of the grid"
+        " measures. Superscript letters mark differences to the published setting."
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """The report as a value, the files of its sections (name -> text), and the comparisons that its
+    marks come from.
+    """
+
+    document: Document
+    files: Mapping[str, str]
+    compared: Sequence[Compared]
+
+
+def compose(
+    rows: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    figures: Path,
+    *,
+    ledger: Ledger | None = None,
+    published: Sequence[str] = (),
+) -> Composed:
+    """Make the report of result rows as a value.
+
+    Args:
+        rows: result rows of the plan (`plan.results.rows`).
+        plan: the plan of the grid; the sections among its plug-in files are shown too.
+        figures: the folder that figures are drawn into.
+        ledger: the stored predictions (None: nothing is tested, and there are no analyses).
+        published: the papers whose tables are shown (`config.published`).
+
+    Returns:
+        The document, the files of its sections, and the comparisons.
+    """
+    results = Results.of(rows, plan)
+    compared = comparisons(results.cells, plan, ledger)
+    made: list[Section] = []
+    material = Material(
+        results, Judge(compared), figures, ledger, published, lambda name: _measure(made, name)
+    )
+    made += [section(material) for section in section_kinds(plan)]
+    shares = [share for section in made if (share := section.share()) is not None]
+    document = Document(
+        plan.name,
+        "Cross-lingual alignment, measured",
+        tuple(fact for share in shares for fact in share.facts),
+        tuple(_joined(shares)),
+        LEGEND,
+    )
+    files = {name: text for share in shares for name, text in share.files.items()}
+    return Composed(document, files, compared)
+
+
+def section_kinds(plan: Plan) -> list[type[Section]]:
+    """Return the package's sections by their places, then those from outside by theirs: of entry
+    points, and of the plan's plug-in files.
+    """
+    load_files(plan.plugins)
+    sections = catalog("sections")
+    with visible(plan.plugins):
+        found: list[type[Section]] = [kind for _, kind in sections.items()]
+    package = sections.package
+    return sorted(found, key=lambda kind: (not _inside(kind, package), kind.place))
+
+
+def _inside(kind: type[Section], package: str) -> bool:
+    return kind.__module__.startswith(f"{package}.")
+
+
+def _measure(sections: Iterable[Section], name: str) -> Measure | None:
+    """What the first section that measures something of a name measures it with."""
+    found = (section.measures().get(name) for section in sections)
+    return next((measure for measure in found if measure is not None), None)
+
+
+def _joined(shares: Iterable[Share]) -> Iterator[Part]:
+    """The parts in the order of their first shares, those of one anchor joined; tables without an
+    anchor are numbered.
+    """
+    parts: dict[str, Part] = {}
+    number = 0
+    for part in (part for share in shares for part in share.parts):
+        tables: list[Table] = []
+        for table in part.tables:
+            number += not table.anchor
+            anchor = table.anchor or f"analysis-{number}"
+            tables.append(replace(table, anchor=anchor))
+        before = parts.get(part.anchor, replace(part, tables=(), figures=(), remarks=()))
+        parts[part.anchor] = replace(
+            before,
+            tables=(*before.tables, *tables),
+            figures=(*before.figures, *part.figures),
+            remarks=(*before.remarks, *part.remarks),
+        )
+    yield from parts.values()

@@ -1,0 +1,1 @@
+"""Figures: panels as plain values, and their drawing."""

@@ -1,0 +1,37 @@
+"""Drawings as a page embeds them: names of their own, the page's ink, and its width."""
+
+from __future__ import annotations
+
+import re
+
+INK, RULE = "#1a1b1c", "#d8d9da"
+"""Colours that nothing else in a drawing has, so that a page can put its own in their place."""
+
+
+def unique(svg: str, name: str) -> str:
+    """Names within a drawing made its own, since a page holds several."""
+    known = set(re.findall(r'\bid="([^"]+)"', svg))
+
+    def own(found: re.Match[str]) -> str:
+        return f"{found[1]}{name}-{found[2]}{found[3]}" if found[2] in known else found[0]
+
+    svg = re.sub(r'(\bid=")([^"]+)(")', own, svg)
+    svg = re.sub(r"(url\(#)([^)]+)(\))", own, svg)
+    return re.sub(r'((?:xlink:)?href="#)([^"]+)(")', own, svg)
+
+
+def for_page(svg: str, name: str) -> str:
+    """Without prolog and metadata; its width follows the page's, up to its own."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    head, rest = svg.split(">", 1)
+    width = re.search(r'width="([0-9.]+)pt"', head)
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    wide = (
+        float(width[1]) * 4 / 3 if width else 640.0
+    )  # points are 4/3 pixels; below four fifths its text would be too small to read
+    head += (
+        f' role="img" aria-labelledby="caption-{name}"'
+        f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
+    )
+    return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")

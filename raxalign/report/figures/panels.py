@@ -1,0 +1,56 @@
+"""Panels as plain values: what is drawn, and the titles and labels of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points with the half widths of their intervals (None: none); `dashed` for dev values and
+    published ones, `level` for a horizontal line.
+    """
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float | None] = ()
+    dashed: bool = False
+    level: bool = False
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Points:
+    """A cloud with a name for each point."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    names: Sequence[str] = ()
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Values (rows, columns); a missing one is NaN."""
+
+    values: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: what is drawn in it, its title and labels."""
+
+    title: str
+    x: str
+    y: str
+    curves: Sequence[Curve] = ()
+    points: Sequence[Points] = ()
+    heat: Heat | None = None
+    log: bool = False
+    zero: bool = False
+    ticks: Sequence[float] = field(default=())

@@ -1,0 +1,1 @@
+"""Stored predictions: reading them, and what they are grouped by."""

@@ -1,0 +1,77 @@
+"""The contract of a section of the report: the grid's results in, a share of the report out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from raxalign.config.params import BaseParams
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Share
+from raxalign.report.predictions.read import Predictions
+from raxalign.report.published.fill import Measure
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.store.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Material:
+    """What the sections of one report are made of.
+
+    `results` are the cells of the grid with the kinds of its methods and tasks, `judge` knows their
+    intervals and tests, `ledger` has the stored predictions (None: none are read). Figures are
+    drawn into the folder `figures`. `published` names the papers that the grid asks for. `measure`
+    looks up by name what the other sections measure for published tables.
+    """
+
+    results: Results
+    judge: Judge
+    figures: Path
+    ledger: Ledger | None = None
+    published: Sequence[str] = ()
+    measure: Callable[[str], Measure | None] = lambda name: None  # noqa: ARG005
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """The stored predictions, which the sections share."""
+        return Predictions(self.ledger)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the grid."""
+        return self.results.plan
+
+
+class Section(ABC):
+    """A section of the report. Subclasses are final, one per file.
+
+    One instance is made per report. It asks tasks and methods what they declare
+    (`raxalign.catalog`); a section that is about one kind of task by nature names it in its own
+    file and returns nothing for grids without it.
+    """
+
+    VERSION: ClassVar[int]
+    """Raised when the section shows other numbers for the same results."""
+    place: ClassVar[int] = 0
+    """Sections are shown by ascending place, those from outside the package after its own."""
+
+    class Params(BaseParams):
+        """The options of the section: none, as a grid file has no place for them."""
+
+    def __init__(self, material: Material) -> None:
+        self.material = material
+
+    @abstractmethod
+    def share(self) -> Share | None:
+        """What the section adds to the report; None where it has nothing to show."""
+
+    def measures(self) -> Mapping[str, Measure]:
+        """What fills the published tables that say ``analysis: <name>``, by that name."""
+        return {}

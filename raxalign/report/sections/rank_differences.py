@@ -1,0 +1,91 @@
+"""Word retrieval by the difference of frequency ranks (Cao et al. 2020, Figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, final
+
+from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_rank_difference, ranks_of
+from raxalign.report.cells.numbers import FEW
+from raxalign.report.document import Part, Share, Table
+from raxalign.report.figures.drawn import Sketch, drawn
+from raxalign.report.figures.panels import Curve, Panel
+from raxalign.report.predictions.bins import bin_line, mean_bins
+from raxalign.report.predictions.frequencies import training_counts
+from raxalign.report.predictions.read import Asked, languages, shown_cells
+from raxalign.report.sections.base import Section
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+_TASK = "retrieval"
+_COLUMNS = {"src", "tgt", "direction", "correct", "identical", "unseen"}
+_TITLE = "Retrieval by difference of frequency ranks"
+Ranks = Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]
+"""Language pair -> the ranks of word forms on both sides."""
+
+
+@final
+class RankDifferences(Section):
+    """Accuracy of word retrieval by how far apart the two words are in frequency: a table and a
+    figure, from stored predictions and the training text in the storage.
+    """
+
+    VERSION = 1
+    place = 120
+
+    def share(self) -> Share | None:
+        """The table and the figure; None without predictions or training text."""
+        results, ledger = self.material.results, self.material.ledger
+        task, cells = shown_cells(results, _TASK)
+        asked = self.material.predictions.of_all(cells, task, _COLUMNS)
+        ranks = _ranks(results.plan, ledger.root, asked) if ledger is not None else {}
+        found = [
+            (entry, place, mean_bins(bins))
+            for place, entry in enumerate(asked)
+            if (bins := _bins(entry, ranks))
+        ]
+        if not found:
+            return None
+        caption = (
+            f"Contextual accuracy in percent over unseen pairs, mean over {languages(asked)}; ranks"
+            " of word forms in the training text (as in Cao et al. 2020, Figure 3). One seed."
+            " In small type: the number of queries."
+        )
+        lines = tuple(bin_line(results, entry.cell, bins) for entry, _, bins in found)
+        table = Table("", _TITLE, tuple(part.name for part in found[0][2]), lines, caption)
+        curves = [curve for each in found for curve in _curves(*each)]
+        panel = Panel("", "difference of ranks, from", "contextual accuracy (%)", curves, log=True)
+        sketch = Sketch("rank-differences", _TITLE, caption, [panel] if curves else [])
+        figures = drawn([sketch], self.material.figures)
+        return Share((Part("analyses", "Analyses", tables=(table,), figures=figures),))
+
+
+def _ranks(plan: Plan, root: str, asked: Sequence[Asked]) -> Ranks:
+    """The ranks of every language pair whose training text is stored."""
+    ranks = {}
+    for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
+        counts = training_counts(plan, root, lang.partition("-")[0])
+        if counts is not None:
+            ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
+    return ranks
+
+
+def _bins(entry: Asked, ranks: Ranks) -> list[list[Bin]]:
+    """The bins of each language pair that has ranks."""
+    return [
+        by_rank_difference(table, *ranks[lang])
+        for lang, table in entry.tables.items()
+        if lang in ranks
+    ]
+
+
+def _curves(entry: Asked, place: int, bins: Sequence[Bin]) -> list[Curve]:
+    """The curve of a method over the bins with enough queries, where there are several."""
+    points = [
+        (max(edge, 1), 100 * part.accuracy)
+        for edge, part in zip(RANK_EDGES, bins, strict=False)
+        if part.queries >= FEW and part.accuracy is not None
+    ]
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    return [Curve(entry.cell.method, xs, ys, colour=place)] if len(points) > 1 else []

@@ -1,0 +1,70 @@
+"""Words with several senses: what retrieval finds for each occurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import final
+
+from raxalign.analysis.senses import Word, ambiguous, senses
+from raxalign.report.cells.names import named
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Entry, Line, Part, Share, Table
+from raxalign.report.predictions.bins import PERCENT
+from raxalign.report.predictions.read import Asked, shown_cells
+from raxalign.report.sections.base import Section
+
+_TASK = "retrieval"
+_COLUMNS = {"direction", "src", "tgt", "found", "correct"}
+_MOST_WORDS = 12
+_CAPTION = (
+    "The share of the occurrences of the pivot's word for which retrieval in context finds the"
+    " gold translation of that occurrence, in percent. With one vector per word, the best"
+    " possible result is to find the most frequent translation every time. One seed."
+)
+
+
+@final
+class Senses(Section):
+    """A table per language pair: words of the pivot with several translations, and how often word
+    retrieval finds the one of the sentence; from stored predictions.
+    """
+
+    VERSION = 1
+    place = 130
+
+    def share(self) -> Share | None:
+        """The tables; None without predictions, or without such words."""
+        task, cells = shown_cells(self.material.results, _TASK)
+        asked = self.material.predictions.of_all(cells, task, _COLUMNS)
+        tables = tuple(_tables(self.material.results, asked)) if asked else ()
+        return Share((Part("analyses", "Analyses", tables=tables),)) if tables else None
+
+
+def _tables(results: Results, asked: Sequence[Asked]) -> Iterator[Table]:
+    for lang, table in asked[0].tables.items():
+        words = [
+            word.word
+            for word in (*senses(table), *ambiguous(table))
+            if word.occurrences > 1 and len(word.senses) > 1
+        ]
+        words = list(dict.fromkeys(words))[:_MOST_WORDS]
+        there = [entry for entry in asked if lang in entry.tables]
+        found = [{word.word: word for word in senses(entry.tables[lang], words)} for entry in there]
+        lines = tuple(_line(word, found) for word in words)
+        methods = (named(entry.cell, results.plan) for entry in there)
+        heads = ("occurrences", "one vector per word", *methods)
+        title = f"Words with several senses, {lang}"
+        if lines:
+            yield Table("", title, heads, lines, _CAPTION, corner="word")
+
+
+def _line(word: str, found: Sequence[Mapping[str, Word]]) -> Line:
+    first = found[0][word]
+    shown = ", ".join(f"{sense.translation} {sense.occurrences}" for sense in first.senses[:4])
+    cells = [
+        Entry(PERCENT.show(words[word].in_context)) if word in words else Entry("–", state="empty")
+        for words in found
+    ]
+    return Line(
+        word, (Entry(f"{first.occurrences}"), Entry(PERCENT.show(first.majority)), *cells), shown
+    )

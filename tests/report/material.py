@@ -1,0 +1,45 @@
+"""Sections of the report, made of results for a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from raxalign.catalog import catalog
+from raxalign.config.published import read
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Part, Share
+from raxalign.report.published.fill import Measure
+from raxalign.report.published.papers import Paper
+from raxalign.report.sections.base import Material, Section
+
+NOWHERE = Path("no such folder")
+
+
+def section(kind: str, results: Results, **parts: Any) -> Section:
+    """A section of the package; `parts` are those of its material besides the results."""
+    material = replace(Material(results, Judge(), NOWHERE), **parts)
+    made: Section = catalog("sections")[kind](material)
+    return made
+
+
+def share(kind: str, results: Results, **parts: Any) -> Share:
+    """What a section returns; nothing is an empty share."""
+    return section(kind, results, **parts).share() or Share()
+
+
+def part(kind: str, results: Results, judge: Judge) -> Part:
+    """The only part of a section that draws nothing."""
+    (found,) = share(kind, results, judge=judge).parts
+    return found
+
+
+def published(
+    results: Results, judge: Judge, names: Sequence[str], measures: Mapping[str, Measure] = {}
+) -> tuple[list[Part], list[tuple[object, ...]]]:
+    """The parts of papers, and the records of all of their figures."""
+    made = [Paper(name, read(name), measures.get).part(results, judge) for name in names]
+    return [found for found, _ in made], [record for _, records in made for record in records]
