@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.spans.metrics import METRICS
 from raxalign.tasks.spans.params import SpanParams
-from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.settings import SettingTask, split_faults
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Mlqa(PairTask):
+class Mlqa(SettingTask):
     """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's
     questions in the pivot.
 
@@ -114,13 +114,17 @@ class Mlqa(PairTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads all splits; evaluated questions that are trained on are a fault."""
-        from raxalign.tasks.spans.data import QaData
-
         if isinstance(self.params.data, DataFiles):
             trained = self.training_languages(languages, pivot)
-            yield from QaData(self.params, TaskInputs(pivot)).read_files(
+            yield from self.data(TaskInputs(pivot)).read_files(
                 self.languages(languages, pivot), trained
             )
+
+    def data(self, inputs: TaskInputs) -> Any:
+        """Returns the reader of the task's questions (`QaData`)."""
+        from raxalign.tasks.spans.data import QaData
+
+        return QaData(self.name, self.params, inputs)
 
     def train(
         self,
@@ -135,7 +139,7 @@ class Mlqa(PairTask):
         """
         from raxalign.tasks.spans.training import train
 
-        return train(self.params, aligned, languages, inputs, runtime, folder)
+        return train(self.data(inputs), aligned, languages, runtime, folder)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
@@ -156,4 +160,4 @@ class Mlqa(PairTask):
         from raxalign.tasks.spans.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.params, aligned, languages, inputs, trained)
+        return evaluate(self.data(inputs), aligned, languages, trained)

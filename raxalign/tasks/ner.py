@@ -4,10 +4,13 @@ the entities' F1.
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator
+from typing import Annotated, final
 
 from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.scheme import Made, Split
 from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.transfer.task import DATASET
 
 
 @final
@@ -40,8 +43,6 @@ class Ner(TaggingTask):
     """
 
     VERSION = 1
-    main_metric = "f1"
-    entities = True
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot};
@@ -57,6 +58,13 @@ class Ner(TaggingTask):
         steps.
         """
 
-        dataset: str = "unimelb-nlp/wikiann"
+        dataset: Annotated[str, DATASET] = "unimelb-nlp/wikiann"
 
     params: Params
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
+        """Makes sentences with persons, places and organisations."""
+        from raxalign.corpora.grammar import entities
+
+        for made in entities(n, lang, split, seed):
+            yield made.words, made.tags

@@ -4,12 +4,20 @@ language by its accuracy.
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator
+from typing import Annotated, final
 
 from pydantic import Field
 
 from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.scheme import UPOS, Made, Split, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.transfer.task import DATASET, REVISION
+
+_FROM = {"train": 20_000, "dev": 50_000, "test": 60_000}
+"""Number of the phrasebook's first sentence of each split; those that methods learn from have low
+numbers.
+"""
 
 _TREEBANKS = {
     "ar": "ar_padt",
@@ -55,8 +63,9 @@ class Pos(TaggingTask):
     """
 
     VERSION = 1
-    main_metric = "accuracy"
     entities = False
+    labels = UPOS
+    columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)
     linear_epochs = 5
 
     class Params(TaggingParams):
@@ -64,8 +73,19 @@ class Pos(TaggingTask):
         What is None is the profile's or the tagger's; see `ner` for the others.
         """
 
-        dataset: str = "universal-dependencies/universal_dependencies"
-        revision: str = "refs/convert/parquet"
-        configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)
+        dataset: Annotated[str, DATASET] = "universal-dependencies/universal_dependencies"
+        revision: Annotated[str, REVISION] = "refs/convert/parquet"
+        configs: dict[str, str] = Field(
+            default_factory=_TREEBANKS.copy,
+            description="Configuration of the hub's data set by language: its treebank.",
+        )
 
     params: Params
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
+        """Makes sentences with parts of speech."""
+        from raxalign.corpora.grammar import sentence
+
+        for number in range(_FROM[split], _FROM[split] + n):
+            made = sentence(number, seed).realize(lang)
+            yield made.words, made.tags

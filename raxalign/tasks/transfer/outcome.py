@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from raxalign.tasks.transfer.trained import TrainedModel
 
 
+TARGET_DEV = "the {} chosen on each language's own development set: this is no zero-shot result"
+"""The warning in the notes of a result that labelled data of the target languages helped."""
+
 SplitT = TypeVar("SplitT", bound=str)
 RowsT = TypeVar("RowsT")
 
