@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @final
 class Mlqa(SettingTask):
-    """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's
-    questions in the pivot.
+    """Answers as spans of the context, by two logits per piece of the last layer, trained on
+    SQuAD's questions in the pivot.
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same
     training, and each language's questions on each language's contexts, by the questions' ids;
@@ -53,13 +53,10 @@ class Mlqa(SettingTask):
 
     class Params(SpanParams):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold
-        {lang} and {pivot}. `max_length`, `max_question_length`, `doc_stride` (from the start of one
-        window to the next) and `max_answer_length` are in pieces; the first three shrink to fit the
-        encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a
-        window as one), `max_train` questions a language. `warmup` below 1 is a share of all steps,
-        from 1 on a number of steps. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's
-        rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be
-        MLQA's or XQuAD's.
+        {lang} and {pivot}. `max_length`, `max_question_length` and `doc_stride` shrink to fit the
+        encoder's positions. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's rules in
+        every case). `rules` do not follow from the data: files in SQuAD's format may be MLQA's or
+        XQuAD's.
         """
 
     params: Params
@@ -134,8 +131,8 @@ class Mlqa(SettingTask):
         runtime: Runtime,
         folder: Path,
     ) -> Mapping[str, object]:
-        """Fine-tune on the training questions of `languages`, one model, or one a direction where
-        the pivot's transforms differ by language.
+        """Fine-tunes on the training questions of `languages`: one model, or one per direction
+        where the pivot's transforms differ by language.
         """
         from raxalign.tasks.spans.training import train
 

@@ -55,8 +55,8 @@ class Pos(TaggingTask):
 
     Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's
     Universal Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split
-    that a treebank of the hub lacks (Thai has a test set alone) is told in the notes, and has no
-    mean over the languages. Sentences that were trained on too are recorded in the notes, and
+    that a treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has
+    no mean over the languages. Sentences that were trained on too are recorded in the notes, and
     marked in the predictions; more than half is an error.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
@@ -70,7 +70,8 @@ class Pos(TaggingTask):
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}.
-        What is None is the profile's or the tagger's; see `ner` for the others.
+        Options left at `none` take the value of the profile, or else of the tagger; see also
+        `ner`.
         """
 
         dataset: Annotated[str, DATASET] = "universal-dependencies/universal_dependencies"

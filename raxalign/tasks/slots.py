@@ -39,8 +39,8 @@ class Slots(TaggingTask):
 
     class Params(TaggingParams):
         """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
-        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. What is
-        None is the profile's or the tagger's; see `ner` for the others.
+        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. Options
+        left at `none` take the value of the profile, or else of the tagger; see also `ner`.
         """
 
         data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]

@@ -209,7 +209,7 @@ def test_questions_that_are_trained_on_or_come_twice_are_found(write):
         ),
         "test.en": (
             0,
-            ["test.en:1: is no JSON (Expecting property name enclosed in double quotes)"],
+            ["test.en:1: is not JSON (Expecting property name enclosed in double quotes)"],
         ),
         "test.de": (1, []),
     }

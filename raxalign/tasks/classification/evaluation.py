@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
@@ -20,9 +21,9 @@ from raxalign.tasks.classification.predictions import HeldOut, Predictions, tabl
 from raxalign.tasks.transfer.outcome import (
     TARGET_DEV,
     languages_of,
-    means,
     missing_splits,
     read_given,
+    scores_of,
 )
 from raxalign.tasks.transfer.selection import readers, select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
@@ -52,20 +53,9 @@ def evaluate(
     Raises:
         DataError: a file cannot be read, or an example was trained on.
     """
-    params, scheme, pivot = data.params, data.scheme, data.inputs.pivot
+    scheme, pivot = data.scheme, data.inputs.pivot
     trained = Trained.read(folder)
-    rows = read_given(
-        data.examples, data.splits(), languages, readers(params.selection, languages, pivot)
-    )
-    held_out: dict[Place, HeldOut] = {
-        (lang, split): HeldOut(
-            lang,
-            split,
-            examples,
-            refuse_overlap(trained.fingerprints, examples, repeats=scheme.repeats),
-        )
-        for (lang, split), examples in rows.items()
-    }
+    held_out = _held_out(data, languages, trained.fingerprints)
     found: dict[tuple[str, str, Split], list[float]] = defaultdict(list)
     tables, chosen = [], {}
     for model, spoken in languages_of(trained.models, languages, pivot):
@@ -79,14 +69,27 @@ def evaluate(
                     value = scorer.score(place, epochs[lang], metric)
                     found[lang, metric, split].append(value)
                 tables.append(scorer.table(place, epochs[lang]))
-    scores = [
-        Score(lang, metric, split, float(np.mean(values)))
-        for (lang, metric, split), values in found.items()
-    ]
-    scores += means(scores, languages, pivot)
+    scores = scores_of(found, languages, pivot)
     notes = _notes(data, held_out, trained.labels, chosen)
-    missing = missing_splits(rows, data.splits(), languages)
+    missing = missing_splits(held_out, data.splits(), languages)
     return Outcome(scores, pa.concat_tables(tables), {**notes, **missing})
+
+
+def _held_out(
+    data: ExampleData, languages: Sequence[str], trained: npt.NDArray[np.int64]
+) -> dict[Place, HeldOut]:
+    """Reads what is evaluated; `trained` are the fingerprints of training examples."""
+    choosing = readers(data.params.selection, languages, data.inputs.pivot)
+    found = read_given(data.examples, data.splits(), languages, choosing)
+    return {
+        (lang, split): HeldOut(
+            lang,
+            split,
+            examples,
+            refuse_overlap(trained, examples, repeats=data.scheme.repeats),
+        )
+        for (lang, split), examples in found.items()
+    }
 
 
 @dataclass

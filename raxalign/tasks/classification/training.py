@@ -46,8 +46,7 @@ def train(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Fine-tunes on the training examples of `languages`. Every worker calls it, the first one
-    writes.
+    """Fine-tunes on training examples. Every worker calls it, the first one writes.
 
     Args:
         data: reads the examples.
@@ -56,11 +55,8 @@ def train(
         runtime: the device, the seed and the place of checkpoints.
         folder: takes the weights and the record of the training.
 
-    Returns:
-        notes: counts, and the records of the models.
-
-    Raises:
-        DataError: a file cannot be read, or an example that is evaluated is trained on.
+    Returns: notes (counts, and the records of the models).
+    Raises: `DataError` where one example that is evaluated is trained on.
     """
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.examples("train", lang) for lang in languages}
@@ -70,14 +66,13 @@ def train(
     )
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
-    # The phrasebook's examples that are evaluated too were left out, which may be other ones in
-    # another language.
+    # The phrasebook's examples that are evaluated too were left out: others in each language.
     parts = training_parts(given, pivot, params.code_switching, whole=params.data != "phrasebook")
     labels = labels_of(data, given)
-    dev = evaluated.get((pivot, "dev"))
+    training = Training(parts, labels, evaluated.get((pivot, "dev")), data.scheme.metric)
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
-        tuning = FineTuning(params, view, Training(parts, labels, dev, data.scheme.metric), place)
+        tuning = FineTuning(params, view, training, place)
         return fit_epochs(tuning, RECIPE.settings(params), params.selection, place)
 
     records = train_models(aligned, pivot, runtime, folder, data.scheme.name, run)

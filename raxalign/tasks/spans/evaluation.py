@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.spans.data import EvaluationSet, QaData
 from raxalign.tasks.spans.metrics import METRICS, Rules, best
 from raxalign.tasks.spans.model import SpanModel
 from raxalign.tasks.spans.rows import refuse_overlap
 from raxalign.tasks.spans.training import sizes_of
 from raxalign.tasks.spans.windows import Windows, make_windows
-from raxalign.tasks.transfer.outcome import TARGET_DEV, languages_of, means, missing_splits
+from raxalign.tasks.transfer.outcome import TARGET_DEV, languages_of, missing_splits, scores_of
 from raxalign.tasks.transfer.selection import select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
@@ -60,12 +60,9 @@ def evaluate(
         languages: those that are evaluated, the pivot first.
         folder: the folder that `train` filled.
 
-    Returns:
-        the scores, their means, and one prediction per question; its column `context` numbers the
-        contexts of a set, since questions on one context are not independent.
-
-    Raises:
-        DataError: a file cannot be read, or a question was trained on.
+    Returns: the scores, their means, and one prediction per question; its column `context` numbers
+    the contexts of a set, since questions on one context are not independent.
+    Raises: `DataError` where a question was trained on.
     """
     params, pivot = data.params, data.inputs.pivot
     trained = Trained.read(folder)
@@ -86,12 +83,9 @@ def evaluate(
                 value = float(np.mean(table[metric].to_numpy()))
                 found[held_out.label, metric, held_out.split].append(value)
         notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
-    scores = [
-        Score(label, metric, split, float(np.mean(values)))
-        for (label, metric, split), values in found.items()
-    ]
     labels = list(dict.fromkeys(held_out.label for held_out in sets))
-    scores += means(scores, labels, f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot)
+    own_pair = f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot
+    scores = scores_of(found, labels, own_pair)
     there = {(held_out.label, held_out.split) for held_out in sets}
     missing = missing_splits(there, data.splits(), labels)
     return Outcome(scores, pa.concat_tables(tables), {**_notes(params, sets, notes), **missing})

@@ -52,8 +52,7 @@ def train(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Fine-tunes on the training questions of `languages`. Every worker calls it, the first one
-    writes.
+    """Fine-tunes on training questions. Every worker calls it, the first one writes.
 
     Args:
         data: reads the questions.
@@ -62,11 +61,8 @@ def train(
         runtime: the device, the seed and the place of checkpoints.
         folder: takes the weights and the record of the training.
 
-    Returns:
-        notes: counts, and the records of the models.
-
-    Raises:
-        DataError: a file cannot be read, or a question that is evaluated is trained on.
+    Returns: notes (counts, and the records of the models).
+    Raises: `DataError` where one question that is evaluated is trained on.
     """
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}

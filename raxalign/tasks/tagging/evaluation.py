@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.tagging.metrics import Counts, count, values
 from raxalign.tasks.tagging.models import make_tagger
 from raxalign.tasks.tagging.sentences import refuse_overlap
@@ -20,9 +20,9 @@ from raxalign.tasks.tagging.trained import TrainedTagger, names_of, read_trained
 from raxalign.tasks.transfer.outcome import (
     TARGET_DEV,
     languages_of,
-    means,
     missing_splits,
     read_given,
+    scores_of,
 )
 
 if TYPE_CHECKING:
@@ -78,11 +78,8 @@ def evaluate(
         languages: those that are evaluated, the pivot first.
         folder: the folder that `train` filled.
 
-    Returns:
-        the scores, their means over languages, and the predicted tags of every sentence.
-
-    Raises:
-        DataError: a file cannot be read, or is mostly trained on.
+    Returns: the scores, their means over languages, and the predicted tags of every sentence.
+    Raises: `DataError` where a file is mostly trained on.
     """
     trained = read_trained(folder)
     given = read_given(data.sentences, data.splits(), languages)
@@ -102,14 +99,9 @@ def evaluate(
             for metric, value in values(predicted.counts).items():
                 found[held.lang, metric, held.split].append(value)
             tables.append(_table(held, predicted))
-    scores = [
-        Score(lang, metric, split, float(np.mean(several)))
-        for (lang, metric, split), several in found.items()
-    ]
-    scores += means(scores, languages, data.pivot)
     notes = _notes(settings, held_out, trained.labels, chosen)
-    missing = missing_splits(given, data.splits(), languages)
-    return Outcome(scores, pa.concat_tables(tables), {**notes, **missing})
+    notes |= missing_splits(given, data.splits(), languages)
+    return Outcome(scores_of(found, languages, data.pivot), pa.concat_tables(tables), notes)
 
 
 @dataclass(frozen=True)

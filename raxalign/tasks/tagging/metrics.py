@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-"""For each metric two numbers a sentence; the metric is the sum of the first ones divided by that
+"""For each metric two numbers per sentence; the metric is the sum of the first ones divided by that
 of the second ones.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,32 +57,17 @@ def train(
         runtime: the device, the seed and the place of checkpoints.
         folder: takes the weights and the record of the training.
 
-    Returns:
-        notes: counts, the labels, and the records of the models.
-
-    Raises:
-        DataError: a file cannot be read, or is mostly trained on.
+    Returns: notes (counts, the labels, and the records of the models).
+    Raises: `DataError` where a file that is evaluated is mostly trained on.
     """
-    rows = data.sentences("train", data.pivot)
-    fingerprints = rows.fingerprints()
+    given = _Given.read(data, readers(settings.selection, languages, data.pivot))
+    fingerprints = given.rows.fingerprints()
     for sentences in read_given(data.sentences, data.splits(), [data.pivot]).values():
         refuse_overlap(fingerprints, sentences)
-    held_out = {
-        lang: data.sentences("dev", lang)
-        for lang in readers(settings.selection, languages, data.pivot)
-    }
-    labels = sorted(
-        {tag for row in rows.rows for tag in row.tags}, key=lambda tag: (tag != OUTSIDE, tag)
-    )
     runs: list[_Run] = []
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
-        spoken = {
-            lang: dev
-            for lang, dev in held_out.items()
-            if view.direction in (None, lang) or lang == data.pivot
-        }
-        runs.append(_Run(settings, view, _Given(data, rows, labels, spoken), place))
+        runs.append(_Run(settings, view, given.toward(view.direction), place))
         return runs[-1].run()
 
     models = train_models(aligned, data.pivot, runtime, folder, data.scheme.name, run)
@@ -91,9 +76,9 @@ def train(
         for model, run in zip(models, runs, strict=True)
     ]
     if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels=labels)
+        Trained.write(folder, records, fingerprints, labels=given.labels)
     counts = {"words": runs[-1].words, "words_left_out": runs[-1].left_out}
-    return {"sentences": len(rows), "labels": labels, **counts, "models": records}
+    return {"sentences": len(given.rows), "labels": given.labels, **counts, "models": records}
 
 
 class _Tagging(Objective):
@@ -132,6 +117,25 @@ class _Given:
     rows: Sentences
     labels: Sequence[str]
     held_out: Mapping[str, Sentences]
+
+    @classmethod
+    def read(cls, data: TaggingData, choosing: Sequence[str]) -> _Given:
+        """Reads them; `choosing` are the languages whose development sets choose."""
+        rows = data.sentences("train", data.pivot)
+        tags = {tag for row in rows.rows for tag in row.tags}
+        labels = sorted(tags, key=lambda tag: (tag != OUTSIDE, tag))
+        return cls(data, rows, labels, {lang: data.sentences("dev", lang) for lang in choosing})
+
+    def toward(self, lang: str | None) -> _Given:
+        """Returns what the model of a direction reads: the development sets of its language and the
+        pivot (None: all).
+        """
+        if lang is None:
+            return self
+        spoken = {
+            code: dev for code, dev in self.held_out.items() if code in (lang, self.data.pivot)
+        }
+        return replace(self, held_out=spoken)
 
 
 class _Run:

@@ -185,21 +185,12 @@ class EpochObjective(Objective):
 def fit_epochs(
     objective: EpochObjective, settings: TrainSettings, selection: Selection, run: TrainingRun
 ) -> tuple[dict[int, Path], list[float]]:
-    """Trains the objective's model.
+    """Trains the objective's model; returns the files of the kept weights by epoch, counted from 1,
+    and the score after each epoch (on the first worker alone).
 
-    Where all epochs are kept, they are in the run's folder, which outlives the process as
-    checkpoints do: a resumed training has its earlier epochs, since each is written before the next
-    checkpoint.
-
-    Args:
-        objective: the loss, the model and the score.
-        settings: the options of the training.
-        selection: the rule that chooses an epoch; it decides which weights are kept.
-        run: the runtime, the name of the training, and the folder for weights.
-
-    Returns:
-        the files of the kept weights by epoch, counted from 1, and the score after each epoch;
-        both are empty on all workers but the first.
+    `selection` decides which weights are kept. Where all epochs are, they are in the folder of the
+    run, which outlives the process as checkpoints do: a resumed training has its earlier epochs,
+    since each is written before the next checkpoint.
     """
     rule, frozen = kept(selection), objective.model.frozen()
 
