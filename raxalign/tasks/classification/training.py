@@ -56,7 +56,7 @@ def train(
         folder: takes the weights and the record of the training.
 
     Returns: notes (counts, and the records of the models).
-    Raises: `DataError` where one example that is evaluated is trained on.
+    Raises: `DataError` where an example that is evaluated is trained on.
     """
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.examples("train", lang) for lang in languages}

@@ -52,7 +52,7 @@ def train(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Fine-tunes on training questions. Every worker calls it, the first one writes.
+    """Fine-tunes on training questions; every worker calls it, the first one writes.
 
     Args:
         data: reads the questions.
@@ -62,7 +62,7 @@ def train(
         folder: takes the weights and the record of the training.
 
     Returns: notes (counts, and the records of the models).
-    Raises: `DataError` where one question that is evaluated is trained on.
+    Raises: `DataError` where a question that is evaluated is trained on.
     """
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}
@@ -70,16 +70,15 @@ def train(
     evaluated = read_given(
         data.questions, data.splits(), languages, readers(params.selection, languages, pivot)
     )
-    for held_out in evaluated.values():
-        refuse_overlap(fingerprints, held_out)
+    for questions in evaluated.values():
+        refuse_overlap(fingerprints, questions)
     placed = {lang: answered(questions) for lang, questions in given.items()}
-    dev = evaluated.get((pivot, "dev"))
-    counts: dict[str, object] = {}
+    training = Training(placed, pivot, evaluated.get((pivot, "dev")))
+    settings, counts = RECIPE.settings(params, params.weight_decay), dict[str, object]()
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
-        tuning = SpanTuning(params, view, Training(placed, pivot, dev), place.runtime.seed)
+        tuning = SpanTuning(params, view, training, place.runtime.seed)
         counts.update(tuning.counts())
-        settings = RECIPE.settings(params, params.weight_decay)
         return fit_epochs(tuning, settings, params.selection, place)
 
     records = train_models(aligned, pivot, runtime, folder, data.name, run)
