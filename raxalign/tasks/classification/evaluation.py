@@ -56,7 +56,7 @@ def evaluate(
     scheme, pivot = data.scheme, data.inputs.pivot
     trained = Trained.read(folder)
     held_out = _held_out(data, languages, trained.fingerprints)
-    found: dict[tuple[str, str, Split], list[float]] = defaultdict(list)
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = [], {}
     for model, spoken in languages_of(trained.models, languages, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)

@@ -65,9 +65,12 @@ class Examples:
         return np.concatenate([texts, ids])
 
     def numbers(self, labels: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Returns the place of each example's label among `labels`; -1 where it is not there."""
+        """Returns the place of each example's label among `labels`; labels that are not there have
+        numbers after these.
+        """
         places = {label: i for i, label in enumerate(labels)}
-        return np.array([places.get(row.label, -1) for row in self.rows], dtype=np.int64)
+        numbers = [places.setdefault(row.label, len(places)) for row in self.rows]
+        return np.array(numbers, dtype=np.int64)
 
 
 def seconds(rows: Sequence[Example]) -> list[list[str]] | None:
