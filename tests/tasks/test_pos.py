@@ -163,10 +163,10 @@ def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(
     on_the_hub(tmp_path, "de_none", "test", [["a"], ["b", "c"]], [[0], [2, -1]], UD)
     with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
         of_hub(tmp_path, "de_fine")
-    with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is no text and has no name"):
+    with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is not text and has no name"):
         of_hub(tmp_path, "de_bare")
     with pytest.raises(
-        DataError, match=r"de_none:test:2: the tag (None|-1) is no text and has no name"
+        DataError, match=r"de_none:test:2: the tag (None|-1) is not text and has no name"
     ):
         of_hub(tmp_path, "de_none")
 
