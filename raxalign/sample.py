@@ -6,6 +6,7 @@ for each of its metrics:
 * `of_ratio`, counts per sentence: a ratio of sums of columns, as F1, precision, recall and
   alignment error rate are;
 * `of_labels`: the share of rows whose `predicted` is their `label`;
+* `of_label_f1`: the mean over labels of their F1;
 * `of_column`: the mean of a column over the rows;
 * forms of its own, put together by `summed`.
 
@@ -42,6 +43,7 @@ UNITS = (
     "paragraph",
     "premise_id",
     "premise",
+    "group",
     "sentence",
     "row",
     "id",
@@ -52,6 +54,7 @@ _GROUPS = {
     "paragraph",
     "premise_id",
     "premise",
+    "group",
 }  # of several examples, which `id` names
 
 
@@ -138,6 +141,21 @@ def of_labels(rows: pa.Table) -> Sample:
         pc.equal(rows["label"], rows["predicted"]).to_numpy(zero_copy_only=False).astype(np.float64)
     )
     return _grouped(rows, right, np.ones(len(rows)))
+
+
+def of_label_f1(rows: pa.Table) -> Sample | None:
+    """Returns the mean over labels of 2 right / (given + predicted), a part per label; None where
+    several models predicted different sets of labels, whose means have other parts.
+    """
+    gold, predicted = (np.asarray(rows[name].to_pylist()) for name in ("label", "predicted"))
+    models, units = np.asarray(_models(rows), dtype=str), units_of(rows)
+    labels = [{*gold[models == model], *predicted[models == model]} for model in np.unique(models)]
+    if any(found != labels[0] for found in labels):
+        return None
+    parts = np.concatenate([np.char.add(np.char.add(models, "\n"), of) for of in (gold, predicted)])
+    gains = np.concatenate([2.0 * (gold == predicted), np.zeros(len(rows))])
+    both = np.concatenate([units, units])
+    return summed(both, parts, gains, np.ones(len(both)), _links(rows, units))
 
 
 def of_column(rows: pa.Table, name: str) -> Sample:

@@ -14,8 +14,6 @@ from raxalign.config.params import BaseParams, models_in
 from raxalign.report.catalogue import FOLDERS
 
 KINDS = [(folder, kind) for folder in FOLDERS for kind in catalog(folder)]
-UNTOLD = {("tasks", kind) for kind in ("mlqa", "ner", "pos", "slots", "xnli")}
-"""Whose options have not all a sentence yet."""
 
 
 def test_files_are_listed_and_underscored_neighbours_are_not():
@@ -76,17 +74,10 @@ def without_sentence(model: type[BaseModel], within: str = "") -> Iterator[str]:
             yield from without_sentence(part, f"{within}{field.alias or name}.")
 
 
-@pytest.mark.parametrize(("folder", "kind"), sorted(set(KINDS) - UNTOLD))
+@pytest.mark.parametrize(("folder", "kind"), KINDS)
 def test_every_option_says_in_a_sentence_what_it_is(folder: str, kind: str) -> None:
     assert list(without_sentence(catalog(folder)[kind].Params)) == [], (
         "give each of them `Field(default, description=...)`"
-    )
-
-
-@pytest.mark.parametrize(("folder", "kind"), sorted(UNTOLD))
-def test_what_may_lack_sentences_does_lack_some(folder: str, kind: str) -> None:
-    assert list(without_sentence(catalog(folder)[kind].Params)), (
-        f"take {folder} {kind} out of UNTOLD"
     )
 
 

@@ -38,7 +38,8 @@ DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "plugins.md"
 
 def my_method(folder: Path, name: str = "my_method.py", more: str = "") -> Path:
     """The method of docs/how-to/plugins.md in a file."""
-    (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = [block for block in blocks if "class ShiftToPivot" in block]
     path = folder / name
     path.write_text(code + more, encoding="utf-8")
     return path

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from raxalign.config.sources import differs_by_language
 from raxalign.sample import Sample, of_column
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.spans.metrics import MEASURED, METRICS
 from raxalign.tasks.spans.params import SpanParams
-from raxalign.tasks.transfer.pairs import PairTask, split_faults
 from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.settings import SettingTask, split_faults
 from raxalign.tasks.transfer.task import DataFiles, HubSet
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 @final
-class Mlqa(PairTask):
-    """Answers as spans of the context, by two logits a piece of the last layer, trained on SQuAD's
-    questions in the pivot.
+class Mlqa(SettingTask):
+    """Answers as spans of the context, by two logits per piece of the last layer, trained on
+    SQuAD's questions in the pivot.
 
     `setting` is `zero-shot` (XLT: question and context in one language), `g-xlt` (the same
     training, and each language's questions on each language's contexts, by the questions' ids;
@@ -54,13 +54,10 @@ class Mlqa(PairTask):
 
     class Params(SpanParams):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold
-        {lang} and {pivot}. `max_length`, `max_question_length`, `doc_stride` (from the start of one
-        window to the next) and `max_answer_length` are in pieces; the first three shrink to fit the
-        encoder's positions. `batch_size` counts windows (with code-switching the two mixes of a
-        window as one), `max_train` questions a language. `warmup` below 1 is a share of all steps,
-        from 1 on a number of steps. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's
-        rules in every case). `rules` are not chosen by the data: files in SQuAD's format may be
-        MLQA's or XQuAD's.
+        {lang} and {pivot}. `max_length`, `max_question_length` and `doc_stride` shrink to fit the
+        encoder's positions. `selection` chooses the epoch by F1 (`pivot-dev` by MLQA's rules in
+        every case). `rules` do not follow from the data: files in SQuAD's format may be MLQA's or
+        XQuAD's.
         """
 
     params: Params
@@ -115,13 +112,17 @@ class Mlqa(PairTask):
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
         """Reads all splits; evaluated questions that are trained on are a fault."""
-        from raxalign.tasks.spans.data import QaData
-
         if isinstance(self.params.data, DataFiles):
             trained = self.training_languages(languages, pivot)
-            yield from QaData(self.params, TaskInputs(pivot)).read_files(
+            yield from self.data(TaskInputs(pivot)).read_files(
                 self.languages(languages, pivot), trained
             )
+
+    def data(self, inputs: TaskInputs) -> Any:
+        """Returns the reader of the task's questions (`QaData`)."""
+        from raxalign.tasks.spans.data import QaData
+
+        return QaData(self.name, self.params, inputs)
 
     def train(
         self,
@@ -131,12 +132,12 @@ class Mlqa(PairTask):
         runtime: Runtime,
         folder: Path,
     ) -> Mapping[str, object]:
-        """Fine-tune on the training questions of `languages`, one model, or one a direction where
-        the pivot's transforms differ by language.
+        """Fine-tunes on the training questions of `languages`: one model, or one per direction
+        where the pivot's transforms differ by language.
         """
         from raxalign.tasks.spans.training import train
 
-        return train(self.params, aligned, languages, inputs, runtime, folder)
+        return train(self.data(inputs), aligned, languages, runtime, folder)
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
@@ -157,4 +158,4 @@ class Mlqa(PairTask):
         from raxalign.tasks.spans.evaluation import evaluate
 
         assert trained is not None, "the plan makes the training first"
-        return evaluate(self.params, aligned, languages, inputs, trained)
+        return evaluate(self.data(inputs), aligned, languages, trained)

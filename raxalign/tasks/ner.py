@@ -4,11 +4,13 @@ the entities' F1.
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator
+from typing import Annotated, final
 
-from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.scheme import Made, Split
 from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.transfer.task import DATASET
 
 
 @final
@@ -22,7 +24,7 @@ class Ner(TaggingTask):
     2e-5 falling to 0, 10 epochs, batches of 32, 128 pieces: the settings of XTREME). `bilstm_crf`
     trains a BiLSTM and a CRF on features of the frozen encoder: the sum of `layers`, each after its
     own readout; the LSTM runs over all pieces, [CLS] and [SEP] too, and the CRF over the first
-    pieces of the words (2 layers of 384 a direction, dropout .5, Adam 1e-4, batches of 10, 40
+    pieces of the words (2 layers of 384 per direction, dropout .5, Adam 1e-4, batches of 10, 40
     epochs). With `crf: conditioned` the transitions depend on the word, with `static` they do not.
     Metrics are `f1`, `precision`, `recall` and `accuracy` (of tags), and their means `avg` (all
     languages) and `avg_zero_shot` (all but the pivot).
@@ -41,24 +43,23 @@ class Ner(TaggingTask):
     """
 
     VERSION = 1
-    metrics = ENTITIES_MEASURED
-    main_metric = "f1"
-    entities = True
 
     class Params(TaggingParams):
-        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot};
-        `encoding` is that of the files, for example latin-1 (CoNLL-2002). `configs` names the hub
-        set's configuration of a language where it is not the code. What is None is the profile's or
-        the tagger's. `layers`: `last-four`, or as 9-12. `input_dropout` is before the LSTM,
-        `dropout` behind its layers, or before the linear layer. `selection` chooses the weights
-        after an epoch, or every `evaluate_every` steps: by the pivot's development set, by the mean
-        of all, by each language's own (no zero-shot result then), or the last ones. `readout:
-        refit` (`linear` alone, whose training changes the encoder) fits a method's readouts again
-        on what the training left, on the first pieces of words whatever the method's `pooling`,
-        since these are what the tagger reads. `max_length` is in pieces; `warmup` a share of the
-        steps.
+        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options
+        left at `none` take the value of the profile, or else of the tagger.
+
+        `selection` chooses the weights after an epoch, or every `evaluate_every` steps. `readout:
+        refit` is for `linear` alone, whose training changes the encoder; readouts are then fitted
+        on the first pieces of words, which the tagger reads, whatever the method's `pooling`.
         """
 
-        dataset: str = "unimelb-nlp/wikiann"
+        dataset: Annotated[str, DATASET] = "unimelb-nlp/wikiann"
 
     params: Params
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
+        """Makes sentences with persons, places and organisations."""
+        from raxalign.corpora.grammar import entities
+
+        for made in entities(n, lang, split, seed):
+            yield made.words, made.tags

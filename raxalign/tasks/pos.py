@@ -4,13 +4,20 @@ language by its accuracy.
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator
+from typing import Annotated, final
 
 from pydantic import Field
 
-from raxalign.tasks.tagging.metrics import WORDS_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.scheme import UPOS, Made, Split, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
+from raxalign.tasks.transfer.task import DATASET, REVISION
+
+_FROM = {"train": 20_000, "dev": 50_000, "test": 60_000}
+"""Number of the phrasebook's first sentence of each split; those that methods learn from have low
+numbers.
+"""
 
 _TREEBANKS = {
     "ar": "ar_padt",
@@ -48,26 +55,38 @@ class Pos(TaggingTask):
 
     Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's
     Universal Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split
-    that a treebank of the hub lacks (Thai has a test set alone) is told in the notes, and has no
-    mean over the languages. Sentences that were trained on too are recorded in the notes, and
+    that a treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has
+    no mean over the languages. Sentences that were trained on too are recorded in the notes, and
     marked in the predictions; more than half is an error.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
 
     VERSION = 1
-    metrics = WORDS_MEASURED
-    main_metric = "accuracy"
     entities = False
+    labels = UPOS
+    columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)
     linear_epochs = 5
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or CoNLL-U files, whose paths may hold {lang} and {pivot}.
-        What is None is the profile's or the tagger's; see `ner` for the others.
+        Options left at `none` take the value of the profile, or else of the tagger; see also
+        `ner`.
         """
 
-        dataset: str = "universal-dependencies/universal_dependencies"
-        revision: str = "refs/convert/parquet"
-        configs: dict[str, str] = Field(default_factory=_TREEBANKS.copy)
+        dataset: Annotated[str, DATASET] = "universal-dependencies/universal_dependencies"
+        revision: Annotated[str, REVISION] = "refs/convert/parquet"
+        configs: dict[str, str] = Field(
+            default_factory=_TREEBANKS.copy,
+            description="Configuration of the hub's data set by language: its treebank.",
+        )
 
     params: Params
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
+        """Makes sentences with parts of speech."""
+        from raxalign.corpora.grammar import sentence
+
+        for number in range(_FROM[split], _FROM[split] + n):
+            made = sentence(number, seed).realize(lang)
+            yield made.words, made.tags

@@ -4,12 +4,13 @@ the slots' F1.
 
 from __future__ import annotations
 
-from typing import Literal, final
+from collections.abc import Iterator
+from typing import Annotated, Literal, final
 
-from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED
 from raxalign.tasks.tagging.params import TaggingParams
+from raxalign.tasks.tagging.scheme import Made, Split, TagColumns
 from raxalign.tasks.tagging.task import TaggingTask
-from raxalign.tasks.transfer.task import DataFiles
+from raxalign.tasks.transfer.task import DATA, DataFiles
 
 
 @final
@@ -34,16 +35,21 @@ class Slots(TaggingTask):
     """
 
     VERSION = 1
-    metrics = ENTITIES_MEASURED
-    main_metric = "f1"
-    entities = True
+    columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 
     class Params(TaggingParams):
         """`data` is `phrasebook`, files, whose paths may hold {lang} and {pivot}, or `hub` with the
-        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. What is
-        None is the profile's or the tagger's; see `ner` for the others.
+        name of a `dataset` that has the columns `tokens` and `slots`, `tags` or `ner_tags`. Options
+        left at `none` take the value of the profile, or else of the tagger; see also `ner`.
         """
 
-        data: Literal["hub", "phrasebook"] | DataFiles
+        data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA]
 
     params: Params
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterator[Made]:
+        """Makes requests with slots."""
+        from raxalign.corpora.grammar import slots
+
+        for made in slots(n, lang, split, seed):
+            yield made.words, made.tags

@@ -7,7 +7,6 @@ import pytest
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.data import TaggingData
 from raxalign.tasks.tagging.multiatis import is_atis, read_atis
 
 HEAD = "id\tutterance\tslot_labels\tintent\n"
@@ -39,9 +38,7 @@ def test_the_header_tells_it_from_columns_of_words(tmp_path):
     assert is_atis(write(tmp_path, "Intent\tUtterance\tslot_labels\n"))
     for text in ("play\tO\n", "", "utterance\tO\n"):
         assert not is_atis(write(tmp_path, text))
-    data = TaggingData(
-        Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")}), "slots", TaskInputs("en")
-    )
+    data = Slots(Slots.Params(data={"train": str(tmp_path / "{pivot}.tsv")})).data(TaskInputs("en"))
     write(tmp_path, HEAD + ROWS, "en.tsv")
     assert len(data.sentences("train", "en")) == 2
     write(tmp_path, "play O\nvivaldi B-artist\n", "en.tsv")

@@ -13,7 +13,8 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from raxalign.errors import DataError
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.tagging.rows import iob2, read_conll, read_conllu
+from raxalign.tasks.tagging.columns import read_conll, read_conllu
+from raxalign.tasks.tagging.scheme import iob2
 
 
 def write(tmp_path, text, name="dev.conll"):

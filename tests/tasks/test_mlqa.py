@@ -16,11 +16,10 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.mlqa import Mlqa
-from raxalign.tasks.spans.data import QaData
 from raxalign.tasks.spans.metrics import exact_match, f1
 from raxalign.tasks.spans.model import span_loss
 from raxalign.tasks.spans.rows import Answer, Question, Questions
-from raxalign.tasks.spans.training import SpanTuning
+from raxalign.tasks.spans.training import SpanTuning, Training
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
@@ -188,7 +187,7 @@ def test_every_language_asks_on_every_languages_contexts(tmp_path, encoder, file
     ]
     (gold,) = [
         r
-        for r in QaData(task(files).params, TaskInputs("en")).questions("test", "es").rows
+        for r in task(files).data(TaskInputs("en")).questions("test", "es").rows
         if r.id == "test3"
     ]
     assert (row["question_lang"], row["context_lang"], row["answer"]) == (
@@ -301,9 +300,8 @@ GIVEN = {
 
 def tuning(files, encoder, **params):
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    return SpanTuning(
-        task(files, setting="translate-train", **params).params, turned, GIVEN, None, "en", 0
-    )
+    given = task(files, setting="translate-train", **params).params
+    return SpanTuning(given, turned, Training(GIVEN, "en", None), 0)
 
 
 def test_each_question_is_mixed_with_the_pivot_both_ways_window_by_window(files, encoder):
@@ -332,9 +330,7 @@ def test_questions_that_the_pivot_lacks_cannot_be_mixed(files, encoder):
         SpanTuning(
             task(files, setting="translate-train", code_switching="sentence").params,
             AlignedEncoder(encoder),
-            given,
-            None,
-            "en",
+            Training(given, "en", None),
             0,
         )
 
@@ -486,9 +482,9 @@ def test_languages_of_the_hub_are_read_on_the_splits_that_they_have(tmp_path):
         given = Mlqa.Params(hub={"dataset": str(tmp_path / "mlqa")}, **params)
         return {
             (s.label, s.split)
-            for s in QaData(given, TaskInputs("en", downloads=tmp_path)).evaluation_sets(
-                ("en", "de", "th")
-            )
+            for s in Mlqa(given)
+            .data(TaskInputs("en", downloads=tmp_path))
+            .evaluation_sets(("en", "de", "th"))
         }
 
     assert sets() == {("en", "dev"), ("de", "dev"), ("en", "test"), ("de", "test"), ("th", "test")}

@@ -20,8 +20,10 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.ner import Ner
-from raxalign.tasks.tagging.data import TaggingData, read_hub
-from raxalign.tasks.tagging.training import read_trained
+from raxalign.tasks.pos import Pos
+from raxalign.tasks.tagging.hub import read_hub
+from raxalign.tasks.tagging.trained import read_trained
+from raxalign.tasks.transfer.task import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -342,7 +344,7 @@ def test_where_the_pivot_moves_each_language_has_its_tagger(tmp_path, encoder, f
     )
     folder.mkdir()
     ner.train(aligned, ("en",), inputs, Runtime(), folder)
-    assert list(read_trained(folder)[1]) == ["de", "fr"]
+    assert list(read_trained(folder).taggers) == ["de", "fr"]
     outcome = ner.evaluate(aligned, ("en", "de", "fr"), inputs, Runtime(), folder)
     rows = outcome.predictions.to_pylist()
     assert {(row["lang"], row["toward"]) for row in rows} == {
@@ -455,19 +457,18 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
         " de/validation-*\n---\n"
     )
     (tmp_path / "set" / "README.md").write_text(head)
-    rows = read_hub(str(tmp_path / "set"), "de", "dev", None, tmp_path / "cache", "ner").rows
+    found = HubSet(str(tmp_path / "set"), "de", "main")
+    rows = read_hub(found, "dev", Ner(Ner.Params()).scheme(), tmp_path / "cache").rows
     assert [(row.words, row.tags) for row in rows] == [
         (("Anna", "B", "ruft"), ("B-PER", "I-PER", "O"))
     ]
     with pytest.raises(DataError, match="expected tokens and upos"):
-        read_hub(str(tmp_path / "set"), "de", "dev", None, tmp_path / "cache", "pos")
+        read_hub(found, "dev", Pos(Pos.Params()).scheme(), tmp_path / "cache")
 
 
 def test_the_phrasebook_has_names_in_every_language():
-    data = TaggingData(
-        Ner.Params(data="phrasebook", phrasebook={"train": 40, "dev": 10, "test": 10}),
-        "ner",
-        TaskInputs("en"),
+    data = Ner(Ner.Params(data="phrasebook", phrasebook={"train": 40, "dev": 10, "test": 10})).data(
+        TaskInputs("en")
     )
     train = data.sentences("train", "en")
     assert {tag for row in train.rows for tag in row.tags} >= {"O", "B-PER", "B-LOC", "B-ORG"}

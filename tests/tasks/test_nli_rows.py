@@ -11,9 +11,14 @@ import numpy as np
 import pytest
 
 from raxalign.errors import DataError, TransientError
-from raxalign.tasks.classification.evaluation import _table
-from raxalign.tasks.classification.files import examples, read_file
-from raxalign.tasks.classification.rows import read_hub, refuse_overlap
+from raxalign.tasks.classification.examples import refuse_overlap
+from raxalign.tasks.classification.files import ExampleFile
+from raxalign.tasks.classification.hub import read_hub
+from raxalign.tasks.classification.predictions import HeldOut, Predictions, table_of
+from raxalign.tasks.transfer.task import HubSet
+from raxalign.tasks.xnli import Xnli
+
+XNLI = Xnli(Xnli.Params()).scheme()
 
 
 def write(tmp_path, text, name="dev-de.tsv"):
@@ -23,11 +28,11 @@ def write(tmp_path, text, name="dev-de.tsv"):
 
 
 def read(path, lang="de", one_language=True):
-    return read_file(path, lang, one_language=one_language)
+    return ExampleFile(path, lang, "dev", one_language, XNLI).read()
 
 
 def plain(rows):
-    return [(row.premise, row.hypothesis, row.label) for row in rows.rows]
+    return [(row.first, row.second, XNLI.labels.index(row.label)) for row in rows.rows]
 
 
 def test_rows_without_a_header_begin_in_the_first_line(tmp_path):
@@ -84,7 +89,7 @@ def test_all_columns_of_the_official_file(tmp_path):
     )
     rows = read(path, one_language=False)
     assert plain(rows) == [("A", "B", 1)]
-    assert (rows.rows[0].id, rows.rows[0].prompt) == ("12", "7")
+    assert (rows.rows[0].id, rows.rows[0].group) == ("12", "7")
 
 
 def test_one_json_object_per_line(tmp_path):
@@ -105,7 +110,7 @@ def test_one_json_object_per_line(tmp_path):
     path = write(tmp_path, "\n\n".join(map(json.dumps, entries)) + "\n", "xnli.dev.jsonl")
     rows = read(path, one_language=False)
     assert plain(rows) == [('A\t"a"', "B", 1), ("G", "H", 2)]
-    assert [(row.id, row.prompt, row.line) for row in rows.rows] == [
+    assert [(row.id, row.group, row.line) for row in rows.rows] == [
         ("12", "7", 1),
         (None, None, 7),
     ]
@@ -171,7 +176,7 @@ def test_files_without_labels_are_refused_by_name(tmp_path, text, message):
 def test_reading_goes_on_after_a_fault_where_faults_are_collected(tmp_path):
     path, faults = write(tmp_path, "A\tB\tmaybe\nC\tD\t0\nE\tF\nG\tH\t7\n"), []
     assert [
-        row.premise for row in examples(path, "de", one_language=True, report=faults.append)
+        row.first for row in ExampleFile(path, "de", "dev", True, XNLI).stream(faults.append)
     ] == ["C"]
     assert [fault.line for fault in faults] == [1, 3, 4]
 
@@ -183,7 +188,9 @@ def test_rows_of_one_prompt_are_one_unit_or_else_those_of_one_premise(tmp_path):
         ("b", "A\tB\t0\nA.\tC\t0\nA\tD\t0\n", [0, 1, 0]),
     ):
         rows = read(write(tmp_path, text, name))
-        table = _table("de", "test", None, 1, rows, np.full((3, 3), 1 / 3, dtype=np.float32))
+        found = Predictions(None, 1, np.full((3, 3), 1 / 3, dtype=np.float32))
+        held_out = HeldOut("de", "test", rows, np.zeros(3, dtype=bool))
+        table = table_of(XNLI, XNLI.labels, held_out, found)
         assert table["premise"].to_pylist() == units
 
 
@@ -251,11 +258,11 @@ def test_a_local_copy_of_the_hub_is_read(tmp_path):
         "---\nconfigs:\n- config_name: de\n  data_files:\n  - split: validation\n    path:"
         " de/validation-*\n---\n"
     )
-    rows = read_hub(str(repository), "de", "dev", None, tmp_path / "cache")
+    rows = read_hub(HubSet(str(repository), "de", "main"), "dev", XNLI, tmp_path / "cache")
     assert plain(rows) == [("A", "B", 2)]
     assert rows.unlabelled == 1
     with pytest.raises(DataError, match="cannot be loaded"):
-        read_hub(str(repository), "fr", "dev", None, tmp_path / "cache")
+        read_hub(HubSet(str(repository), "fr", "main"), "dev", XNLI, tmp_path / "cache")
 
 
 def test_a_column_that_a_hub_set_lacks_is_named(tmp_path):
@@ -263,13 +270,13 @@ def test_a_column_that_a_hub_set_lacks_is_named(tmp_path):
     place = tmp_path / "nli" / "de" / "test"
     place.mkdir(parents=True)
     pq.write_table(
-        pa.table({"premise": ["A"], "hypo": ["B"], "label": [2]}), place / "0000.parquet"
+        pa.table({"premise": ["A"], "other": ["B"], "label": [2]}), place / "0000.parquet"
     )
     with pytest.raises(
         DataError,
-        match=r"hub:.*/nli/de:test: has no column hypothesis; its columns are premise, hypo, label",
+        match=r"hub:.*/nli/de:test: has no column hypothesis; its columns are premise, other,",
     ):
-        read_hub(str(tmp_path / "nli"), "de", "test", None, tmp_path / "cache")
+        read_hub(HubSet(str(tmp_path / "nli"), "de", "main"), "test", XNLI, tmp_path / "cache")
 
 
 def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch):
@@ -282,7 +289,7 @@ def test_a_hub_that_is_too_busy_is_asked_again(tmp_path, monkeypatch):
 
     monkeypatch.setattr("datasets.load_dataset_builder", refuse)
     with pytest.raises(TransientError, match=r"a/nli/de:test"):
-        read_hub("a/nli", "de", "test", None, tmp_path)
+        read_hub(HubSet("a/nli", "de", "main"), "test", XNLI, tmp_path)
 
 
 def test_real_files():
@@ -294,5 +301,5 @@ def test_real_files():
     for lang in ("de", "en", "th", "zh"):
         rows = read(Path(data, "xnli", f"dev-{lang}.tsv"), lang)
         assert len(rows) == 2490
-        assert [sum(row.label == label for row in rows.rows) for label in range(3)] == [830] * 3
+        assert [sum(row.label == label for row in rows.rows) for label in XNLI.labels] == [830] * 3
         refuse_overlap(train.fingerprints(), rows)

@@ -13,8 +13,9 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.pos import Pos
-from raxalign.tasks.tagging.data import TaggingData, read_hub
-from raxalign.tasks.tagging.rows import UPOS
+from raxalign.tasks.tagging.hub import read_hub
+from raxalign.tasks.tagging.scheme import UPOS
+from raxalign.tasks.transfer.task import HubSet
 from raxalign.train.runtime import Runtime
 from tests.tiny import tiny_bert
 
@@ -105,10 +106,8 @@ def test_words_beyond_the_length_are_wrong(tmp_path, encoder):
 
 
 def test_the_phrasebook_has_universal_tags():
-    data = TaggingData(
-        Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20}),
-        "pos",
-        TaskInputs("en"),
+    data = Pos(Pos.Params(data="phrasebook", phrasebook={"train": 80, "dev": 20, "test": 20})).data(
+        TaskInputs("en")
     )
     train = data.sentences("train", "en")
     for lang in ("en", "de", "bg"):
@@ -142,7 +141,8 @@ def on_the_hub(folder, config, split, tokens, upos, names=None):
 
 
 def of_hub(folder, config, split="test"):
-    return read_hub(str(folder), config, split, None, folder / "cache", "pos").rows
+    found = HubSet(str(folder), config, "main")
+    return read_hub(found, split, Pos(Pos.Params()).scheme(), folder / "cache").rows
 
 
 def test_of_the_hubs_words_ranges_alone_are_left_out(tmp_path):
@@ -163,10 +163,10 @@ def test_tags_of_the_hub_that_are_no_universal_ones_are_an_error_with_their_row(
     on_the_hub(tmp_path, "de_none", "test", [["a"], ["b", "c"]], [[0], [2, -1]], UD)
     with pytest.raises(DataError, match=r"de_fine:test:2: unknown part of speech 'NN'"):
         of_hub(tmp_path, "de_fine")
-    with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is no text and has no name"):
+    with pytest.raises(DataError, match=r"de_bare:test:1: the tag 0 is not text and has no name"):
         of_hub(tmp_path, "de_bare")
     with pytest.raises(
-        DataError, match=r"de_none:test:2: the tag (None|-1) is no text and has no name"
+        DataError, match=r"de_none:test:2: the tag (None|-1) is not text and has no name"
     ):
         of_hub(tmp_path, "de_none")
 

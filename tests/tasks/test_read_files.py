@@ -151,7 +151,7 @@ def test_tags_and_copies_of_the_training_set_are_found(write):
     )
     found = {name: (rows, faults) for name, rows, faults in told(Ner(Ner.Params(data=data)))}
     assert found["dev.en"][1] == [
-        "dev.en:1: 1 of 1 sentences are training sentences too. Evaluate on other data than is"
+        "dev.en:1: 1 of 1 sentences are training sentences too. Evaluate on data that is not"
         " trained on"
     ]
     assert [fault.split(". ")[0] for fault in found["dev.de"][1]] == [
@@ -209,7 +209,7 @@ def test_questions_that_are_trained_on_or_come_twice_are_found(write):
         ),
         "test.en": (
             0,
-            ["test.en:1: is no JSON (Expecting property name enclosed in double quotes)"],
+            ["test.en:1: is not JSON (Expecting property name enclosed in double quotes)"],
         ),
         "test.de": (1, []),
     }

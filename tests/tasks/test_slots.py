@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
 from raxalign.tasks.slots import Slots
-from raxalign.tasks.tagging.data import TaggingData, refuse_overlap
+from raxalign.tasks.tagging.sentences import refuse_overlap
 
 
 def test_data_has_no_default():
@@ -22,11 +22,9 @@ def test_data_has_no_default():
 
 
 def test_the_phrasebook_has_the_same_requests_in_every_language():
-    data = TaggingData(
-        Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12}),
-        "slots",
-        TaskInputs("en"),
-    )
+    data = Slots(
+        Slots.Params(data="phrasebook", phrasebook={"train": 60, "dev": 12, "test": 12})
+    ).data(TaskInputs("en"))
     train = data.sentences("train", "en")
     for split in ("dev", "test"):
         kinds = [
@@ -70,11 +68,9 @@ def test_real_requests_come_again_and_only_a_training_file_is_refused():
         name: str(Path(folder, "slots-facebook", f"{name}.{{lang}}.conll"))
         for name in ("train", "dev")
     }
-    data = TaggingData(
-        Slots.Params(data={"train": files["train"].replace("lang", "pivot"), "dev": files["dev"]}),
-        "slots",
-        TaskInputs("en"),
-    )
+    data = Slots(
+        Slots.Params(data={"train": files["train"].replace("lang", "pivot"), "dev": files["dev"]})
+    ).data(TaskInputs("en"))
     train = data.sentences("train", "en")
     assert (
         int(refuse_overlap(train.fingerprints(), data.sentences("dev", "en")).sum()) == 1374

@@ -92,7 +92,7 @@ def test_questions_said_to_be_impossible_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b'{"data":\n [}', r"q\.json:2: is no JSON"),
+        (b'{"data":\n [}', r"q\.json:2: is not JSON"),
         (b"\xff", "is not UTF-8"),
         (b'{"version": 1}', r"data: is not in SQuAD's format \(KeyError"),
         (

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score, precision_score, recall_score
 
+from raxalign.tasks.tagging.columns import read_conll
 from raxalign.tasks.tagging.metrics import count, values
-from raxalign.tasks.tagging.rows import read_conll
 
 TAGS = ["O", "B-x", "I-x", "B-y", "I-y"]
 

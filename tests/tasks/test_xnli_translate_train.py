@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,10 +12,10 @@ from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.base import TaskInputs
-from raxalign.tasks.classification.data import NliData
-from raxalign.tasks.classification.examples import training_parts
-from raxalign.tasks.classification.rows import LABELS, Row, Rows
-from raxalign.tasks.classification.training import _FineTuning
+from raxalign.tasks.classification.examples import Example, Examples
+from raxalign.tasks.classification.mixing import training_parts
+from raxalign.tasks.classification.training import FineTuning, Training
+from raxalign.tasks.transfer.trained import TrainingRun
 from raxalign.tasks.xnli import Xnli
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -38,9 +40,12 @@ def files(tmp_path):
 
 
 def of(lang, *rows):
-    return Rows(
+    return Examples(
         f"{lang}.tsv",
-        [Row(f"p{i}-{lang}", f"h{i}-{lang}", label, name, i) for i, label, name in rows],
+        [
+            Example(f"p{i}-{lang}", f"h{i}-{lang}", Xnli.labels[label], i, name)
+            for i, label, name in rows
+        ],
     )
 
 
@@ -53,9 +58,11 @@ def examples(parts):
     found = {}
     for part in parts:
         for premise, hypothesis, label, unit in zip(
-            part.premises, part.hypotheses, part.labels, part.units, strict=True
+            part.firsts, part.seconds, part.labels, part.units, strict=True
         ):
-            found.setdefault(unit, []).append((*premise, *hypothesis, *part.langs, label))
+            found.setdefault(unit, []).append(
+                (*premise, *hypothesis, *part.langs, Xnli.labels.index(label))
+            )
     return found
 
 
@@ -133,16 +140,16 @@ def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, file
 def test_micro_batches_of_mixed_units_sum_to_the_loss_of_the_batch(encoder, files):
     params = task(files, setting="translate-train", code_switching="sentence", dropout=0.0).params
     turned = AlignedEncoder(encoder, (Transform("de", 2, steps=(Affine(shift=torch.ones(32)),)),))
-    tuning = _FineTuning(
-        params, turned, mixed(de=of("de", (1, 0, "a"), (2, 2, "b"))), None, "en", 0
-    )
+    parts = mixed(de=of("de", (1, 0, "a"), (2, 2, "b")))
+    training = Training(parts, Xnli.labels, None, "accuracy")
+    tuning = FineTuning(params, turned, training, TrainingRun(Runtime(), "xnli", Path()))
     tuning.module.eval()
     step = Step(0, 0, np.array([3, 0, 2]))
     whole = tuning.loss(step, np.arange(3)).detach()
     assert float(whole) == pytest.approx(
         sum(float(tuning.loss(step, np.array([k])).detach()) for k in range(3)), abs=1e-6
     )
-    logits = tuning.classifier(
+    logits = tuning.model(
         [tuning.pieces[i] for i in (3, 5, 0, 2, 4)]
     ).detach()  # by hand: units 3, 0 and 2
     assert float(whole) == pytest.approx(
@@ -182,8 +189,8 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
         phrasebook={"train": 60, "dev": 12, "test": 12},
         setting="translate-train",
     )
-    data = NliData(params, TaskInputs("en"))
-    rows = {lang: data.rows("train", lang) for lang in ("en", "de", "el")}
+    data = Xnli(params).data(TaskInputs("en"))
+    rows = {lang: data.examples("train", lang) for lang in ("en", "de", "el")}
     parts = training_parts(rows, "en", "sentence", whole=False)
     assert {part.langs for part in parts} == {
         ("en", "en"),
@@ -193,4 +200,4 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
         ("en", "el"),
     }
     assert all(len(part.labels) > 50 for part in parts)
-    assert set(parts[0].labels) == set(range(len(LABELS)))
+    assert set(parts[0].labels) == set(Xnli.labels)

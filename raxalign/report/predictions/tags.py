@@ -40,7 +40,7 @@ def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
     files = _treebanks(plan)
     if not files:
         return _of_spacy(plan, root)
-    from raxalign.tasks.tagging.rows import read_conllu
+    from raxalign.tasks.tagging.columns import read_conllu
 
     lexicon = majority_tags(
         (row.words, row.tags) for file in files for row in read_conllu(file).rows

@@ -1,1 +1,1 @@
-"""Classification of sentence pairs: rows, data, model, training, evaluation."""
+"""Classification of sentences and sentence pairs: scheme, examples, model, training, evaluation."""

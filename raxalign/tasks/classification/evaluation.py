@@ -1,4 +1,4 @@
-"""The evaluation of a trained XNLI classifier in every language."""
+"""The evaluation of a trained classifier in every language."""
 
 from __future__ import annotations
 
@@ -12,183 +12,176 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score, TaskInputs
-from raxalign.tasks.classification.data import NliData, Split
+from raxalign.tasks.base import Outcome
+from raxalign.tasks.classification.data import ExampleData
+from raxalign.tasks.classification.examples import refuse_overlap
+from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.model import SentenceClassifier
-from raxalign.tasks.classification.rows import LABELS, Rows, refuse_overlap
-from raxalign.tasks.transfer.outcome import languages_of, means, missing_splits, read_given
+from raxalign.tasks.classification.predictions import HeldOut, Predictions, table_of
+from raxalign.tasks.transfer.outcome import (
+    TARGET_DEV,
+    languages_of,
+    missing_splits,
+    read_given,
+    scores_of,
+)
 from raxalign.tasks.transfer.selection import readers, select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.classification.params import ClassificationParams
+    from raxalign.tasks.classification.scheme import Split
 
-_STRINGS = ("lang", "split", "toward", "label", "predicted")
-_NAMES = ("lang", "split", "toward", "epoch", "id", "premise", "label", "predicted", *LABELS)
-_SCHEMA = pa.schema(
-    [
-        (
-            n,
-            (
-                pa.string()
-                if n in _STRINGS
-                else pa.int64()
-                if n in ("epoch", "id", "premise")
-                else pa.float32()
-            ),
-        )
-        for n in _NAMES
-    ]
-)
+Place = tuple[str, "Split"]
+"""(language, split)"""
 
 
 def evaluate(
-    params: ClassificationParams,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    inputs: TaskInputs,
-    folder: Path,
+    data: ExampleData, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
 ) -> Outcome:
-    """Scores of all languages on all splits that are given, their means, and a prediction a row."""
-    trained, data = Trained.read(folder), NliData(params, inputs)
-    rows = read_given(
-        data.rows, data.splits(), languages, readers(params.selection, languages, inputs.pivot)
-    )
-    for held_out in rows.values():
-        refuse_overlap(trained.fingerprints, held_out)
-    found: dict[tuple[str, Split], list[float]] = defaultdict(list)
-    tables, notes = [], {}
-    for model, spoken in languages_of(trained.models, languages, inputs.pivot):
+    """Scores all languages on all splits that are given.
+
+    Args:
+        data: reads the examples.
+        aligned: the encoder that is evaluated.
+        languages: those that are evaluated, the pivot first.
+        folder: the folder that `train` filled.
+
+    Returns:
+        the scores, their means over languages, and one prediction per example.
+
+    Raises:
+        DataError: a file cannot be read, or an example was trained on.
+    """
+    scheme, pivot = data.scheme, data.inputs.pivot
+    trained = Trained.read(folder)
+    held_out = _held_out(data, languages, trained.fingerprints)
+    found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    tables, chosen = [], {}
+    for model, spoken in languages_of(trained.models, languages, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
-        scorer = _Scorer(params, view, model, rows)
-        epochs, accuracies = scorer.select(spoken)
-        for (lang, split), held_out in rows.items():
+        scorer = _Scorer(data, view, model, tuple(trained.labels), held_out)
+        epochs, by_epoch = scorer.select(spoken)
+        chosen[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
+        for (lang, split), place in held_out.items():
             if lang in spoken:
-                probabilities = scorer.probabilities(lang, split, epochs[lang])
-                found[lang, split].append(_accuracy(probabilities, held_out))
-                tables.append(
-                    _table(lang, split, model.toward, epochs[lang], held_out, probabilities)
-                )
-        notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": accuracies}
-    scores = [
-        Score(lang, "accuracy", split, float(np.mean(values)))
-        for (lang, split), values in found.items()
-    ]
-    scores += means(scores, languages, inputs.pivot)
-    return Outcome(
-        scores,
-        pa.concat_tables(tables),
-        {**_notes(params, rows, notes), **missing_splits(rows, data.splits(), languages)},
-    )
+                for metric in dict.fromkeys(("accuracy", scheme.metric)):
+                    value = scorer.score(place, epochs[lang], metric)
+                    found[lang, metric, split].append(value)
+                tables.append(scorer.table(place, epochs[lang]))
+    scores = scores_of(found, languages, pivot)
+    notes = _notes(data, held_out, trained.labels, chosen)
+    missing = missing_splits(held_out, data.splits(), languages)
+    return Outcome(scores, pa.concat_tables(tables), {**notes, **missing})
+
+
+def _held_out(
+    data: ExampleData, languages: Sequence[str], trained: npt.NDArray[np.int64]
+) -> dict[Place, HeldOut]:
+    """Reads what is evaluated; `trained` are the fingerprints of training examples."""
+    choosing = readers(data.params.selection, languages, data.inputs.pivot)
+    found = read_given(data.examples, data.splits(), languages, choosing)
+    return {
+        (lang, split): HeldOut(
+            lang,
+            split,
+            examples,
+            refuse_overlap(trained, examples, repeats=data.scheme.repeats),
+        )
+        for (lang, split), examples in found.items()
+    }
 
 
 @dataclass
 class _Scorer:
-    """Probabilities of one model; the classifier is built once, and an epoch's weights are read
-    when another epoch is asked for.
+    """Predictions of one model; the classifier is built once, and an epoch's weights are read when
+    another epoch is asked for.
     """
 
-    params: ClassificationParams
+    data: ExampleData
     aligned: AlignedEncoder
     model: TrainedModel
-    rows: Mapping[tuple[str, Split], Rows]
+    labels: tuple[str, ...]
+    held_out: Mapping[Place, HeldOut]
     _loaded: int | None = None
-    _found: dict[tuple[str, Split, int], npt.NDArray[np.float32]] = field(default_factory=dict)
+    _found: dict[tuple[str, str, int], Predictions] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.classifier = SentenceClassifier(
-            self.aligned, len(LABELS), dropout=0.0, max_length=self.params.max_length, seed=0
+            self.aligned,
+            len(self.labels),
+            dropout=0.0,
+            max_length=self.data.params.max_length,
+            seed=0,
         )
 
-    def probabilities(self, lang: str, split: Split, epoch: int) -> npt.NDArray[np.float32]:
-        """Probabilities (rows, labels), remembered."""
-        if (lang, split, epoch) not in self._found:
+    def predictions(self, place: HeldOut, epoch: int) -> Predictions:
+        """Predicts the labels of one language and split, and remembers them."""
+        key = (place.lang, place.split, epoch)
+        if key not in self._found:
             if self._loaded != epoch:
                 self.classifier.load(self.model.files[epoch])
                 self._loaded = epoch
-            pieces = self.classifier.rows(*self.rows[lang, split].words(), lang)
-            self._found[lang, split, epoch] = self.classifier.probabilities(pieces).numpy()
-        return self._found[lang, split, epoch]
+            pieces = self.classifier.rows(*place.examples.words(), place.lang)
+            found = self.classifier.probabilities(pieces).numpy()
+            self._found[key] = Predictions(self.model.toward, epoch, found)
+        return self._found[key]
+
+    def score(self, place: HeldOut, epoch: int, metric: str) -> float:
+        """Returns a score of one language and split."""
+        predicted = self.predictions(place, epoch).predicted()
+        return METRICS[metric](place.examples.numbers(self.labels), predicted)
+
+    def table(self, place: HeldOut, epoch: int) -> pa.Table:
+        """Returns the table of the predictions on one language and split."""
+        return table_of(self.data.scheme, self.labels, place, self.predictions(place, epoch))
 
     def select(self, languages: Sequence[str]) -> tuple[dict[str, int], dict[str, list[float]]]:
-        """The epoch of each language, by the development sides alone, and the accuracies that led
-        to it.
+        """Chooses the epoch of each language by the development sets alone; returns it, and the
+        scores that led to it.
         """
         epochs = sorted(self.model.files)
         if len(epochs) == 1:
             return dict.fromkeys(languages, epochs[0]), {}
-        accuracies: dict[str, list[float]] = {lang: [] for lang in languages}
+        scores: dict[str, list[float]] = {lang: [] for lang in languages}
         for epoch in epochs:
             for lang in languages:
-                accuracies[lang].append(
-                    _accuracy(self.probabilities(lang, "dev", epoch), self.rows[lang, "dev"])
-                )
-        chosen = select(self.params.selection, accuracies)
-        return {lang: epochs[index] for lang, index in chosen.items()}, accuracies
-
-
-def _labels(rows: Rows) -> npt.NDArray[np.int64]:
-    return np.array([row.label for row in rows.rows], dtype=np.int64)
-
-
-def _accuracy(probabilities: npt.NDArray[np.float32], rows: Rows) -> float:
-    return float((probabilities.argmax(1) == _labels(rows)).mean())
-
-
-def _table(
-    lang: str,
-    split: str,
-    toward: str | None,
-    epoch: int,
-    rows: Rows,
-    probabilities: npt.NDArray[np.float32],
-) -> pa.Table:
-    n, names = len(rows), np.array(LABELS)
-    same = {
-        "lang": [lang] * n,
-        "split": [split] * n,
-        "toward": pa.array([toward] * n, pa.string()),
-        "epoch": np.full(n, epoch),
-    }
-    number: dict[
-        str, int
-        # rows of one premise are not independent; where the file numbers premises, its numbers say
-        # which are one
-    ] = {}
-    premises = [number.setdefault(row.prompt or row.premise, len(number)) for row in rows.rows]
-    own = {
-        "id": np.arange(n),
-        "premise": premises,
-        "label": names[_labels(rows)].tolist(),
-        "predicted": names[probabilities.argmax(1)].tolist(),
-    }
-    return pa.table(
-        {**same, **own, **{label: probabilities[:, i] for i, label in enumerate(LABELS)}},
-        schema=_SCHEMA,
-    )
+                dev = self.held_out[lang, "dev"]
+                scores[lang].append(self.score(dev, epoch, self.data.scheme.metric))
+        chosen = select(self.data.params.selection, scores)
+        return {lang: epochs[index] for lang, index in chosen.items()}, scores
 
 
 def _notes(
-    params: ClassificationParams,
-    rows: Mapping[tuple[str, Split], Rows],
+    data: ExampleData,
+    held_out: Mapping[Place, HeldOut],
+    labels: Sequence[str],
     models: Mapping[str, object],
 ) -> dict[str, object]:
+    named = {f"{lang}/{split}": place for (lang, split), place in held_out.items()}
     notes: dict[str, object] = {
-        "setting": params.setting,
-        "selection": params.selection,
-        "readout": params.readout,
+        "setting": data.params.setting,
+        "selection": data.params.selection,
+        "readout": data.params.readout,
         "models": models,
-        "rows": {f"{lang}/{split}": len(held_out) for (lang, split), held_out in rows.items()},
+        "rows": {name: len(place.examples) for name, place in named.items()},
         "unlabelled": {
-            f"{lang}/{split}": held_out.unlabelled
-            for (lang, split), held_out in rows.items()
-            if held_out.unlabelled
+            name: place.examples.unlabelled
+            for name, place in named.items()
+            if place.examples.unlabelled
         },
     }
-    if params.selection == "target-dev":
-        notes["warning"] = (
-            "the epoch was chosen on each language's own development set: this is no zero-shot"
-            " result"
-        )
+    if not data.scheme.labels:
+        notes["labels"] = list(labels)
+        notes["labels_not_in_training"] = {
+            name: missing
+            for name, place in named.items()
+            if (missing := sorted({row.label for row in place.examples.rows} - {*labels}))
+        }
+    if data.scheme.repeats:
+        notes["seen_in_training"] = {
+            name: int(place.seen.sum()) for name, place in named.items() if place.seen.any()
+        }
+    if data.params.selection == "target-dev":
+        notes["warning"] = TARGET_DEV.format("epoch was")
     return notes

@@ -1,102 +1,124 @@
-"""What an XNLI classifier is trained on: the examples of one language or of many, in pure or in
-mixed languages.
+"""Labelled examples of one text or of two, and how training examples are recognised among those
+that are evaluated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from raxalign.errors import DataError
-from raxalign.tasks.classification.rows import LABELS, Row, Rows
-
-CodeSwitching = Literal["none", "sentence"]
+from raxalign.tasks.transfer.fingerprints import fingerprint, normal
 
 
 @dataclass(frozen=True)
-class Part:
-    """Examples whose premises share a language, and hypotheses too; `units` numbers what must stand
-    in one batch (one example or two).
+class Example:
+    """One example of one text (`second` is None) or of two; `id` and `group` are what the file
+    calls it and its group, or None; `line` is its 1-based line or row in the source.
     """
 
-    langs: tuple[str, str]
-    premises: Sequence[Sequence[str]]
-    hypotheses: Sequence[Sequence[str]]
-    labels: Sequence[int]
-    units: Sequence[int]
+    first: str
+    second: str | None
+    label: str
+    line: int
+    id: str | None = None
+    group: str | None = None
 
 
-def training_parts(
-    rows: Mapping[str, Rows], pivot: str, code_switching: CodeSwitching, *, whole: bool = True
-) -> list[Part]:
-    """The training examples of all languages, one unit an original example.
+@dataclass(frozen=True)
+class Examples:
+    """The examples of one language and split; those without a label are left out and counted."""
 
-    With `sentence` switching (Pan et al. 2021, 3.3) each (p_xx, h_xx) of another language than the
-    pivot becomes the two examples (p_xx, h_en) and (p_en, h_xx) of one unit, and is not used
-    itself; the pivot's own stay. Rows must then be parallel to the pivot's (`whole`: all of them;
-    otherwise those that have no counterpart are left out): a fault is a `DataError` with file and
-    line.
+    source: str
+    rows: Sequence[Example]
+    unlabelled: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, n: int | None) -> Examples:
+        """Returns the first n of them."""
+        return Examples(self.source, self.rows[:n], self.unlabelled)
+
+    def without(self, others: Iterable[Examples]) -> Examples:
+        """Returns the examples whose texts are in none of the others."""
+        known = np.concatenate([other.fingerprints() for other in others])
+        fresh = ~np.isin(self.fingerprints()[: len(self)], known)
+        kept = [row for row, keep in zip(self.rows, fresh, strict=True) if keep]
+        return Examples(self.source, kept, self.unlabelled)
+
+    def words(self) -> tuple[list[list[str]], list[list[str]] | None]:
+        """Returns the first and the second texts (None where there are none), divided at white
+        space; the tokenizer divides further, and alone divides a text without spaces.
+        """
+        return [row.first.split() for row in self.rows], seconds(self.rows)
+
+    def fingerprints(self) -> npt.NDArray[np.int64]:
+        """Hashes each example's texts (case, white space and Unicode forms do not count), and the
+        id of each that has one.
+        """
+        texts, ids = fingerprints(self.rows)
+        return np.concatenate([texts, ids])
+
+    def numbers(self, labels: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Returns the place of each example's label among `labels`; labels that are not there have
+        numbers after these.
+        """
+        places = {label: i for i, label in enumerate(labels)}
+        numbers = [places.setdefault(row.label, len(places)) for row in self.rows]
+        return np.array(numbers, dtype=np.int64)
+
+
+def seconds(rows: Sequence[Example]) -> list[list[str]] | None:
+    """Returns the words of the second texts; None where the examples have one text."""
+    texts = [row.second for row in rows if row.second is not None]
+    return [text.split() for text in texts] if len(texts) == len(rows) else None
+
+
+def fingerprints(rows: Iterable[Example]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Hashes the texts of each example, and the id of each that has one; the examples are read once
+    and not kept.
     """
-    parts, begin = [], 0
-    for lang, of_lang in rows.items():
-        if lang == pivot or code_switching == "none":
-            pairs = [(row, row) for row in of_lang.rows]
-            mixes = [(lang, lang)]
-        else:
-            pairs = counterparts(of_lang, rows[pivot], whole=whole)
-            mixes = [(lang, pivot), (pivot, lang)]
-        for premise_lang, hypothesis_lang in mixes:
-            premises = [
-                (own if premise_lang == lang else other).premise.split() for own, other in pairs
-            ]
-            hypotheses = [
-                (own if hypothesis_lang == lang else other).hypothesis.split()
-                for own, other in pairs
-            ]
-            labels, units = [own.label for own, _ in pairs], range(begin, begin + len(pairs))
-            parts.append(Part((premise_lang, hypothesis_lang), premises, hypotheses, labels, units))
-        begin += len(pairs)
-    return parts
+    texts, ids = array("q"), array("q")
+    for row in rows:
+        texts.append(fingerprint("text", normal(row.first), normal(row.second or "")))
+        if row.id is not None:
+            ids.append(fingerprint("id", row.id))
+    return np.array(texts, dtype=np.int64), np.array(ids, dtype=np.int64)
 
 
-def counterparts(rows: Rows, pivot: Rows, *, whole: bool) -> list[tuple[Row, Row]]:
-    """Each row with the pivot's row of the same line: their labels agree, and their ids where both
-    have one.
+def refuse_overlap(
+    trained: npt.NDArray[np.int64], evaluated: Examples, *, repeats: bool = False
+) -> npt.NDArray[np.bool_]:
+    """Finds the examples that were trained on, by their texts and ids.
+
+    Args:
+        trained: the fingerprints of training examples, in any order.
+        evaluated: the examples that are evaluated.
+        repeats: whether honest data repeats texts, as short requests do.
+
+    Returns:
+        whether each example was trained on.
+
+    Raises:
+        DataError: one was, or where data repeats texts, more than half were.
     """
-    remedy = (
-        "Sentence-level code-switching needs training files that are translations of the pivot's,"
-        " line by line"
-    )
-    by_line, pairs = {row.line: row for row in pivot.rows}, []
-    if whole and len(rows) != len(pivot):
+    known = np.isin(evaluated.fingerprints(), trained)
+    texts, ids = known[: len(evaluated)], known[len(evaluated) :]
+    named = [i for i, row in enumerate(evaluated.rows) if row.id is not None]
+    seen = texts.copy()
+    seen[[named[i] for i in np.flatnonzero(ids)]] = True
+    hits = int(seen.sum())
+    if hits and not (repeats and 2 * hits <= len(evaluated)):
+        same = "text" if texts.any() else "id"
         raise DataError(
-            rows.source,
-            f"{len(rows)} labelled rows, but {pivot.source} has {len(pivot)}",
-            remedy=remedy,
+            evaluated.source,
+            f"{hits} of {len(evaluated)} rows are training rows too (the same {same})",
+            line=evaluated.rows[int(np.flatnonzero(seen)[0])].line,
+            remedy="Take them out of the training file, or evaluate on another one",
         )
-    for row in rows.rows:
-        other = by_line.get(row.line)
-        if other is None:
-            if whole:
-                raise DataError(
-                    rows.source,
-                    f"{pivot.source} has no row in this line",
-                    line=row.line,
-                    remedy=remedy,
-                )
-            continue
-        if row.label != other.label:
-            told = f"the label is {LABELS[row.label]}, but {LABELS[other.label]} in {pivot.source}"
-            raise DataError(rows.source, told, line=row.line, remedy=remedy)
-        if row.id is not None and other.id is not None and row.id != other.id:
-            raise DataError(
-                rows.source,
-                f"the id is {row.id}, but {other.id} in {pivot.source}",
-                line=row.line,
-                remedy=remedy,
-            )
-        pairs.append((row, other))
-    if not pairs:
-        raise DataError(rows.source, f"no row has a counterpart in {pivot.source}", remedy=remedy)
-    return pairs
+    return seen

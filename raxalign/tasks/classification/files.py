@@ -1,5 +1,5 @@
-"""Rows of natural language inference from local files: tab-separated with or without a header, or
-one JSON object per line.
+"""Labelled examples from local files: tab-separated with or without a header, or one JSON object
+per line.
 """
 
 from __future__ import annotations
@@ -13,146 +13,119 @@ from pathlib import Path
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
-from raxalign.tasks.classification.rows import LABELS, Row, Rows
+from raxalign.tasks.classification.examples import Example, Examples
+from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role, Split
 
-_NUMBERS = {
-    **{label: i for i, label in enumerate(LABELS)},
-    **{str(i): i for i in range(3)},
-    "contradictory": 2,
-}
-_UNLABELLED = {"-", "-1", ""}
-"""What MultiNLI writes where the annotators did not agree."""
-_TEXTS = {"premise": ("sentence1", "premise"), "hypothesis": ("sentence2", "hypo", "hypothesis")}
-_NAMES = {
-    **_TEXTS,
-    "label": ("gold_label", "label"),
-    "language": ("language",),
-    "id": ("pairid",),
-    "prompt": ("promptid",),
-}
-"""The names of each column in published files, the first one before the others; a text's may end in
-``_`` and a language.
-"""
-_WITHOUT_HEADER = {"premise": 0, "hypothesis": 1, "label": 2}
 _JSON = (".jsonl", ".ndjson", ".json")
-_NEEDED = (
-    "A file needs premise, hypothesis and label (or sentence1, sentence2 and gold_label;"
-    " sentence1_{lang} for the texts of one language)"
-)
 _HIDDEN = "Accuracies need labels; XTREME's test files have none, XNLI's own (xnli.test.tsv) have"
 
-Record = tuple[int, Mapping[str, str]]
-"""(line, role -> text) of a row; the roles are the keys of `_NAMES`."""
+Record = tuple[int, Mapping[Role, str]]
+"""(line, role -> text) of a row."""
 
 
-def read_file(path: Path, lang: str, *, one_language: bool) -> Rows:
-    """The rows of a file for one language; see `examples`."""
-    found = list(examples(path, lang, one_language=one_language))
-    return Rows(str(path), [row for row in found if row is not None], found.count(None))
+@dataclass(frozen=True)
+class ExampleFile:
+    """A local file and what is read of it: the examples of one language and split.
 
-
-def examples(
-    path: Path, lang: str, *, one_language: bool, report: Report = refuse
-) -> Iterator[Row | None]:
-    """The rows of a file for one language, streamed; None for each row without a label (``-``,
-    ``-1`` or empty).
-
-    A file called .jsonl, .ndjson or .json holds one object per line, any other is tab-separated
-    without quoting: with a header, columns by name in any order (XNLI's, MultiNLI's, myXNLI's);
-    without, premise, hypothesis, label. Labels are names or 0, 1, 2. A `language` column picks the
-    rows of `lang`, and columns like ``sentence1_my`` its texts; without either the file is of one
-    language, which the caller says it is (`one_language`). Faults of a row go to `report`, as a
-    `DataError` with file and line; what leaves nothing to read is raised.
+    `one_language` says that the file is of this language alone, so that it needs no column for the
+    language.
     """
-    if not path.is_file():
-        raise DataError(path, "there is no such file")
-    reader = _Reader(path, lang, one_language, Refusals(report))
-    with path.open("rb") as file:
-        lines = enumerate(read_lines(file, path), 1)
-        yield from reader.rows(
-            reader.objects(lines) if path.suffix in _JSON else reader.cells(lines)
-        )
-    reader.require_rows()
+
+    path: Path
+    lang: str
+    split: Split
+    one_language: bool
+    scheme: LabelScheme
+
+    def read(self) -> Examples:
+        """Reads all examples; see `stream`."""
+        found = list(self.stream())
+        rows = [row for row in found if row is not None]
+        return Examples(str(self.path), rows, found.count(None))
+
+    def stream(self, report: Report = refuse) -> Iterator[Example | None]:
+        """Streams the examples; None for each row without a label (``-``, ``-1`` or empty).
+
+        A file called .jsonl, .ndjson or .json holds one object per line, any other is tab-separated
+        without quoting: with a header that names the columns in any order, or without one. A column
+        for the language picks the rows of the language, a column for the split those of the split,
+        and columns like ``sentence1_my`` the texts of a language. Faults of a row go to `report`,
+        as a `DataError` with file and line; what leaves nothing to read is raised.
+        """
+        if not self.path.is_file():
+            raise DataError(self.path, "there is no such file")
+        reader = _Reader(self, Refusals(report))
+        with self.path.open("rb") as file:
+            lines = enumerate(read_lines(file, self.path), 1)
+            records = reader.objects if self.path.suffix in _JSON else reader.cells
+            yield from reader.rows(records(lines))
+        reader.require_rows()
 
 
 @dataclass
 class _Reader:
     """Reads one file for one language; counts what it found."""
 
-    path: Path
-    lang: str
-    one_language: bool
+    file: ExampleFile
     refused: Refusals
     found: int = 0
     unlabelled: list[int] = field(default_factory=list)
     others: dict[str, None] = field(default_factory=dict)
 
-    def rows(self, records: Iterator[Record]) -> Iterator[Row | None]:
-        """The rows of the language."""
+    def __post_init__(self) -> None:
+        self.path, self.scheme = self.file.path, self.file.scheme
+        self.header = _Header(self.file)
+
+    def rows(self, records: Iterator[Record]) -> Iterator[Example | None]:
+        """Yields the examples of the language and split."""
         for line, record in records:
             language = record.get("language")
-            if language is not None and language.strip() != self.lang:
+            if language is not None and language.strip() != self.header.language:
                 self.others[language.strip()] = None
+            elif "split" in record and not self.scheme.of_split(record["split"], self.file.split):
                 continue
-            name = record["label"].strip().lower()
-            if name in _UNLABELLED:
+            elif self.scheme.is_unlabelled(record["label"]):
                 self.unlabelled.append(line)
                 yield None
-            elif name in _NUMBERS:
+            elif (label := self.scheme.label(record["label"])) is not None:
                 self.found += 1
-                ids = (record.get(role, "").strip() or None for role in ("id", "prompt"))
-                id_, prompt = ids
-                yield Row(
-                    record["premise"], record["hypothesis"], _NUMBERS[name], id_, line, prompt
-                )
+                id_ = record.get("id", "").strip() or None
+                group = record.get("group", "").strip() or None
+                yield Example(record["first"], record.get("second"), label, line, id_, group)
             else:
-                self.refuse(
-                    line,
-                    f"unknown label {record['label']!r}",
-                    f"Labels are {', '.join(LABELS)}, or 0, 1, 2",
-                )
+                told = f"unknown label {record['label']!r}"
+                self.refuse(line, told, f"Labels are {self.scheme.known()}")
 
     def cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        """The records of a tab-separated file."""
+        """Yields the records of a tab-separated file."""
         first = next(lines, None)
         if first is None:
             raise DataError(self.path, "the file is empty")
         names = first[1].split("\t")
-        columns = self.columns(names) if _is_header(names) else _WITHOUT_HEADER
-        if columns is _WITHOUT_HEADER:
-            self.require_language(columns, 1)
+        expected = "as in the header"
+        if self.header.is_one(names):
+            columns = self.header.columns(names)
+        else:
+            order = self.scheme.columns.without_header()
+            expected = f"({', '.join(order)})"
+            self.header.require_width(names, order)
+            names, columns = list(order), self.header.columns(order)
             lines = chain([first], lines)
-            if len(names) != 3:
-                problem = "no labels: 2 columns" if len(names) == 2 else f"{len(names)} columns"
-                remedy = (
-                    _HIDDEN if len(names) == 2 else "Other columns need a header that names them"
-                )
-                raise DataError(
-                    self.path,
-                    f"{problem}, expected 3 (premise, hypothesis, label)",
-                    line=1,
-                    remedy=remedy,
-                )
         for line, text in lines:
             cells = text.split("\t")
             if len(cells) == len(names):
                 yield line, {role: cells[column] for role, column in columns.items()}
             elif cells != [""] and not self.is_other(cells, columns):
-                told = (
-                    "as in the header"
-                    if columns is not _WITHOUT_HEADER
-                    else "(premise, hypothesis, label)"
-                )
-                self.refuse(line, f"{len(cells)} columns, expected {len(names)} {told}")
+                self.refuse(line, f"{len(cells)} columns, expected {len(names)} {expected}")
 
-    def is_other(self, cells: Sequence[str], columns: Mapping[str, int]) -> bool:
+    def is_other(self, cells: Sequence[str], columns: Mapping[Role, int]) -> bool:
         """Whether a damaged row is of another language, which is not read."""
         at = columns.get("language", len(cells))
-        return at < len(cells) and cells[at].strip() != self.lang
+        return at < len(cells) and cells[at].strip() != self.header.language
 
     def objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
-        """The records of a file with one JSON object per line."""
-        columns: dict[str, int] = {}
+        """Yields the records of a file with one JSON object per line."""
+        columns: dict[Role, int] = {}
         known: list[str] = []
         line = 0
         for line, text in lines:
@@ -168,61 +141,11 @@ class _Reader:
                 continue
             if list(entry) != known:  # mostly all objects have the same keys
                 known = list(entry)
-                columns = self.columns(known, line)
-            values = list(entry.values())
-            yield (
-                line,
-                {
-                    role: "" if values[column] is None else str(values[column])
-                    for role, column in columns.items()
-                },
-            )
+                columns = self.header.columns(known, line)
+            values = ["" if value is None else str(value) for value in entry.values()]
+            yield line, {role: values[column] for role, column in columns.items()}
         if line == 0:
             raise DataError(self.path, "the file is empty")
-
-    def columns(self, names: Sequence[str], line: int = 1) -> dict[str, int]:
-        """Role -> where it is among the names. Raises `DataError` where a text or the label is not
-        there.
-        """
-        lowered = [name.strip().lower() for name in names]
-        columns = {}
-        for role, known in _NAMES.items():
-            own = [f"{name}_{self.lang.lower()}" for name in known] if role in _TEXTS else []
-            at = next((lowered.index(name) for name in (*own, *known) if name in lowered), None)
-            if at is not None:
-                columns[role] = at
-        listed = ", ".join(names)
-        if missing := [role for role in _TEXTS if role not in columns]:
-            remedy = _NEEDED.replace("{lang}", self.lang)
-            raise DataError(
-                self.path,
-                f"names no {' and no '.join(missing)} for {self.lang} among {listed}",
-                line=line,
-                remedy=remedy,
-            )
-        if "label" not in columns:
-            raise DataError(
-                self.path,
-                f"no labels: names no label or gold_label among {listed}",
-                line=line,
-                remedy=_HIDDEN,
-            )
-        if any(lowered[columns[role]] in known for role, known in _TEXTS.items()):
-            self.require_language(columns, line)
-        return columns
-
-    def require_language(self, columns: Mapping[str, int], line: int) -> None:
-        """Refuses columns that do not say of which language the texts are, in a file that is given
-        for several.
-        """
-        if "language" not in columns and not self.one_language:
-            remedy = "Write {lang} in the path, or add the column"
-            raise DataError(
-                self.path,
-                "is given for all languages, but has no `language` column",
-                line=line,
-                remedy=remedy,
-            )
 
     def refuse(self, line: int, problem: str, remedy: str = "") -> None:
         """Reports a fault of one row."""
@@ -232,28 +155,100 @@ class _Reader:
         """Refuses a file in which nothing was found, and nothing that would explain it."""
         if self.found or self.refused.count:
             return
+        lang = self.file.lang
         if self.unlabelled:
             told = (
-                f"has no labelled rows for {self.lang}: each of its {len(self.unlabelled)} labels"
+                f"has no labelled rows for {lang}: each of its {len(self.unlabelled)} labels"
                 " is empty or -"
             )
             raise DataError(self.path, told, line=self.unlabelled[0], remedy=_HIDDEN)
         others = f"; its column `language` has {', '.join(self.others)}" if self.others else ""
-        raise DataError(self.path, f"has no labelled rows for {self.lang}{others}")
+        raise DataError(self.path, f"has no labelled rows for {lang}{others}")
 
 
-def _is_header(cells: Sequence[str]) -> bool:
-    """Whether a first line names at least two of premise, hypothesis and label."""
-    lowered = [cell.strip().lower() for cell in cells]
-    roles = ("premise", "hypothesis", "label")
-    return (
-        sum(
+class _Header:
+    """The columns of a file by their names."""
+
+    def __init__(self, file: ExampleFile) -> None:
+        self.file, self.names = file, file.scheme.columns
+        self.language = file.scheme.languages.get(file.lang, file.lang)
+
+    def is_one(self, cells: Sequence[str]) -> bool:
+        """Whether a first line names at least two of the columns that every file has."""
+        lowered = [cell.strip().lower() for cell in cells]
+        found = [
             any(
                 cell == name or cell.startswith(f"{name}_")
                 for cell in lowered
-                for name in _NAMES[role]
+                for name in self._lowered(role)
             )
-            for role in roles
+            for role in self.names.needed
+        ]
+        return sum(found) > 1
+
+    def _lowered(self, role: Role) -> list[str]:
+        return [name.lower() for name in self.names.names(role)]
+
+    def columns(self, names: Sequence[str], line: int = 1) -> dict[Role, int]:
+        """Finds the place of each column among the names. Raises `DataError` where a text or the
+        label is missing.
+        """
+        lowered = [name.strip().lower() for name in names]
+        columns = {}
+        for role in ROLES:
+            known = self._lowered(role)
+            if role in self.names.texts:
+                known = [f"{name}_{self.language.lower()}" for name in known] + known
+            at = next((lowered.index(name) for name in known if name in lowered), None)
+            if at is not None:
+                columns[role] = at
+        self._require(columns, names, line)
+        if any(lowered[columns[role]] in self._lowered(role) for role in self.names.texts):
+            self._require_language(columns, line)
+        return columns
+
+    def _require(self, columns: Mapping[Role, int], names: Sequence[str], line: int) -> None:
+        listed, path = ", ".join(names), self.file.path
+        if missing := [self.names.shown(r) for r in self.names.texts if r not in columns]:
+            told = f"names no {' and no '.join(missing)} for {self.file.lang} among {listed}"
+            raise DataError(path, told, line=line, remedy=self._needed())
+        if "label" not in columns:
+            either = " or ".join(reversed(self.names.names("label")))
+            told = f"no labels: names no {either} among {listed}"
+            raise DataError(path, told, line=line, remedy=_HIDDEN)
+
+    def _needed(self) -> str:
+        """What a file needs, in a sentence."""
+        shown, first = (
+            [names(role) for role in self.names.needed]
+            for names in (self.names.shown, lambda role: self.names.names(role)[0])
         )
-        > 1
-    )
+        either = f"or {_listed(first)}; " if first != shown else ""
+        own = f"{first[0]}_{self.language} for the texts of one language"
+        return f"A file needs {_listed(shown)} ({either}{own})"
+
+    def require_width(self, cells: Sequence[str], order: Sequence[str]) -> None:
+        """Refuses a first line without a header that has other columns than are expected."""
+        if len(cells) == len(order):
+            return
+        hidden = len(cells) == len(order) - 1 and not self.names.order
+        problem = f"{'no labels: ' if hidden else ''}{len(cells)} columns"
+        remedy = _HIDDEN if hidden else "Other columns need a header that names them"
+        told = f"{problem}, expected {len(order)} ({', '.join(order)})"
+        raise DataError(self.file.path, told, line=1, remedy=remedy)
+
+    def _require_language(self, columns: Mapping[Role, int], line: int) -> None:
+        """Refuses columns that do not say of which language the texts are, in a file that is given
+        for several.
+        """
+        if "language" not in columns and not self.file.one_language:
+            raise DataError(
+                self.file.path,
+                f"is given for all languages, but has no `{self.names.shown('language')}` column",
+                line=line,
+                remedy="Write {lang} in the path, or add the column",
+            )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])

@@ -1,5 +1,5 @@
-"""A classifier of sentence pairs on top of an encoder: one linear layer on the last layer's first
-piece ([CLS]), without a pooler.
+"""A classifier of sentences or sentence pairs on top of an encoder: one linear layer on the last
+layer's first piece ([CLS]), without a pooler.
 """
 
 from __future__ import annotations
@@ -14,32 +14,41 @@ from raxalign.tasks.transfer.model import FineTuned
 
 
 class SentenceClassifier(FineTuned):
-    """Transforms apply to what the head reads by the language of the first sentence, whose [CLS]
-    is.
+    """Classifier whose head reads [CLS]; the transforms of the first sentence's language apply to
+    it.
     """
 
     def rows(
         self,
         first: Sequence[Sequence[str]],
-        second: Sequence[Sequence[str]],
+        second: Sequence[Sequence[str]] | None,
         lang: str,
         second_lang: str | None = None,
     ) -> list[PieceRow]:
-        """The pieces of sentence pairs, the longer sentence cut first where they are too long
-        together.
+        """Divides sentences, or sentence pairs, into pieces; of a pair that is too long the longer
+        sentence is cut first.
+
+        Args:
+            first: the words of the sentences.
+            second: the words of the sentences that follow them (None: there are none).
+            lang: the language of the first sentences.
+            second_lang: the language of the second ones (None: the same).
+
+        Returns:
+            one row per example.
         """
         return self.encoder.pieces(first, lang, pairs=second, pair_lang=second_lang)
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Logits (rows, labels); gradient flows, dropout follows the mode."""
+        """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
         states_BTH = self.aligned.hidden(self.encoder.collate(rows))[-1]
         logits: torch.Tensor = self.head(self.dropout(states_BTH[:, 0]))
         return logits
 
     @torch.no_grad()
     def probabilities(self, rows: Sequence[PieceRow]) -> torch.Tensor:
-        """Probabilities (rows, labels) on the CPU, in input order; length-sorted batches, eval
-        mode.
+        """Returns probabilities (rows, labels) on the CPU, in input order; length-sorted batches,
+        eval mode.
         """
         found = torch.empty(len(rows), self.head.out_features)
         with evaluating(self):

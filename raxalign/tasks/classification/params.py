@@ -1,36 +1,54 @@
-"""The options of a task that classifies pairs of sentences."""
+"""The options of a task that classifies sentences or pairs of sentences."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.tasks.transfer.pairs import PairParams
+from raxalign.tasks.transfer.settings import SETTING, SettingParams
+from raxalign.tasks.transfer.task import (
+    DATASET,
+    OF_DEVELOPMENT,
+    OF_TEST,
+    OF_TRAINING,
+    PHRASEBOOK,
+    REVISION,
+)
+from raxalign.tasks.transfer.tuning import (
+    BATCH_SIZE,
+    DROPOUT,
+    EPOCHS,
+    LEARNING_RATE,
+    MAX_LENGTH,
+    MAX_TRAIN,
+    WARMUP,
+)
 
 
 class PhrasebookSizes(BaseParams):
-    """Examples a language that the phrasebook makes."""
+    """Examples per language that the phrasebook makes."""
 
-    train: int = Field(3000, ge=1)
-    dev: int = Field(600, ge=1)
-    test: int = Field(600, ge=1)
+    train: int = Field(3000, ge=1, description=OF_TRAINING)
+    dev: int = Field(600, ge=1, description=OF_DEVELOPMENT)
+    test: int = Field(600, ge=1, description=OF_TEST)
 
 
-class ClassificationParams(PairParams):
-    """What is trained on and how; see `xnli` for what the options mean. A task says the name of its
-    data set.
+class ClassificationParams(SettingParams):
+    """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
+    tab-separated, with a header that names their columns in any order or with the columns in the
+    task's own order, or hold one JSON object per line.
     """
 
-    setting: Literal["zero-shot", "translate-train"] = "zero-shot"
-    dataset: str
-    revision: str = "main"
-    phrasebook: PhrasebookSizes = PhrasebookSizes()
-    learning_rate: float = Field(5e-5, gt=0)
-    epochs: int = Field(3, ge=1)
-    batch_size: int = Field(32, ge=1)
-    max_length: int = Field(128, ge=8)
-    warmup: float = Field(0.1, ge=0)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    max_train: int | None = Field(None, ge=1)
+    setting: Annotated[Literal["zero-shot", "translate-train"], SETTING] = "zero-shot"
+    dataset: Annotated[str, DATASET] = ""
+    revision: Annotated[str, REVISION] = "main"
+    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
+    learning_rate: Annotated[float, LEARNING_RATE] = 5e-5
+    epochs: Annotated[int, EPOCHS] = 3
+    batch_size: Annotated[int, BATCH_SIZE] = 32
+    max_length: Annotated[int, MAX_LENGTH] = 128
+    warmup: Annotated[float, WARMUP] = 0.1
+    dropout: Annotated[float, DROPOUT] = 0.1
+    max_train: Annotated[int | None, MAX_TRAIN] = None

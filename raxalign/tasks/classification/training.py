@@ -1,8 +1,9 @@
-"""The fine-tuning of XNLI: on the pivot, or on all languages together."""
+"""The fine-tuning of a classifier: on the pivot, or on all languages together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,134 +11,168 @@ import numpy as np
 import torch
 from torch import nn
 
-from raxalign.tasks.classification.data import NliData
-from raxalign.tasks.classification.examples import Part, training_parts
+from raxalign.errors import DataError
+from raxalign.tasks.classification.data import ExampleData
+from raxalign.tasks.classification.examples import Examples, refuse_overlap
+from raxalign.tasks.classification.metrics import METRICS
+from raxalign.tasks.classification.mixing import Part, training_parts
 from raxalign.tasks.classification.model import SentenceClassifier
-from raxalign.tasks.classification.rows import LABELS, Rows, refuse_overlap
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
-from raxalign.tasks.transfer.trained import Trained, fit_epochs, train_models
-from raxalign.train.loop import TrainSettings
-from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import Runtime
+from raxalign.tasks.transfer.trained import (
+    EpochObjective,
+    Trained,
+    TrainingRun,
+    fit_epochs,
+    train_models,
+)
+from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.pieces import PieceRow
-    from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.classification.params import ClassificationParams
+    from raxalign.train.runtime import Runtime
+
+RECIPE = Recipe(betas=(0.9, 0.98), eps=1e-9)
+"""Adam as Cao et al. (2020, A.1) have it."""
 
 
 def train(
-    params: ClassificationParams,
+    data: ExampleData,
     aligned: AlignedEncoder,
     languages: Sequence[str],
-    inputs: TaskInputs,
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Fine-tunes on the training rows of `languages` and fills `folder`; returns notes. Every
-    worker calls it, the first one writes.
+    """Fine-tunes on training examples. Every worker calls it, the first one writes.
+
+    Args:
+        data: reads the examples.
+        aligned: the encoder that the training starts from.
+        languages: those that are trained on.
+        runtime: the device, the seed and the place of checkpoints.
+        folder: takes the weights and the record of the training.
+
+    Returns: notes (counts, and the records of the models).
+    Raises: `DataError` where an example that is evaluated is trained on.
     """
-    data, pivot = NliData(params, inputs), inputs.pivot
-    rows = {lang: data.rows("train", lang) for lang in languages}
-    fingerprints = np.concatenate([of_lang.fingerprints() for of_lang in rows.values()])
+    params, pivot = data.params, data.inputs.pivot
+    given = {lang: data.examples("train", lang) for lang in languages}
+    fingerprints = np.concatenate([examples.fingerprints() for examples in given.values()])
     evaluated = read_given(
-        data.rows, data.splits(), languages, readers(params.selection, languages, pivot)
+        data.examples, data.splits(), languages, readers(params.selection, languages, pivot)
     )
     for held_out in evaluated.values():
-        refuse_overlap(fingerprints, held_out)
-    # The phrasebook's rows that are evaluated too were left out, which may be other ones in another
-    # language.
-    parts = training_parts(rows, pivot, params.code_switching, whole=params.data != "phrasebook")
+        refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
+    # The phrasebook's examples that are evaluated too were left out: others in each language.
+    parts = training_parts(given, pivot, params.code_switching, whole=params.data != "phrasebook")
+    labels = labels_of(data, given)
+    training = Training(parts, labels, evaluated.get((pivot, "dev")), data.scheme.metric)
 
-    def run(view: AlignedEncoder, name: str, keep: Path) -> tuple[dict[int, Path], list[float]]:
-        tuning = _FineTuning(
-            params, view, parts, evaluated.get((pivot, "dev")), pivot, runtime.seed
-        )
-        settings = TrainSettings(
-            params.learning_rate,
-            params.batch_size,
-            params.epochs,
-            warmup=params.warmup,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-        )
-        return fit_epochs(
-            tuning,
-            tuning.classifier,
-            len(tuning.members),
-            settings,
-            params.selection,
-            tuning.accuracy,
-            runtime,
-            name,
-            keep,
-        )
+    def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
+        tuning = FineTuning(params, view, training, place)
+        return fit_epochs(tuning, RECIPE.settings(params), params.selection, place)
 
-    records = train_models(aligned, pivot, runtime, folder, "xnli", run)
+    records = train_models(aligned, pivot, runtime, folder, data.scheme.name, run)
     if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels=LABELS)
-    counts = {lang: len(of_lang) for lang, of_lang in rows.items()}
+        Trained.write(folder, records, fingerprints, labels=labels)
+    return _notes(given, parts, records, alone=tuple(languages) == (pivot,))
+
+
+def labels_of(data: ExampleData, given: Mapping[str, Examples]) -> tuple[str, ...]:
+    """Returns the labels of the task, or else those of the training examples, sorted. Raises
+    `DataError` where there are fewer than two.
+    """
+    found = data.scheme.labels or tuple(
+        sorted({row.label for examples in given.values() for row in examples.rows})
+    )
+    if len(found) < 2:
+        source = ", ".join(examples.source for examples in given.values())
+        told = f"has the label {', '.join(found)} alone"
+        raise DataError(source, told, remedy="A classifier needs two labels at least")
+    return found
+
+
+def _notes(
+    given: Mapping[str, Examples], parts: Sequence[Part], records: object, *, alone: bool
+) -> dict[str, object]:
+    counts = {lang: len(examples) for lang, examples in given.items()}
     notes = {
         "rows": sum(counts.values()),
-        "unlabelled": sum(r.unlabelled for r in rows.values()),
+        "unlabelled": sum(examples.unlabelled for examples in given.values()),
         "models": records,
     }
-    return (
-        notes
-        if tuple(languages) == (pivot,)
-        else {
-            **notes,
-            "rows_by_language": counts,
-            "examples": sum(len(part.labels) for part in parts),
-        }
-    )
+    if alone:
+        return notes
+    examples = sum(len(part.labels) for part in parts)
+    return {**notes, "rows_by_language": counts, "examples": examples}
 
 
-class _FineTuning(Objective):
+@dataclass(frozen=True)
+class Training:
+    """What a classifier is trained on: parts in one language or two, all labels in their order, the
+    pivot's development set (None where nothing asks for it), and the score of it.
+    """
+
+    parts: Sequence[Part]
+    labels: tuple[str, ...]
+    dev: Examples | None
+    metric: str
+
+
+class FineTuning(EpochObjective):
     """Cross-entropy over the examples of the global batch, whose rows are units of one example or,
     where languages are mixed, two.
     """
+
+    model: SentenceClassifier
 
     def __init__(
         self,
         params: ClassificationParams,
         aligned: AlignedEncoder,
-        parts: Sequence[Part],
-        dev: Rows | None,
-        pivot: str,
-        seed: int,
+        given: Training,
+        run: TrainingRun,
     ) -> None:
-        self.classifier = SentenceClassifier(
-            aligned, len(LABELS), dropout=params.dropout, max_length=params.max_length, seed=seed
+        self.model = SentenceClassifier(
+            aligned,
+            len(given.labels),
+            dropout=params.dropout,
+            max_length=params.max_length,
+            seed=run.runtime.seed,
         )
-        self.module: nn.Module = self.classifier
+        self.module: nn.Module = self.model
+        self.given = given
         self.pieces: list[PieceRow] = []
-        self.members: list[list[int]] = [
-            [] for _ in range(1 + max(part.units[-1] for part in parts))
-        ]
-        for part in parts:
+        self.n_rows = 1 + max(part.units[-1] for part in given.parts)
+        self.members: list[list[int]] = [[] for _ in range(self.n_rows)]
+        for part in given.parts:
             for number, unit in enumerate(part.units, len(self.pieces)):
                 self.members[unit].append(number)
-            self.pieces += self.classifier.rows(part.premises, part.hypotheses, *part.langs)
-        self.labels = torch.tensor([label for part in parts for label in part.labels])
-        self.dev = self.classifier.rows(*dev.words(), pivot) if dev else []
-        self.dev_labels = torch.tensor([row.label for row in dev.rows]) if dev else self.labels[:0]
+            self.pieces += self.model.rows(part.firsts, part.seconds, *part.langs)
+        number_of = {label: i for i, label in enumerate(given.labels)}
+        self.labels = torch.tensor(
+            [number_of[label] for part in given.parts for label in part.labels]
+        )
+        pivot = given.parts[0].langs[0]
+        self.dev = self.model.rows(*given.dev.words(), pivot) if given.dev else []
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The mean over the examples of the global batch, the share of these rows."""
         chosen = [
             example for unit in step.rows[positions].tolist() for example in self.members[unit]
         ]
-        logits = self.classifier([self.pieces[i] for i in chosen])
+        logits = self.model([self.pieces[i] for i in chosen])
         labels = self.labels[torch.tensor(chosen)].to(logits.device)
         return nn.functional.cross_entropy(logits, labels, reduction="sum") / sum(
             len(self.members[unit]) for unit in step.rows.tolist()
         )
 
-    def accuracy(self) -> float:
-        """The accuracy on the pivot's development set."""
-        return float(
-            (self.classifier.probabilities(self.dev).argmax(1) == self.dev_labels).float().mean()
-        )
+    def dev_score(self) -> float:
+        """Scores the pivot's development set by the task's main metric."""
+        assert self.given.dev is not None, "the task's check asks for it"
+        predicted = self.model.probabilities(self.dev).argmax(1).numpy()
+        gold = self.given.dev.numbers(self.given.labels)
+        return METRICS[self.given.metric](gold, predicted)

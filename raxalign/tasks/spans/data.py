@@ -49,8 +49,9 @@ class EvaluationSet:
 
 @dataclass(frozen=True)
 class QaData:
-    """Reads one split of one language."""
+    """Reads one split of one language; `name` is the task's."""
 
+    name: str
     params: SpanParams
     inputs: TaskInputs
 

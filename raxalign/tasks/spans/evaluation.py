@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score, TaskInputs
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.spans.data import EvaluationSet, QaData
 from raxalign.tasks.spans.metrics import METRICS, Rules, best
 from raxalign.tasks.spans.model import SpanModel
 from raxalign.tasks.spans.rows import refuse_overlap
 from raxalign.tasks.spans.training import sizes_of
 from raxalign.tasks.spans.windows import Windows, make_windows
-from raxalign.tasks.transfer.outcome import languages_of, means, missing_splits
+from raxalign.tasks.transfer.outcome import TARGET_DEV, languages_of, missing_splits, scores_of
 from raxalign.tasks.transfer.selection import select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
@@ -50,20 +50,22 @@ _SCHEMA = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _NAMES])
 
 
 def evaluate(
-    params: SpanParams,
-    aligned: AlignedEncoder,
-    languages: Sequence[str],
-    inputs: TaskInputs,
-    folder: Path,
+    data: QaData, aligned: AlignedEncoder, languages: Sequence[str], folder: Path
 ) -> Outcome:
-    """Scores of all languages or pairs on all splits that are given, their means, and a prediction
-    a question.
+    """Scores all languages, or pairs of languages, on all splits that are given.
 
-    The column `context` numbers the contexts of a set: questions on one context are not
-    independent.
+    Args:
+        data: reads the questions.
+        aligned: the encoder that is evaluated.
+        languages: those that are evaluated, the pivot first.
+        folder: the folder that `train` filled.
+
+    Returns: the scores, their means, and one prediction per question; its column `context` numbers
+    the contexts of a set, since questions on one context are not independent.
+    Raises: `DataError` where a question was trained on.
     """
-    trained, pivot = Trained.read(folder), inputs.pivot
-    data = QaData(params, inputs)
+    params, pivot = data.params, data.inputs.pivot
+    trained = Trained.read(folder)
     sets = data.evaluation_sets(tuple(languages))
     for held_out in sets:
         refuse_overlap(trained.fingerprints, held_out.questions)
@@ -71,44 +73,35 @@ def evaluate(
     tables, notes = [], {}
     for model, spoken in languages_of(trained.models, languages, pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
-        scorer = _Scorer(
-            params,
-            view,
-            model,
-            [held_out for held_out in sets if _owner(held_out, pivot) in spoken],
-        )
+        own = [held_out for held_out in sets if _owner(held_out, pivot) in spoken]
+        scorer = _Scorer(params, view, model, own)
         epochs, by_epoch = scorer.select()
-        for number, held_out in enumerate(scorer.sets):
+        for number, held_out in enumerate(own):
             table = scorer.table(number, epochs[held_out.label])
             tables.append(table)
             for metric in METRICS:
-                found[held_out.label, metric, held_out.split].append(
-                    float(np.mean(table[metric].to_numpy()))
-                )
+                value = float(np.mean(table[metric].to_numpy()))
+                found[held_out.label, metric, held_out.split].append(value)
         notes[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
-    scores = [
-        Score(label, metric, split, float(np.mean(values)))
-        for (label, metric, split), values in found.items()
-    ]
     labels = list(dict.fromkeys(held_out.label for held_out in sets))
-    scores += means(scores, labels, f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot)
-    missing = missing_splits(
-        {(held_out.label, held_out.split) for held_out in sets}, data.splits(), labels
-    )
+    own_pair = f"{pivot}-{pivot}" if params.setting == "g-xlt" else pivot
+    scores = scores_of(found, labels, own_pair)
+    there = {(held_out.label, held_out.split) for held_out in sets}
+    missing = missing_splits(there, data.splits(), labels)
     return Outcome(scores, pa.concat_tables(tables), {**_notes(params, sets, notes), **missing})
 
 
 def _owner(held_out: EvaluationSet, pivot: str) -> str:
-    """The language whose model answers, where each has one: the context's, or the question's where
-    the context is in the pivot.
+    """Returns the language whose model answers, where each has one: the context's, or the
+    question's where the context is in the pivot.
     """
     return held_out.question_lang if held_out.context_lang == pivot else held_out.context_lang
 
 
 @dataclass
 class _Scorer:
-    """Answers of one model; it is built once, and an epoch's weights are read when another epoch is
-    asked for.
+    """Answers of one model. The model is built once, and an epoch's weights are read when another
+    epoch is asked for.
     """
 
     params: SpanParams
@@ -125,7 +118,7 @@ class _Scorer:
         )
 
     def table(self, number: int, epoch: int) -> pa.Table:
-        """The predictions on one set, remembered."""
+        """Returns the predictions on one set, and remembers them."""
         if (number, epoch) not in self._found:
             if self._loaded != epoch:
                 self.spans.load(self.model.files[epoch])
@@ -149,8 +142,8 @@ class _Scorer:
         )
 
     def select(self) -> tuple[dict[str, int], dict[str, list[float]]]:
-        """The epoch of each language or pair, by the development sides alone, and the F1 that led
-        to it.
+        """Chooses the epoch of each language or pair by the development sides alone; returns it,
+        and the F1 that led to it.
         """
         epochs = sorted(self.model.files)
         labels = list(dict.fromkeys(held_out.label for held_out in self.sets))
@@ -209,8 +202,5 @@ def _notes(
         },
     }
     if params.selection == "target-dev":
-        notes["warning"] = (
-            "the epoch was chosen on each language's own development set: this is no zero-shot"
-            " result"
-        )
+        notes["warning"] = TARGET_DEV.format("epoch was")
     return notes

@@ -2,35 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.tasks.spans.metrics import Rules
-from raxalign.tasks.transfer.pairs import PairParams
+from raxalign.tasks.transfer.settings import SETTING, SettingParams
+from raxalign.tasks.transfer.task import (
+    DATASET,
+    OF_DEVELOPMENT,
+    OF_TEST,
+    OF_TRAINING,
+    PHRASEBOOK,
+    REVISION,
+)
+from raxalign.tasks.transfer.tuning import (
+    BATCH_SIZE,
+    DROPOUT,
+    EPOCHS,
+    LEARNING_RATE,
+    MAX_LENGTH,
+    MAX_TRAIN,
+    WARMUP,
+    WEIGHT_DECAY,
+)
 
 
 class HubSets(BaseParams):
     """Data sets of the hub in SQuAD's columns: `dataset` is evaluated, `train_dataset` is the
     pivot's training set, and `translated_config` of `dataset` those of the other languages for
-    translate-train. For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation,
-    revision main and, beside `hub`, `rules: squad`. MLQA's own files need code that is not run: the
-    default is the branch where the hub keeps what they are converted to.
+    translate-train.
+
+    For XQuAD write `google/xquad`, `xquad.{lang}`, dev null, test validation, revision main, and
+    `rules: squad` next to `hub`. MLQA's own files need code that is not run: the default is the
+    branch where the hub keeps the converted files.
     """
 
-    dataset: str = "facebook/mlqa"
-    config: str = "mlqa.{lang}.{lang}"
-    dev: str | None = "validation"
-    test: str | None = "test"
-    revision: str = "refs/convert/parquet"
-    train_dataset: str = "rajpurkar/squad"
-    train_config: str = "plain_text"
-    train_revision: str = "main"
-    translated_config: str = "mlqa-translate-train.{lang}"
+    dataset: Annotated[str, DATASET] = "facebook/mlqa"
+    config: str = Field(
+        "mlqa.{lang}.{lang}", description="Configuration of a language in `dataset`."
+    )
+    dev: str | None = Field(
+        "validation", description="Split of `dataset` for development (none: there is none)."
+    )
+    test: str | None = Field(
+        "test", description="Split of `dataset` that is the test set (none: there is none)."
+    )
+    revision: Annotated[str, REVISION] = "refs/convert/parquet"
+    train_dataset: str = Field(
+        "rajpurkar/squad", description="Data set of the hub with the pivot's training questions."
+    )
+    train_config: str = Field("plain_text", description="Configuration of `train_dataset`.")
+    train_revision: str = Field("main", description="Branch, tag or commit of `train_dataset`.")
+    translated_config: str = Field(
+        "mlqa-translate-train.{lang}",
+        description=(
+            "Configuration of `dataset` with the training questions of another language, for"
+            " `setting: translate-train`."
+        ),
+    )
 
     def place(self, split: str, lang: str, pivot: str) -> tuple[str, str, str]:
-        """(data set, configuration, split) of the hub."""
+        """Returns (data set, configuration, split) of the hub."""
         if split != "train":
             return self.dataset, self.config.replace("{lang}", lang), getattr(self, split)
         if lang == pivot:
@@ -38,33 +72,46 @@ class HubSets(BaseParams):
         return self.dataset, self.translated_config.replace("{lang}", lang), "train"
 
     def revision_of(self, split: str, lang: str, pivot: str) -> str:
-        """The branch, tag or commit that is asked for."""
+        """Returns the branch, tag or commit that is asked for."""
         return self.train_revision if split == "train" and lang == pivot else self.revision
 
 
 class PhrasebookSizes(BaseParams):
-    """Questions a language that the phrasebook makes."""
+    """Questions per language that the phrasebook makes."""
 
-    train: int = Field(2000, ge=1)
-    dev: int = Field(300, ge=1)
-    test: int = Field(300, ge=1)
+    train: int = Field(2000, ge=1, description=OF_TRAINING)
+    dev: int = Field(300, ge=1, description=OF_DEVELOPMENT)
+    test: int = Field(300, ge=1, description=OF_TEST)
 
 
-class SpanParams(PairParams):
-    """What is trained on and how; see `mlqa` for what the options mean."""
+class SpanParams(SettingParams):
+    """Options on what is trained on and how; see `mlqa` for what they mean together."""
 
-    setting: Literal["zero-shot", "g-xlt", "translate-train"] = "zero-shot"
-    rules: Rules = "mlqa"
-    hub: HubSets = HubSets()
-    phrasebook: PhrasebookSizes = PhrasebookSizes()
-    learning_rate: float = Field(3e-5, gt=0)
-    epochs: int = Field(3, ge=1)
-    batch_size: int = Field(32, ge=1)
-    warmup: float = Field(0.1, ge=0)
-    weight_decay: float = Field(1e-4, ge=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    max_length: int = Field(384, ge=16)
-    max_question_length: int = Field(64, ge=1)
-    doc_stride: int = Field(128, ge=1)
-    max_answer_length: int = Field(30, ge=1)
-    max_train: int | None = Field(None, ge=1)
+    setting: Annotated[Literal["zero-shot", "g-xlt", "translate-train"], SETTING] = "zero-shot"
+    rules: Rules = Field(
+        "mlqa",
+        description="How answers are compared: by MLQA's rules for each language, or SQuAD's.",
+    )
+    hub: HubSets = Field(HubSets(), description="Data sets of the hub, for `data: hub`.")
+    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
+    learning_rate: Annotated[float, LEARNING_RATE] = 3e-5
+    epochs: Annotated[int, EPOCHS] = 3
+    batch_size: Annotated[int, BATCH_SIZE] = 32
+    warmup: Annotated[float, WARMUP] = 0.1
+    weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-4
+    dropout: Annotated[float, DROPOUT] = 0.0
+    max_length: Annotated[int, MAX_LENGTH, Field(ge=16)] = 384
+    max_question_length: int = Field(
+        64, ge=1, description="Largest number of pieces of a question; a longer one is cut."
+    )
+    doc_stride: int = Field(
+        128,
+        ge=1,
+        description=(
+            "Pieces from the start of one window of a context to the start of the next one."
+        ),
+    )
+    max_answer_length: int = Field(
+        30, ge=1, description="Largest number of pieces of an answer that is predicted."
+    )
+    max_train: Annotated[int | None, MAX_TRAIN] = None

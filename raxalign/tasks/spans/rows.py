@@ -132,8 +132,8 @@ def read_squad(path: Path, report: Report = refuse) -> Questions:
     """The questions of a JSON file: ``data[].paragraphs[]`` of `context` and `qas[]`, these of
     `id`, `question` and `answers[]` (`text`, `answer_start` in characters).
 
-    Raises `DataError` with the place: a file that is no such JSON, or no question with an answer;
-    an id that comes twice goes to `report`.
+    Raises `DataError` with the place for a file that is not such JSON, or has no question with an
+    answer; an id that comes twice goes to `report`.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -142,7 +142,7 @@ def read_squad(path: Path, report: Report = refuse) -> Questions:
     except UnicodeDecodeError as error:
         raise DataError(path, f"is not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:
-        raise DataError(path, f"is no JSON ({error.msg})", line=error.lineno) from None
+        raise DataError(path, f"is not JSON ({error.msg})", line=error.lineno) from None
     return _collect(str(path), _entries(path, document), report)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,124 +20,135 @@ from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overl
 from raxalign.tasks.spans.windows import Window, WindowSizes, make_windows
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
-from raxalign.tasks.transfer.trained import Trained, fit_epochs, train_models
-from raxalign.train.loop import TrainSettings
-from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import Runtime
+from raxalign.tasks.transfer.trained import (
+    EpochObjective,
+    Trained,
+    TrainingRun,
+    fit_epochs,
+    train_models,
+)
+from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.base import TaskInputs
     from raxalign.tasks.spans.params import SpanParams
+    from raxalign.train.runtime import Runtime
+
+
+RECIPE = Recipe(schedule="linear", clip=1.0)
+"""As XTREME has it (Hu et al. 2020)."""
 
 
 def sizes_of(params: SpanParams) -> WindowSizes:
-    """The sizes of windows that params ask for."""
+    """Returns the sizes of windows that params ask for."""
     return WindowSizes(params.max_question_length, params.doc_stride, params.max_answer_length)
 
 
 def train(
-    params: SpanParams,
+    data: QaData,
     aligned: AlignedEncoder,
     languages: Sequence[str],
-    inputs: TaskInputs,
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Fine-tunes on the training questions of `languages` and fills `folder`; returns notes. Every
-    worker calls it, the first one writes.
+    """Fine-tunes on training questions; every worker calls it, the first one writes.
+
+    Args:
+        data: reads the questions.
+        aligned: the encoder that the training starts from.
+        languages: those that are trained on.
+        runtime: the device, the seed and the place of checkpoints.
+        folder: takes the weights and the record of the training.
+
+    Returns: notes (counts, and the records of the models).
+    Raises: `DataError` where a question that is evaluated is trained on.
     """
-    data, pivot = QaData(params, inputs), inputs.pivot
+    params, pivot = data.params, data.inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}
     fingerprints = np.concatenate([questions.fingerprints() for questions in given.values()])
     evaluated = read_given(
         data.questions, data.splits(), languages, readers(params.selection, languages, pivot)
     )
-    for held_out in evaluated.values():
-        refuse_overlap(fingerprints, held_out)
+    for questions in evaluated.values():
+        refuse_overlap(fingerprints, questions)
     placed = {lang: answered(questions) for lang, questions in given.items()}
-    counts: dict[str, object] = {}
+    training = Training(placed, pivot, evaluated.get((pivot, "dev")))
+    settings, counts = RECIPE.settings(params, params.weight_decay), dict[str, object]()
 
-    def run(view: AlignedEncoder, name: str, keep: Path) -> tuple[dict[int, Path], list[float]]:
-        tuning = SpanTuning(
-            params, view, placed, evaluated.get((pivot, "dev")), pivot, runtime.seed
-        )
+    def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
+        tuning = SpanTuning(params, view, training, place.runtime.seed)
         counts.update(tuning.counts())
-        decay = params.weight_decay
-        settings = TrainSettings(
-            params.learning_rate,
-            params.batch_size,
-            params.epochs,
-            warmup=params.warmup,
-            schedule="linear",
-            weight_decay=decay,
-            clip=1.0,
-        )
-        return fit_epochs(
-            tuning,
-            tuning.model,
-            len(tuning.units),
-            settings,
-            params.selection,
-            tuning.dev_f1,
-            runtime,
-            name,
-            keep,
-        )
+        return fit_epochs(tuning, settings, params.selection, place)
 
-    records = train_models(aligned, pivot, runtime, folder, "mlqa", run)
+    records = train_models(aligned, pivot, runtime, folder, data.name, run)
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints)
+    return {**_left_out(given, placed), **counts, "models": records}
+
+
+def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -> dict[str, object]:
+    """Counts the questions that are trained on, and those that are not."""
     rows = {lang: len(questions) for lang, questions in placed.items()}
-    misplaced = {lang: len(given[lang]) - n for lang, n in rows.items() if n < len(given[lang])}
-    unanswerable = {
-        lang: questions.unanswerable for lang, questions in given.items() if questions.unanswerable
-    }
     return {
         "rows": rows,
-        "misplaced": misplaced,
-        "unanswerable": unanswerable,
-        **counts,
-        "models": records,
+        "misplaced": {
+            lang: len(given[lang]) - n for lang, n in rows.items() if n < len(given[lang])
+        },
+        "unanswerable": {
+            lang: questions.unanswerable
+            for lang, questions in given.items()
+            if questions.unanswerable
+        },
     }
 
 
-class SpanTuning(Objective):
+@dataclass(frozen=True)
+class Training:
+    """What is trained on: the questions by language, the pivot, and its development set (None where
+    nothing asks for it).
+    """
+
+    given: Mapping[str, Questions]
+    pivot: str
+    dev: Questions | None
+
+
+class SpanTuning(EpochObjective):
     """Cross-entropy of starts and ends over the windows of the global batch, whose rows are units:
     a window, or one of each of two mixes.
     """
 
+    model: SpanModel
+
     def __init__(
-        self,
-        params: SpanParams,
-        aligned: AlignedEncoder,
-        given: Mapping[str, Questions],
-        dev: Questions | None,
-        pivot: str,
-        seed: int,
+        self, params: SpanParams, aligned: AlignedEncoder, training: Training, seed: int
     ) -> None:
-        self.params, self.pivot, self.dev = params, pivot, dev
+        self.params, self.pivot, self.dev = params, training.pivot, training.dev
         self.model = SpanModel(
             aligned, 2, dropout=params.dropout, max_length=params.max_length, seed=seed
         )
         self.module: nn.Module = self.model
         self.units: list[list[Window]] = []
-        for lang, questions in given.items():
-            if lang == pivot or params.code_switching == "none":
-                self.units += [
-                    [window]
-                    for window in make_windows(
-                        questions, self.model.encoder, (lang, lang), sizes_of(params)
-                    ).windows
-                ]
+        for lang, questions in training.given.items():
+            if lang == self.pivot or params.code_switching == "none":
+                found = make_windows(
+                    questions, self.model.encoder, (lang, lang), sizes_of(params)
+                ).windows
+                self.units += [[window] for window in found]
             else:
-                self.units += self._mixed(questions, given[pivot], lang)
+                self.units += self._mixed(questions, training.given[self.pivot], lang)
+        self.n_rows = len(self.units)
         self.dev_windows = (
-            make_windows(dev, self.model.encoder, (pivot, pivot), sizes_of(params)) if dev else None
+            make_windows(self.dev, self.model.encoder, (self.pivot, self.pivot), sizes_of(params))
+            if self.dev
+            else None
         )
 
     def _mixed(self, own: Questions, pivot: Questions, lang: str) -> list[list[Window]]:
-        """The two mixes of each question of a language (Pan et al. 2021, 3.3), window by window."""
+        """Makes the two mixes of each question of a language (Pan et al. 2021, 3.3), window by
+        window.
+        """
         missing = {row.id for row in own.rows} - {row.id for row in pivot.rows}
         if missing:
             told = (
@@ -167,7 +179,7 @@ class SpanTuning(Objective):
         ]
 
     def counts(self) -> dict[str, object]:
-        """What is trained on, for the record."""
+        """Counts what is trained on, for the record."""
         windows = [window for unit in self.units for window in unit]
         return {
             "windows": len(windows),
@@ -183,9 +195,9 @@ class SpanTuning(Objective):
             len(self.units[unit]) for unit in step.rows.tolist()
         )
 
-    def dev_f1(self) -> float:
-        """F1 on the pivot's development set, by MLQA's rules in every case, so that evaluations by
-        other rules share the training.
+    def dev_score(self) -> float:
+        """Returns F1 on the pivot's development set, by MLQA's rules in every case, so that
+        evaluations by other rules share the training.
         """
         assert self.dev is not None
         assert self.dev_windows is not None

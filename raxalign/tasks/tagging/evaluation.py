@@ -12,24 +12,54 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from raxalign.tasks.base import Outcome, Score
-from raxalign.tasks.tagging.data import refuse_overlap
+from raxalign.tasks.base import Outcome
 from raxalign.tasks.tagging.metrics import Counts, count, values
 from raxalign.tasks.tagging.models import make_tagger
-from raxalign.tasks.tagging.training import TrainedTagger, missing_label, names_of, read_trained
-from raxalign.tasks.transfer.outcome import languages_of, means, missing_splits, read_given
+from raxalign.tasks.tagging.sentences import refuse_overlap
+from raxalign.tasks.tagging.trained import TrainedTagger, names_of, read_trained
+from raxalign.tasks.transfer.outcome import (
+    TARGET_DEV,
+    languages_of,
+    missing_splits,
+    read_given,
+    scores_of,
+)
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.tasks.tagging.data import Split, TaggingData
+    from raxalign.tasks.tagging.data import TaggingData
     from raxalign.tasks.tagging.params import TaggingSettings
-    from raxalign.tasks.tagging.rows import Sentences
+    from raxalign.tasks.tagging.scheme import Split
+    from raxalign.tasks.tagging.sentences import Sentences
 
 
 @dataclass(frozen=True)
 class _HeldOut:
+    """What is evaluated of one language and split; `seen` marks the sentences that were trained
+    on.
+    """
+
+    lang: str
+    split: Split
     sentences: Sentences
     seen: npt.NDArray[np.bool_]
+
+    @property
+    def place(self) -> str:
+        """Its name in notes."""
+        return f"{self.lang}/{self.split}"
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """The tags of all sentences by one tagger, the step that its weights are of, and the counts
+    that its scores are made of.
+    """
+
+    toward: str | None
+    step: int
+    tags: Sequence[Sequence[str]]
+    counts: Counts
 
 
 def evaluate(
@@ -39,87 +69,85 @@ def evaluate(
     languages: Sequence[str],
     folder: Path,
 ) -> Outcome:
-    """Scores of all languages on all splits that are given, their means, and the predicted tags of
-    every sentence.
+    """Scores all languages on all splits that are given.
+
+    Args:
+        settings: the options of the training.
+        data: reads the sentences.
+        aligned: the encoder below the tagger.
+        languages: those that are evaluated, the pivot first.
+        folder: the folder that `train` filled.
+
+    Returns: the scores, their means over languages, and the predicted tags of every sentence.
+    Raises: `DataError` where a file is mostly trained on.
     """
-    models, taggers, labels, fingerprints = read_trained(folder)
+    trained = read_trained(folder)
     given = read_given(data.sentences, data.splits(), languages)
-    held_out = {
-        place: _HeldOut(sentences, refuse_overlap(fingerprints, sentences))
-        for place, sentences in given.items()
-    }
+    held_out = [
+        _HeldOut(lang, split, sentences, refuse_overlap(trained.fingerprints, sentences))
+        for (lang, split), sentences in given.items()
+    ]
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     tables, chosen = [], {}
-    for model, spoken in languages_of(models, languages, data.pivot):
+    for model, spoken in languages_of(trained.models, languages, data.pivot):
         view = aligned if model.toward is None else aligned.toward(model.toward)
-        steps = {lang: taggers[model.toward].step(lang) for lang in spoken}
-        chosen[model.toward or "all"] = steps
-        asked = {place: held for place, held in held_out.items() if place[0] in spoken}
-        for (lang, split), names in _predictions(
-            settings, view, taggers[model.toward], labels, asked
-        ):
-            held = held_out[lang, split]
-            counts = count(
-                [row.tags for row in held.sentences.rows], names, entities=settings.entities
-            )
-            for metric, value in values(counts).items():
-                found[lang, metric, split].append(value)
-            tables.append(_table(lang, split, model.toward, steps[lang], held, names, counts))
-    scores = [
-        Score(lang, metric, split, float(np.mean(several)))
-        for (lang, metric, split), several in found.items()
-    ]
-    scores += means(scores, languages, data.pivot)
-    notes = {
-        **_notes(settings, held_out, labels, chosen),
-        **missing_splits(held_out, data.splits(), languages),
-    }
-    return Outcome(scores, pa.concat_tables(tables), notes)
+        tagger = trained.taggers[model.toward]
+        chosen[model.toward or "all"] = {lang: tagger.step(lang) for lang in spoken}
+        asked = [held for held in held_out if held.lang in spoken]
+        scorer = _Scorer(settings, data, trained.labels, tagger)
+        for held, predicted in scorer.predictions(view, asked):
+            for metric, value in values(predicted.counts).items():
+                found[held.lang, metric, held.split].append(value)
+            tables.append(_table(held, predicted))
+    notes = _notes(settings, held_out, trained.labels, chosen)
+    notes |= missing_splits(given, data.splits(), languages)
+    return Outcome(scores_of(found, languages, data.pivot), pa.concat_tables(tables), notes)
 
 
-def _predictions(
-    settings: TaggingSettings,
-    aligned: AlignedEncoder,
-    model: TrainedTagger,
-    labels: Sequence[str],
-    held_out: Mapping[tuple[str, Split], _HeldOut],
-) -> Iterator[tuple[tuple[str, Split], list[list[str]]]]:
-    """The tags of every sentence, language by language; weights are read when another step's are
-    wanted.
+@dataclass(frozen=True)
+class _Scorer:
+    """The predictions of one tagger."""
+
+    settings: TaggingSettings
+    data: TaggingData
+    labels: Sequence[str]
+    trained: TrainedTagger
+
+    def predictions(
+        self, aligned: AlignedEncoder, asked: Sequence[_HeldOut]
+    ) -> Iterator[tuple[_HeldOut, _Predicted]]:
+        """Yields the tags of every sentence, language by language; weights are read when another
+        step's are asked for.
+        """
+        scheme = self.data.scheme
+        tagger, loaded = make_tagger(self.settings, aligned, len(self.labels), 0), -1
+        for held in asked:
+            step = self.trained.step(held.lang)
+            if step != loaded:
+                tagger.load(self.trained.files[step])
+                loaded = step
+            found = tagger.predict(tagger.place(held.sentences.words(), held.lang))
+            tags = names_of(self.labels, found, scheme.missing)
+            gold = [row.tags for row in held.sentences.rows]
+            counts = count(gold, tags, entities=scheme.entities)
+            yield held, _Predicted(self.trained.toward, step, tags, counts)
+
+
+def _table(held: _HeldOut, predicted: _Predicted) -> pa.Table:
+    """Makes one row per sentence: words, tags and predicted tags as lists, and the numbers whose
+    sums the scores are made of.
     """
-    tagger, loaded = make_tagger(settings, aligned, len(labels), 0), -1
-    for (lang, split), held in held_out.items():
-        step = model.step(lang)
-        if step != loaded:
-            tagger.load(model.files[step])
-            loaded = step
-        found = tagger.predict(tagger.place(held.sentences.words(), lang))
-        yield (lang, split), names_of(labels, found, missing_label(settings))
-
-
-def _table(
-    lang: str,
-    split: str,
-    toward: str | None,
-    step: int,
-    held: _HeldOut,
-    names: Sequence[Sequence[str]],
-    counts: Counts,
-) -> pa.Table:
-    """A row a sentence: words, tags and predicted tags as lists, and the numbers whose sums the
-    scores are made of.
-    """
-    n, texts = len(held.sentences), pa.list_(pa.string())
+    n, texts, counts = len(held.sentences), pa.list_(pa.string()), predicted.counts
     columns = {
-        "lang": pa.array([lang] * n, pa.string()),
-        "split": pa.array([split] * n, pa.string()),
-        "toward": pa.array([toward] * n, pa.string()),
-        "step": pa.array([step] * n, pa.int64()),
+        "lang": pa.array([held.lang] * n, pa.string()),
+        "split": pa.array([held.split] * n, pa.string()),
+        "toward": pa.array([predicted.toward] * n, pa.string()),
+        "step": pa.array([predicted.step] * n, pa.int64()),
         "id": pa.array(range(n), pa.int64()),
         "seen": pa.array(held.seen.tolist(), pa.bool_()),
         "words": pa.array(held.sentences.words(), texts),
         "label": pa.array([row.tags for row in held.sentences.rows], texts),
-        "predicted": pa.array(names, texts),
+        "predicted": pa.array(predicted.tags, texts),
     }
     numbers = dict(zip(("n_tokens_right", "n_tokens"), counts["accuracy"], strict=True))
     if "f1" in counts:
@@ -133,32 +161,25 @@ def _table(
 
 def _notes(
     settings: TaggingSettings,
-    held_out: Mapping[tuple[str, Split], _HeldOut],
+    held_out: Sequence[_HeldOut],
     labels: Sequence[str],
     chosen: Mapping[str, object],
 ) -> dict[str, object]:
     known = set(labels)
     unknown = {
-        f"{lang}/{split}": missing
-        for (lang, split), held in held_out.items()
+        held.place: missing
+        for held in held_out
         if (missing := sorted({tag for row in held.sentences.rows for tag in row.tags} - known))
     }
     notes: dict[str, object] = {
         "selection": settings.selection,
         "steps": chosen,
-        "sentences": {
-            f"{lang}/{split}": len(held.sentences) for (lang, split), held in held_out.items()
-        },
+        "sentences": {held.place: len(held.sentences) for held in held_out},
         "seen_in_training": {
-            f"{lang}/{split}": int(held.seen.sum())
-            for (lang, split), held in held_out.items()
-            if held.seen.any()
+            held.place: int(held.seen.sum()) for held in held_out if held.seen.any()
         },
         "tags_not_in_training": unknown,
     }
     if settings.selection == "target-dev":
-        notes["warning"] = (
-            "the weights were chosen on each language's own development set: this is no zero-shot"
-            " result"
-        )
+        notes["warning"] = TARGET_DEV.format("weights were")
     return notes

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from raxalign.measured import Measured
 
 Counts = Mapping[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]
-"""For each metric two numbers a sentence; the metric is the sum of the first ones divided by that
+"""For each metric two numbers per sentence; the metric is the sum of the first ones divided by that
 of the second ones.
 """
 

@@ -33,7 +33,7 @@ class Placed:
     words that those are of (in order).
 
     Words without a piece, or beyond what a row may have, are missing there. `features` are those of
-    the frozen encoder, where wanted.
+    the frozen encoder, where the tagger reads them.
     """
 
     rows: Sequence[PieceRow]
@@ -54,7 +54,7 @@ class Placed:
 
 
 class Tagger(Protocol):
-    """What training and evaluation ask of a tagger; labels are numbers."""
+    """Contract of a tagger for training and evaluation; labels are numbers."""
 
     def place(self, sentences: Sequence[Sequence[str]], lang: str) -> Placed:
         """The sentences as the tagger reads them."""
@@ -129,7 +129,7 @@ class LinearTagger(FineTuned):
 
 class BilstmCrf(nn.Module):
     """Labels from a BiLSTM over all pieces and a CRF over the words' first pieces; the encoder
-    below is frozen and no part of the module.
+    below is frozen and not part of the module.
 
     The loss is the negative log-likelihood of sentences. Features are computed once for what
     `place` is given.

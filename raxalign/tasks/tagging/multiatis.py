@@ -4,29 +4,40 @@ al. 2020).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.errors import DataError
-from raxalign.tasks.tagging.rows import TAGS, Sentences, Tagged, iob2, is_tag, numbered_lines
+from raxalign.tasks.tagging.lines import numbered_lines
+from raxalign.tasks.tagging.scheme import ENTITIES, TagScheme
+from raxalign.tasks.tagging.sentences import Sentences, Tagged
 
-_WORDS, _LABELS = "utterance", "slot_labels"
 
-
-def is_atis(path: Path, encoding: str = "utf-8") -> bool:
-    """Whether the first line of a file is a header with the columns of MultiATIS++, ``id``,
-    ``utterance``, ``slot_labels`` and ``intent``.
+def is_atis(path: Path, encoding: str = "utf-8", scheme: TagScheme = ENTITIES) -> bool:
+    """Whether the first line of a file is a header that names the columns of words and tags, as
+    MultiATIS++ has it: ``id``, ``utterance``, ``slot_labels`` and ``intent``.
     """
     _, first = next(numbered_lines(path, encoding), (0, ""))
-    return {_WORDS, _LABELS} <= set(_names(first))
+    return {*_header(scheme)} <= set(_names(first))
 
 
-def read_atis(path: Path, encoding: str = "utf-8", report: Report = refuse) -> Sentences:
-    """The requests of a file that `is_atis`: words and labels are divided by blanks, labels are O,
-    B-type and I-type and come back in IOB2.
+def read_atis(
+    path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = ENTITIES
+) -> Sentences:
+    """Reads a file that `is_atis`: one request per line, words and labels divided by blanks.
 
-    Another number of columns than the header has, other numbers of labels than of words, other
-    labels, and a file without requests are a `DataError` with file and line, which `report` raises.
+    Args:
+        path: the file.
+        encoding: its encoding, in which a byte of ASCII is itself.
+        report: gets the faults of lines, with file and line; by default it raises them.
+        scheme: the names of the columns, and the tags that there are.
+
+    Returns:
+        the requests without faults, entities in IOB2.
+
+    Raises:
+        DataError: the file is missing, or has no requests.
     """
     refused, rows = Refusals(report), []
     lines = numbered_lines(path, encoding)
@@ -36,30 +47,38 @@ def read_atis(path: Path, encoding: str = "utf-8", report: Report = refuse) -> S
             continue
         cells = line.split("\t")
         if len(cells) != len(names):
-            refused(
-                DataError(path, f"{len(cells)} columns, the header has {len(names)}", line=number)
-            )
+            told = f"{len(cells)} columns, the header has {len(names)}"
+            refused(DataError(path, told, line=number))
             continue
         words, tags = (
             tuple(part for part in cells[names.index(name)].split(" ") if part)
-            for name in (_WORDS, _LABELS)
+            for name in _header(scheme)
         )
-        if len(words) != len(tags):
-            remedy = f"Each word of `{_WORDS}` has one label in `{_LABELS}`, both divided by blanks"
-            refused(
-                DataError(
-                    path, f"{len(words)} words, but {len(tags)} labels", line=number, remedy=remedy
-                )
-            )
-        elif not words:
-            refused(DataError(path, "the request is empty", line=number))
-        elif wrong := [tag for tag in tags if not is_tag(tag)]:
-            refused(DataError(path, f"unknown label {wrong[0]!r}", line=number, remedy=TAGS))
+        if fault := _fault(words, tags, scheme):
+            told, remedy = fault
+            refused(DataError(path, told, line=number, remedy=remedy))
         else:
-            rows.append(Tagged(words, iob2(tags), number))
+            rows.append(Tagged(words, scheme.final(tags), number))
     if not rows and not refused.count:
         raise DataError(path, "has no requests after its header")
     return Sentences(str(path), rows)
+
+
+def _fault(words: Sequence[str], tags: Sequence[str], scheme: TagScheme) -> tuple[str, str] | None:
+    """What is wrong with a request, and the remedy; None for a good one."""
+    if len(words) != len(tags):
+        told = f"{len(words)} words, but {len(tags)} labels"
+        return told, "Each word of `{}` has one label in `{}`, both divided by blanks".format(
+            *scheme.columns.header
+        )
+    if not words:
+        return "the request is empty", ""
+    wrong = next((tag for tag in tags if not scheme.knows(tag)), None)
+    return None if wrong is None else (f"unknown label {wrong!r}", scheme.known())
+
+
+def _header(scheme: TagScheme) -> list[str]:
+    return [name.lower() for name in scheme.columns.header]
 
 
 def _names(header: str) -> list[str]:

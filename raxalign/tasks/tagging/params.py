@@ -5,14 +5,33 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
 from raxalign.config.params import BaseParams
 from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
+from raxalign.tasks.transfer.languages import LanguageNames
 from raxalign.tasks.transfer.selection import Selection
-from raxalign.tasks.transfer.task import TransferParams
+from raxalign.tasks.transfer.settings import SELECTION
+from raxalign.tasks.transfer.task import (
+    DATASET,
+    OF_DEVELOPMENT,
+    OF_TEST,
+    OF_TRAINING,
+    PHRASEBOOK,
+    REVISION,
+    TransferParams,
+)
+from raxalign.tasks.transfer.tuning import (
+    BATCH_SIZE,
+    DROPOUT,
+    EPOCHS,
+    LEARNING_RATE,
+    MAX_LENGTH,
+    MAX_TRAIN,
+    WARMUP,
+)
 
 Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -44,43 +63,79 @@ OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
 
 
 class PhrasebookSizes(BaseParams):
-    """Sentences a language that the phrasebook makes."""
+    """Sentences per language that the phrasebook makes."""
 
-    train: int = Field(2000, ge=1, le=30_000)
-    dev: int = Field(400, ge=1, le=10_000)
-    test: int = Field(400, ge=1, le=10_000)
+    train: int = Field(2000, ge=1, le=30_000, description=OF_TRAINING)
+    dev: int = Field(400, ge=1, le=10_000, description=OF_DEVELOPMENT)
+    test: int = Field(400, ge=1, le=10_000, description=OF_TEST)
 
 
 class TaggingParams(TransferParams):
-    """The options that all taggers have; see the tasks for what they mean."""
+    """The options that all taggers have. Options left at `none` take the value of the profile, or
+    else of the tagger.
+    """
 
-    encoding: str = "utf-8"
-    dataset: str = ""
-    revision: str = "main"
-    configs: dict[str, str] = Field(default_factory=dict)
-    phrasebook: PhrasebookSizes = PhrasebookSizes()
-    profile: Literal["paper", "sane"] = "sane"
-    tagger: Tagger | None = None
-    crf: Literal["static", "conditioned"] | None = None
-    layers: FeatureLayers = LAST_FOUR
-    hidden: int = Field(384, ge=1)
-    lstm_layers: int = Field(2, ge=1)
-    input_dropout: float = Field(0.5, ge=0, lt=1)
-    dropout: float | None = Field(None, ge=0, lt=1)
-    selection: Selection | None = None
-    evaluate_every: int | None = Field(None, ge=1)
-    learning_rate: float | None = Field(None, gt=0)
-    epochs: int | None = Field(None, ge=1)
-    batch_size: int | None = Field(None, ge=1)
-    max_length: int | None = Field(None, ge=8)
-    warmup: float = Field(0.0, ge=0, le=1)
-    max_train: int | None = Field(None, ge=1)
+    encoding: str = Field("utf-8", description="Encoding of local files, for example latin-1.")
+    dataset: Annotated[str, DATASET] = ""
+    revision: Annotated[str, REVISION] = "main"
+    configs: dict[str, str] = Field(
+        default_factory=dict,
+        description="Configuration of the hub's data set by language, where it is not the code.",
+    )
+    phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
+    profile: Literal["paper", "sane"] = Field(
+        "sane",
+        description=(
+            "Set of values for the options that are not given: `paper` is that of Kulshreshtha et"
+            " al. (2020), `sane` that of XTREME."
+        ),
+    )
+    tagger: Tagger | None = Field(
+        None,
+        description=(
+            "A linear layer on the encoder, which is fine-tuned (`linear`), or a BiLSTM and a CRF"
+            " on features of the frozen encoder (`bilstm_crf`)."
+        ),
+    )
+    crf: Literal["static", "conditioned"] | None = Field(
+        None,
+        description=(
+            "Whether the CRF's scores of transitions are the same everywhere (`static`) or depend"
+            " on the word (`conditioned`)."
+        ),
+    )
+    layers: FeatureLayers = Field(
+        LAST_FOUR,
+        description=(
+            "Layers of the frozen encoder whose sum is the features of `bilstm_crf`: `last-four`,"
+            " `last`, one number or a range such as `9-12`."
+        ),
+    )
+    hidden: int = Field(384, ge=1, description="Width of the BiLSTM per direction.")
+    lstm_layers: int = Field(2, ge=1, description="Number of layers of the BiLSTM.")
+    input_dropout: float = Field(0.5, ge=0, lt=1, description="Dropout before the BiLSTM.")
+    dropout: Annotated[float | None, DROPOUT] = None
+    selection: Annotated[Selection | None, SELECTION] = None
+    evaluate_every: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "Steps between two evaluations of the development sets (none: one epoch, or what the"
+            " profile sets)."
+        ),
+    )
+    learning_rate: Annotated[float | None, LEARNING_RATE] = None
+    epochs: Annotated[int | None, EPOCHS] = None
+    batch_size: Annotated[int | None, BATCH_SIZE] = None
+    max_length: Annotated[int | None, MAX_LENGTH] = None
+    warmup: Annotated[float, WARMUP] = 0.0
+    max_train: Annotated[int | None, MAX_TRAIN] = None
 
     @field_validator("encoding")
     @classmethod
     def _one_that_extends_ascii(cls, name: str) -> str:
-        """Lines and columns are found in bytes: `utf-8`, `latin-1` and the like will do, UTF-16
-        will not.
+        """Refuses UTF-16 and the like: lines and columns are found in bytes, as in `utf-8` and
+        `latin-1`.
         """
         try:
             same = "a\n".encode(name) == b"a\n"
@@ -93,13 +148,15 @@ class TaggingParams(TransferParams):
         return codecs.lookup(name).name
 
 
+def config_of(params: TaggingParams, names: LanguageNames, lang: str) -> str:
+    """Returns the configuration of the hub's data set for a language."""
+    return params.configs.get(lang, names.get(lang, lang))
+
+
 @dataclass(frozen=True)
 class TaggingSettings:
-    """The options with every default filled in; `entities` says that tags are BIO and the score is
-    the entities' F1.
-    """
+    """The options of training and choice with every default filled in."""
 
-    entities: bool
     tagger: Tagger
     crf: Literal["static", "conditioned"]
     layers: str
@@ -114,8 +171,3 @@ class TaggingSettings:
     batch_size: int
     max_length: int
     warmup: float
-
-    @property
-    def main_metric(self) -> str:
-        """What the choice of weights goes by."""
-        return "f1" if self.entities else "accuracy"

@@ -1,8 +1,8 @@
-"""What `ner`, `slots` and `pos` have in common: options, sources, training and evaluation."""
+"""What tagging tasks have in common: tags, columns, options, training and evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,14 +10,18 @@ from raxalign.config.sources import differs_by_language
 from raxalign.sample import Ratios, Sample, of_ratio
 from raxalign.tasks.base import Outcome, Reads, TaskInputs
 from raxalign.tasks.tagging.feature_layers import feature_layers
+from raxalign.tasks.tagging.metrics import ENTITIES_MEASURED, WORDS_MEASURED
 from raxalign.tasks.tagging.params import (
     OF_BILSTM,
     PROFILES,
     TAGGERS,
     TaggingParams,
     TaggingSettings,
+    config_of,
 )
+from raxalign.tasks.tagging.scheme import Made, Split, TagColumns, TagScheme
 from raxalign.tasks.transfer.selection import kept
+from raxalign.tasks.transfer.settings import split_faults
 from raxalign.tasks.transfer.task import DataFiles, HubSet, TransferTask
 
 if TYPE_CHECKING:
@@ -34,23 +38,63 @@ _RATIOS: Ratios = {
     "recall": (("n_right",), ("n_gold",)),
     "accuracy": (("n_tokens_right",), ("n_tokens",)),
 }
+METRICS = tuple(_RATIOS)
+"""The scores of entities, the usual main one first; other tags have `accuracy` alone."""
 
 
 class TaggingTask(TransferTask):
-    """Zero-shot transfer of a tagger that is trained on the pivot. Subclasses say what their tags
-    are.
+    """Zero-shot transfer of a tagger that is trained on the pivot. A subclass gives its tags and
+    where its data has them.
     """
 
-    entities: ClassVar[bool]
+    entities: ClassVar[bool] = True
+    """Whether tags are O, B-type and I-type, and mark entities."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """All types of entities, or all tags. Without them they are those of the data."""
+    columns: ClassVar[TagColumns] = TagColumns()
+    """Where files and data sets have words and tags."""
     linear_epochs: ClassVar[int] = 10
+    """Epochs of the tagger `linear` where none are given."""
 
     class Params(TaggingParams):
-        """Those of `TaggingParams`."""
+        """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}."""
 
     params: TaggingParams
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        known = METRICS if cls.entities else ("accuracy",)
+        if "main_metric" not in vars(cls):
+            cls.main_metric = known[0]
+        if cls.main_metric not in known:
+            raise TypeError(f"main_metric is {cls.main_metric!r}; write {' or '.join(known)}")
+        if "metrics" not in vars(cls):
+            cls.metrics = ENTITIES_MEASURED if cls.entities else WORDS_MEASURED
+
+    def phrasebook(self, n: int, lang: str, split: Split, seed: int) -> Iterable[Made]:
+        """Makes n sentences of a language and split, where the phrasebook has any for this task."""
+        raise NotImplementedError(f"{self.name} has no phrasebook")
+
+    def has_phrasebook(self) -> bool:
+        """Whether the class makes sentences."""
+        return type(self).phrasebook is not TaggingTask.phrasebook
+
+    def scheme(self) -> TagScheme:
+        """Returns what the class says about tags and data, as one value."""
+        return TagScheme(
+            self.name,
+            entities=self.entities,
+            labels=self.labels,
+            columns=self.columns,
+            languages=self.language_names,
+            metric=self.main_metric,
+            phrasebook=self.phrasebook if self.has_phrasebook() else None,
+        )
+
     def resolved(self) -> dict[str, Any]:
-        """The params by their names, with the values of profile and tagger where none is given."""
+        """Returns the params by their names; those that are not given have the value of the profile
+        or the tagger.
+        """
         profile, given = PROFILES[self.params.profile], self.params.identity()
         tagger = given["tagger"] or profile["tagger"]
         defaults = {
@@ -63,14 +107,12 @@ class TaggingTask(TransferTask):
         }
 
     def settings(self) -> TaggingSettings:
-        """The options of training and choice."""
+        """Returns the options of training and choice."""
         resolved = self.resolved()
-        return TaggingSettings(
-            self.entities, *(resolved[name] for name in list(TaggingSettings.__annotations__)[1:])
-        )
+        return TaggingSettings(**{name: resolved[name] for name in TaggingSettings.__annotations__})
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved options without the profile's name, without what names data (its own
+        """Returns the resolved options without the profile's name, without what names data (its own
         identity enters the key), and without idle ones.
         """
         resolved = self.resolved()
@@ -87,59 +129,50 @@ class TaggingTask(TransferTask):
         return {name: value for name, value in resolved.items() if name not in idle}
 
     def reads(self, n_layers: int) -> Reads:
-        """The last layer, which `linear` trains with all below; of a frozen encoder `layers`."""
+        """Returns the last layer, which `linear` trains with all below, or the `layers` of a frozen
+        encoder.
+        """
         if self.resolved()["tagger"] == "linear":
             return Reads(frozenset({n_layers}), tunes=True)
         return Reads(frozenset(feature_layers(self.params.layers, n_layers)))
 
     def training(self) -> Mapping[str, object]:
-        """All options but what is done with the weights afterwards: the choice of weights is made
-        while they are there.
+        """Returns all options but what is done with the weights afterwards: the choice of weights
+        is made while they are there.
         """
         return {name: value for name, value in self.canonical().items() if name != "readout"}
 
     def reads_words(self) -> Pooling:
-        """The first piece, which both taggers label a word by."""
+        """Returns the first piece, which both taggers label a word by."""
         return "first"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot, and all where their development sets choose."""
+        """Returns the pivot, and all languages where their development sets choose."""
         alone = self.resolved()["selection"] in ("pivot-dev", "last")
         return (pivot,) if alone else self.languages(languages, pivot)
 
-    # - the pivot's is as all are
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
-        """The data set, with the language's configuration."""
-        return {
-            "hub": HubSet(
-                self.params.dataset, self.params.configs.get(lang, lang), self.params.revision
-            )
-        }
+        """Returns the data set, with the configuration of the language."""
+        config = config_of(self.params, self.language_names, lang)
+        return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """One training file per language, a choice by a development set that is not given,
-        languages that the phrasebook or the hub's set lacks.
+        """Reports one training file per language, a choice by a development set that is not given,
+        and languages that the phrasebook lacks.
         """
         data, faults = self.params.data, super().check(languages, pivot)
+        resolved = self.resolved()
         if isinstance(data, DataFiles):
             if differs_by_language(data.train):
                 faults.append(
                     "data.train holds {lang}: zero-shot training reads the pivot alone; write"
                     " {pivot}"
                 )
-            if any(
-                path is not None and not differs_by_language(path) for path in (data.dev, data.test)
-            ):
+            if any(path and not differs_by_language(path) for path in (data.dev, data.test)):
                 faults.append(
                     "data.dev and data.test: need one file per language: put {lang} in the path"
                 )
-            if data.dev is None and (selection := self.resolved()["selection"]) != "last":
-                faults.append(
-                    f"selection: {selection} needs data.dev; without one write `selection: last`"
-                )
-            if data.dev is None and data.test is None:
-                faults.append("data has neither dev nor test: there is nothing to evaluate")
-        resolved = self.resolved()
+            faults += split_faults(data.dev, data.test, resolved["selection"], "data.dev")
         if self.refit() is not None and (
             resolved["tagger"] != "linear" or kept(resolved["selection"]) == "every"
         ):
@@ -147,8 +180,6 @@ class TaggingTask(TransferTask):
                 "readout: refit fits on the one encoder that a training keeps: it needs `tagger:"
                 " linear` and `selection: pivot-dev` or `last`"
             )
-        if data == "hub" and not self.params.dataset:
-            faults.append("data: hub needs the name of a data set (dataset)")
         return faults
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
@@ -166,7 +197,7 @@ class TaggingTask(TransferTask):
         runtime: Runtime,
         folder: Path,
     ) -> Mapping[str, object]:
-        """Train on the pivot's data, one tagger, or one a direction where the pivot's transforms
+        """Trains on the pivot's data: one tagger, or one per direction where the pivot's transforms
         differ by language.
         """
         from raxalign.tasks.tagging.training import train
@@ -175,7 +206,7 @@ class TaggingTask(TransferTask):
 
     @classmethod
     def sample(cls, rows: pa.Table, metric: str) -> Sample | None:
-        """Every metric, by counts per sentence."""
+        """Returns the sample of a score, by counts per sentence."""
         return of_ratio(rows, metric, _RATIOS)
 
     def evaluate(
@@ -186,7 +217,7 @@ class TaggingTask(TransferTask):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,
     ) -> Outcome:
-        """Scores of every language on the splits that are given, by the weights that `selection`
+        """Scores every language on the splits that are given, by the weights that `selection`
         chose.
         """
         from raxalign.tasks.tagging.evaluation import evaluate
@@ -195,7 +226,7 @@ class TaggingTask(TransferTask):
         return evaluate(self.settings(), self.data(inputs), aligned, languages, trained)
 
     def data(self, inputs: TaskInputs) -> Any:
-        """The reader of the task's sentences (`TaggingData`)."""
+        """Returns the reader of the task's sentences (`TaggingData`)."""
         from raxalign.tasks.tagging.data import TaggingData
 
-        return TaggingData(self.params, type(self).__name__.lower(), inputs)
+        return TaggingData(self.params, self.scheme(), inputs)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from raxalign.errors import DataError, RaxalignError
-from raxalign.tasks.tagging.data import refuse_overlap
+from raxalign.errors import RaxalignError
 from raxalign.tasks.tagging.metrics import count, values
 from raxalign.tasks.tagging.models import LinearTagger, Placed, make_tagger
+from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.tagging.sentences import refuse_overlap
+from raxalign.tasks.tagging.trained import ALL, choose, names_of
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
-from raxalign.tasks.transfer.trained import Trained, TrainedModel, train_models
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models
+from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.train.loop import fit
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -26,73 +29,14 @@ if TYPE_CHECKING:
     from raxalign.tasks.tagging.data import TaggingData
     from raxalign.tasks.tagging.models import BilstmCrf
     from raxalign.tasks.tagging.params import TaggingSettings
-    from raxalign.tasks.tagging.rows import Sentences
+    from raxalign.tasks.tagging.sentences import Sentences
     from raxalign.train.runtime import Runtime
 
-ALL = "*"
-"""Stands for every language where one choice is made for all."""
-
-
-@dataclass(frozen=True)
-class TrainedTagger:
-    """One tagger of a training: the language that the pivot's transforms lead to (None: nowhere),
-    the files of the weights that were chosen, by the number of steps, and which of them each
-    language takes.
-    """
-
-    toward: str | None
-    files: Mapping[int, Path]
-    chosen: Mapping[str, int]
-
-    def step(self, lang: str) -> int:
-        """The steps after which the weights of a language were. Raises `DataError` where no choice
-        was made for it.
-        """
-        if lang not in self.chosen and ALL not in self.chosen:
-            raise DataError(
-                "trained tagger",
-                f"no weights were chosen for {lang}: the training did not read its development set",
-            )
-        return self.chosen.get(lang, self.chosen.get(ALL, 0))
-
-
-def read_trained(
-    folder: Path,
-) -> tuple[Sequence[TrainedModel], Mapping[str | None, TrainedTagger], Sequence[str], np.ndarray]:
-    """(models, their taggers by direction, labels, fingerprints of what was trained on) of a folder
-    that `train` filled.
-    """
-    trained = Trained.read(folder)
-    try:
-        record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-        chosen = {
-            model["toward"]: {str(lang): int(step) for lang, step in model["chosen"].items()}
-            for model in record["models"]
-        }
-        taggers = {
-            model.toward: TrainedTagger(model.toward, model.files, chosen[model.toward])
-            for model in trained.models
-        }
-        return (
-            trained.models,
-            taggers,
-            [str(label) for label in record["labels"]],
-            trained.fingerprints,
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            folder / "training.json", f"is no record of a tagger's training ({error})"
-        ) from error
-
-
-def names_of(labels: Sequence[str], found: Sequence[np.ndarray], missing: str) -> list[list[str]]:
-    """Labels by name; `missing` stands where none was predicted."""
-    return [[labels[label] if label >= 0 else missing for label in row] for row in found]
-
-
-def missing_label(settings: TaggingSettings) -> str:
-    """What a word without a prediction has: outside of entities, or no part of speech."""
-    return "O" if settings.entities else "_"
+_BILSTM = Recipe()
+_LINEAR = Recipe(schedule="linear", clip=1.0)
+"""Adam at a constant rate for the BiLSTM; for fine-tuning a rate that falls to 0, and clipped
+gradients, as XTREME has it.
+"""
 
 
 def train(
@@ -103,45 +47,38 @@ def train(
     runtime: Runtime,
     folder: Path,
 ) -> Mapping[str, object]:
-    """Trains on the pivot and fills `folder`; returns notes. Every worker calls it, the first one
-    writes.
+    """Trains on the pivot. Every worker calls it, the first one writes.
+
+    Args:
+        settings: the options of the training.
+        data: reads the sentences.
+        aligned: the encoder below the tagger.
+        languages: those whose development sets may choose the weights.
+        runtime: the device, the seed and the place of checkpoints.
+        folder: takes the weights and the record of the training.
+
+    Returns: notes (counts, the labels, and the records of the models).
+    Raises: `DataError` where a file that is evaluated is mostly trained on.
     """
-    rows = data.sentences("train", data.pivot)
-    fingerprints = rows.fingerprints()
+    given = _Given.read(data, readers(settings.selection, languages, data.pivot))
+    fingerprints = given.rows.fingerprints()
     for sentences in read_given(data.sentences, data.splits(), [data.pivot]).values():
         refuse_overlap(fingerprints, sentences)
-    held_out = {
-        lang: data.sentences("dev", lang)
-        for lang in readers(settings.selection, languages, data.pivot)
-    }
-    labels = sorted(
-        {tag for row in rows.rows for tag in row.tags}, key=lambda tag: (tag != "O", tag)
-    )
     runs: list[_Run] = []
 
-    def run(view: AlignedEncoder, name: str, keep: Path) -> tuple[dict[int, Path], list[float]]:
-        spoken = {
-            lang: dev
-            for lang, dev in held_out.items()
-            if view.direction in (None, lang) or lang == data.pivot
-        }
-        runs.append(_Run(settings, view, rows, labels, spoken, data.pivot, runtime, keep))
-        return runs[-1].run(name)
+    def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
+        runs.append(_Run(settings, view, given.toward(view.direction), place))
+        return runs[-1].run()
 
-    models = train_models(aligned, data.pivot, runtime, folder, data.kind, run)
+    models = train_models(aligned, data.pivot, runtime, folder, data.scheme.name, run)
     records = [
         {**model, "chosen": run.chosen, "dev": run.curves}
         for model, run in zip(models, runs, strict=True)
     ]
     if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels=labels)
-    return {
-        "sentences": len(rows),
-        "labels": labels,
-        "words": runs[-1].words,
-        "words_left_out": runs[-1].left_out,
-        "models": records,
-    }
+        Trained.write(folder, records, fingerprints, labels=given.labels)
+    counts = {"words": runs[-1].words, "words_left_out": runs[-1].left_out}
+    return {"sentences": len(given.rows), "labels": given.labels, **counts, "models": records}
 
 
 class _Tagging(Objective):
@@ -170,71 +107,88 @@ class _Tagging(Objective):
         self.steps = step.number + 1
 
 
+@dataclass(frozen=True)
+class _Given:
+    """What one training reads: the pivot's sentences, their labels in order, and the development
+    sets that choose, by language.
+    """
+
+    data: TaggingData
+    rows: Sentences
+    labels: Sequence[str]
+    held_out: Mapping[str, Sentences]
+
+    @classmethod
+    def read(cls, data: TaggingData, choosing: Sequence[str]) -> _Given:
+        """Reads them; `choosing` are the languages whose development sets choose."""
+        rows = data.sentences("train", data.pivot)
+        tags = {tag for row in rows.rows for tag in row.tags}
+        labels = sorted(tags, key=lambda tag: (tag != OUTSIDE, tag))
+        return cls(data, rows, labels, {lang: data.sentences("dev", lang) for lang in choosing})
+
+    def toward(self, lang: str | None) -> _Given:
+        """Returns what the model of a direction reads: the development sets of its language and the
+        pivot (None: all).
+        """
+        if lang is None:
+            return self
+        spoken = {
+            code: dev for code, dev in self.held_out.items() if code in (lang, self.data.pivot)
+        }
+        return replace(self, held_out=spoken)
+
+
 class _Run:
     """One training. Weights that are better than all before, for any language that chooses, are
-    written into `keep`, a folder that outlives the process as checkpoints do; so are the scores,
+    written into the run's folder, which outlives the process as checkpoints do; so are the scores,
     and a resumed training goes on from those that were before its checkpoint.
     """
 
     def __init__(
-        self,
-        settings: TaggingSettings,
-        aligned: AlignedEncoder,
-        rows: Sentences,
-        labels: Sequence[str],
-        held_out: Mapping[str, Sentences],
-        pivot: str,
-        runtime: Runtime,
-        keep: Path,
+        self, settings: TaggingSettings, aligned: AlignedEncoder, given: _Given, place: TrainingRun
     ) -> None:
-        self.settings, self.labels, self.held_out, self.pivot, self.runtime, self.keep = (
-            settings,
-            labels,
-            held_out,
-            pivot,
-            runtime,
-            keep,
-        )
-        self.tagger = make_tagger(settings, aligned, len(labels), runtime.seed)
-        placed, number = (
-            self.tagger.place(rows.words(), pivot),
-            {label: i for i, label in enumerate(labels)},
-        )
+        self.settings, self.given, self.place = settings, given, place
+        self.tagger = make_tagger(settings, aligned, len(given.labels), place.runtime.seed)
+        sentences = self.tagger.place(given.rows.words(), given.data.pivot)
+        number = {label: i for i, label in enumerate(given.labels)}
         known = [
             np.array([number[tag] for tag in row.tags])[words]
-            for row, words in zip(rows.rows, placed.words, strict=True)
+            for row, words in zip(given.rows.rows, sentences.words, strict=True)
         ]
-        usable = np.array([i for i, words in enumerate(placed.words) if len(words)], dtype=np.int64)
-        self.words = sum(len(row.words) for row in rows.rows)
-        self.left_out = self.words - sum(len(words) for words in placed.words)
-        self.objective = _Tagging(self.tagger, placed, known, usable)
+        usable = np.array(
+            [i for i, words in enumerate(sentences.words) if len(words)], dtype=np.int64
+        )
+        self.words = sum(len(row.words) for row in given.rows.rows)
+        self.left_out = self.words - sum(len(words) for words in sentences.words)
+        self.objective = _Tagging(self.tagger, sentences, known, usable)
         self.dev = (
-            {lang: self.tagger.place(dev.words(), lang) for lang, dev in held_out.items()}
-            if runtime.rank == 0
+            {lang: self.tagger.place(dev.words(), lang) for lang, dev in given.held_out.items()}
+            if place.runtime.rank == 0
             else {}
         )
         self.curves: dict[str, dict[str, float]] = {}
         self.chosen: dict[str, int] = {}
 
-    def run(self, name: str) -> tuple[dict[int, Path], list[float]]:
+    def run(self) -> tuple[dict[int, Path], list[float]]:
         """Trains; returns the chosen weights by step, and the pivot's development scores (on the
         first worker).
         """
         settings, last = self.settings, self.settings.selection == "last"
+        recipe = _BILSTM if settings.tagger == "bilstm_crf" else _LINEAR
         frozen = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         fitted = fit(
             self.objective,
             len(self.objective.usable),
-            _train_settings(settings),
-            self.runtime,
-            name=name,
+            recipe.settings(settings),
+            self.place.runtime,
+            name=self.place.name,
             select=None if last else self.score,
             select_every=settings.evaluate_every,
         )
         after = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
-            raise RaxalignError(f"{name}: training changed what is frozen")
-        if self.runtime.rank != 0:
+            raise RaxalignError(f"{self.place.name}: training changed what is frozen")
+        if self.place.runtime.rank != 0:
             return {}, []
         if last:
             self.chosen = {ALL: len(fitted.losses)}
@@ -242,7 +196,8 @@ class _Run:
         else:
             self.curves = json.loads(self._scores.read_text(encoding="utf-8"))
             self.chosen = choose(settings.selection, self.curves)
-        pivot_dev = [scores[self.pivot] for scores in self.curves.values() if self.pivot in scores]
+        pivot = self.given.data.pivot
+        pivot_dev = [scores[pivot] for scores in self.curves.values() if pivot in scores]
         return {step: self.file(step) for step in sorted(set(self.chosen.values()))}, pivot_dev
 
     def score(self, epoch: int) -> float:  # noqa: ARG002
@@ -252,7 +207,7 @@ class _Run:
             json.loads(self._scores.read_text(encoding="utf-8")) if self._scores.exists() else {}
         )
         curves = {point: scores for point, scores in known.items() if int(point) < step}
-        curves[str(step)] = {lang: self._value(lang) for lang in self.held_out}
+        curves[str(step)] = {lang: self._value(lang) for lang in self.given.held_out}
         if step in choose(self.settings.selection, curves).values():
             self.tagger.save(self.file(step))
         written = self._scores.with_suffix(".new")  # a death in the middle must leave the old ones
@@ -261,53 +216,15 @@ class _Run:
         return float(np.mean(list(curves[str(step)].values())))
 
     def _value(self, lang: str) -> float:
-        found = names_of(
-            self.labels, self.tagger.predict(self.dev[lang]), missing_label(self.settings)
-        )
-        counts = count(
-            [row.tags for row in self.held_out[lang].rows], found, entities=self.settings.entities
-        )
-        return values(counts)[self.settings.main_metric]
+        scheme = self.given.data.scheme
+        found = names_of(self.given.labels, self.tagger.predict(self.dev[lang]), scheme.missing)
+        gold = [row.tags for row in self.given.held_out[lang].rows]
+        return values(count(gold, found, entities=scheme.entities))[scheme.metric]
 
     @property
     def _scores(self) -> Path:
-        return self.keep / "scores.json"
+        return self.place.keep / "scores.json"
 
     def file(self, step: int) -> Path:
         """Where the weights after a step are kept."""
-        return self.keep / f"step-{step}.safetensors"
-
-
-def choose(selection: str, curves: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """The step whose weights each language takes (`ALL`: every one), by scores (step -> language ->
-    score); the earlier of equals.
-
-    >>> curves = {"10": {"en": 0.6, "de": 0.5}, "20": {"en": 0.7, "de": 0.3}}
-    >>> choose("mean-dev", curves), choose("target-dev", curves)
-    ({'*': 10}, {'en': 20, 'de': 10})
-    """
-    steps = sorted(curves, key=int)
-    if selection == "target-dev":
-        return {
-            lang: int(max(steps, key=lambda step: curves[step][lang])) for lang in curves[steps[0]]
-        }
-    return {ALL: int(max(steps, key=lambda step: float(np.mean(list(curves[step].values())))))}
-
-
-def _train_settings(settings: TaggingSettings) -> TrainSettings:
-    """Adam, at a constant rate for the BiLSTM; falling to 0 and with clipped gradients for
-    fine-tuning, as XTREME has it.
-    """
-    common = TrainSettings(
-        settings.learning_rate, settings.batch_size, settings.epochs, warmup=settings.warmup
-    )
-    if settings.tagger == "bilstm_crf":
-        return common
-    return TrainSettings(
-        settings.learning_rate,
-        settings.batch_size,
-        settings.epochs,
-        warmup=settings.warmup,
-        schedule="linear",
-        clip=1.0,
-    )
+        return self.place.keep / f"step-{step}.safetensors"

@@ -1,10 +1,10 @@
-"""What the evaluations of transfer tasks have in common: what is evaluated, which model is for
-which languages, the means over languages.
+"""Parts of the evaluations of transfer tasks: what is evaluated, which model is for which
+languages, and the means over languages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from raxalign.tasks.transfer.trained import TrainedModel
 
 
+TARGET_DEV = "the {} chosen on each language's own development set: this is not a zero-shot result"
+"""The warning in the notes of a result that labelled data of the target languages helped."""
+
 SplitT = TypeVar("SplitT", bound=str)
 RowsT = TypeVar("RowsT")
 
@@ -27,8 +30,8 @@ def read_given(
     languages: Sequence[str],
     readers: Collection[str] = (),
 ) -> dict[tuple[str, SplitT], RowsT]:
-    """What is evaluated, by language and split, each as `read` gives it; a split that the hub's set
-    lacks for a language is left out.
+    """Reads what is evaluated, by language and split; a split that the hub's set lacks for a
+    language is left out.
 
     `readers` are the languages whose development sets choose. Raises `MissingSplit` where such a
     set is lacking, or a language has no split.
@@ -49,8 +52,8 @@ def read_given(
 def missing_splits(
     found: Collection[tuple[str, str]], splits: Sequence[str], languages: Sequence[str]
 ) -> dict[str, object]:
-    """A note that names each language and split that was not found, as ``th/dev``; none where there
-    is none.
+    """Returns a note that names each language and split that was not found, as ``th/dev``, where
+    there is one.
     """
     missing = [
         f"{lang}/{split}" for lang in languages for split in splits if (lang, split) not in found
@@ -61,8 +64,8 @@ def missing_splits(
 def languages_of(
     models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
 ) -> list[tuple[TrainedModel, list[str]]]:
-    """The languages that each model is for: all, or its own and the pivot (whose score is then the
-    mean over models).
+    """Returns the languages that each model is for: all, or its own and the pivot (whose score is
+    then the mean over models). Raises `DataError` where a language has no model.
     """
     pairs = [
         (model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot])
@@ -83,6 +86,19 @@ def languages_of(
     return pairs
 
 
+def scores_of(
+    found: Mapping[tuple[str, str, str], Sequence[float]], languages: Collection[str], pivot: str
+) -> list[Score]:
+    """Forms the score of each (language, metric, split), which is the mean over the models that are
+    for the language, and the means over `languages`.
+    """
+    scores = [
+        Score(lang, metric, split, float(np.mean(values)))
+        for (lang, metric, split), values in found.items()
+    ]
+    return scores + means(scores, languages, pivot)
+
+
 def means(
     scores: Sequence[Score],
     languages: Collection[str] | None = None,
@@ -93,7 +109,7 @@ def means(
     pivot is given, `avg_zero_shot` over the others.
 
     A split that one of them lacks has no such mean: over fewer languages it would be another
-    quantity under the same name. The mean of no scores is no score.
+    quantity under the same name. No scores have no mean.
 
     Args:
         scores: those of all languages; others are not looked at.

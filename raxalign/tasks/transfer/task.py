@@ -9,12 +9,15 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import Field
 
 from raxalign.config.params import BaseParams
-from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
+from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.tasks.base import Refit, Task
+from raxalign.tasks.transfer.languages import LanguageNames, path_of
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -24,11 +27,17 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 class DataFiles(BaseParams):
-    """One file per split; a split that is not given is not reported."""
+    """Paths of local files, one per split; {lang} and {pivot} in a path stand for languages."""
 
-    train: DataPath
-    dev: DataPath | None = None
-    test: DataPath | None = None
+    train: DataPath = Field(
+        description="Training file: of the pivot, or of each language that is trained on."
+    )
+    dev: DataPath | None = Field(
+        None, description="Development file of each language (none: it is not reported)."
+    )
+    test: DataPath | None = Field(
+        None, description="Test file of each language (none: it is not reported)."
+    )
 
 
 @dataclass(frozen=True)
@@ -47,23 +56,63 @@ class HubSet:
         )
 
 
-class TransferParams(Task.Params):
-    """`data` is where the rows come from. `readout: refit` fits a method's readouts again on the
-    encoder that the training left.
-    """
+DATA = Field(
+    description=(
+        "Where the rows come from: a data set of the hub, the phrasebook that raxalign makes, or"
+        " local files."
+    )
+)
+DATASET = Field(
+    description=(
+        "Data set of the hub, by its name there or as a local copy of its repository, for `data:"
+        " hub`."
+    )
+)
+REVISION = Field(description="Branch, tag or commit of the data set of the hub.")
+PHRASEBOOK = Field(
+    description="Rows per language that the phrasebook makes, for `data: phrasebook`."
+)
+OF_TRAINING = "Training rows, less those that another split has too."
+OF_DEVELOPMENT = "Development rows."
+OF_TEST = "Test rows."
 
-    data: Literal["hub", "phrasebook"] | DataFiles = "hub"
-    readout: Literal["keep", "refit"] = "keep"
+
+class TransferParams(Task.Params):
+    """Data and readouts."""
+
+    data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
+    readout: Literal["keep", "refit"] = Field(
+        "keep",
+        description=(
+            "Whether a method's readouts stay as they were fitted before this training (`keep`) or"
+            " are fitted again on the encoder that it left (`refit`)."
+        ),
+    )
 
 
 class TransferTask(Task):
-    """Trained on the pivot, or on all languages together, and evaluated on every language."""
+    """Task that is trained on the pivot, or on all languages together, and evaluated on every
+    language.
+    """
 
+    language_names: ClassVar[LanguageNames] = {}
+    """The data set's own names of languages, by code (``{"sw": "swa"}``), in paths, configurations
+    and columns; others go by their codes.
+    """
     params: TransferParams
+
+    @property
+    def name(self) -> str:
+        """The name of the training, in curves and in the files that it leaves."""
+        return type(self).__name__.lower()
 
     @abstractmethod
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """What is read of the hub for one language, source name -> data set."""
+
+    def has_phrasebook(self) -> bool:
+        """Whether the phrasebook makes rows for this task."""
+        return True
 
     def trains_on(self, lang: str, pivot: str) -> bool:
         """Whether the training set of a language is read."""
@@ -106,7 +155,7 @@ class TransferTask(Task):
             "test": data.test,
         }
         return {
-            split: LocalFile(expand_path(path, lang=lang, pivot=pivot))
+            split: LocalFile(path_of(path, lang, pivot, self.language_names))
             for split, path in paths.items()
             if path
         }
@@ -122,9 +171,16 @@ class TransferTask(Task):
         }
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """A language that the phrasebook does not have."""
+        """Reports a task or a language that the phrasebook does not have, and a data set of the
+        hub without a name.
+        """
+        if self.params.data == "hub":
+            named = all(found.dataset for found in self.hub_sets(pivot, pivot).values())
+            return [] if named else ["data: hub needs the name of a data set (dataset)"]
         if self.params.data != "phrasebook":
             return []
+        if not self.has_phrasebook():
+            return ["data: phrasebook has no rows for this task; name files, or a set of the hub"]
         from raxalign.corpora.grammar import LANGS
 
         missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,25 +45,29 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training left in its folder: its models, and the fingerprints of the rows that it has
-    seen.
+    """What a training left in its folder: its models, the fingerprints of the rows that it has
+    seen, and the labels that its heads tell apart, in their order.
     """
 
     models: Sequence[TrainedModel]
     fingerprints: np.ndarray
+    labels: Sequence[str] = ()
 
     @classmethod
     def read(cls, folder: Path) -> Trained:
-        """The record of a folder. Raises `DataError` where it is none."""
+        """Reads the record of a folder. Raises `DataError` where it has none."""
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             models = [
                 TrainedModel(m["toward"], {int(e): folder / name for e, name in m["files"].items()})
                 for m in record["models"]
             ]
-            return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy())
+            labels = [str(label) for label in record.get("labels", ())]
+            return cls(models, load_file(folder / _FINGERPRINTS)["rows"].numpy(), labels)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(folder / _RECORD, f"is no record of a training ({error})") from error
+            raise DataError(
+                folder / _RECORD, f"is not the record of a training ({error})"
+            ) from error
 
     @staticmethod
     def write(
@@ -71,7 +76,7 @@ class Trained:
         fingerprints: np.ndarray,
         **more: object,
     ) -> None:
-        """Leave the records of `train_models` and the fingerprints for `read`."""
+        """Writes the records of `train_models` and the fingerprints for `read`."""
         save_file({"rows": torch.from_numpy(np.sort(fingerprints))}, folder / _FINGERPRINTS)
         (folder / _RECORD).write_text(
             json.dumps({"models": models, **more}, indent=1) + "\n", encoding="utf-8"
@@ -79,8 +84,8 @@ class Trained:
 
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
-    """`start` with the weights of a training that left one model of one epoch; its head is not
-    read.
+    """Returns `start` with the weights of a training that left one model of one epoch; the head of
+    that model is not read.
     """
     (model,) = Trained.read(folder).models
     (file,) = model.files.values()
@@ -94,17 +99,42 @@ def trained_encoder(start: Encoder, folder: Path) -> Encoder:
     return start
 
 
-Run = Callable[["AlignedEncoder", str, Path], tuple[dict[int, Path], list[float]]]
-"""One training: a view of the encoder, its name, and a folder for weights, to the kept weights by
-epoch and the pivot's development scores.
+@dataclass(frozen=True)
+class TrainingRun:
+    """One training at work: its runtime, its name, and a folder for weights that outlives the
+    process as checkpoints do.
+    """
+
+    runtime: Runtime
+    name: str
+    keep: Path
+
+    def epoch(self, number: int) -> Path:
+        """Returns the file for the weights after an epoch."""
+        return self.keep / f"epoch-{number}.safetensors"
+
+
+Train = Callable[["AlignedEncoder", TrainingRun], tuple[dict[int, Path], list[float]]]
+"""Trains a view of the encoder; returns the kept weights by epoch or step, and the pivot's
+development scores.
 """
 
 
 def train_models(
-    aligned: AlignedEncoder, pivot: str, runtime: Runtime, folder: Path, name: str, run: Run
+    aligned: AlignedEncoder, pivot: str, runtime: Runtime, folder: Path, name: str, train: Train
 ) -> list[dict[str, object]]:
-    """One model, or one a direction where the pivot's transforms differ by language; their weights
-    go into `folder`; returns their records.
+    """Trains one model, or one per direction where the pivot's transforms differ by language.
+
+    Args:
+        aligned: the encoder that every training starts from.
+        pivot: the language that is trained on.
+        runtime: the device, the seed and the place of checkpoints.
+        folder: takes the weights.
+        name: begins the names of curves, checkpoints and weights.
+        train: one training.
+
+    Returns:
+        a record of each model: its direction, its files by epoch, and its development scores.
     """
     towards = sorted(
         {t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None}
@@ -115,7 +145,7 @@ def train_models(
             (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
         )
         with _lasting_folder(runtime, label) as keep:
-            files, scores = run(view, label, keep)
+            files, scores = train(view, TrainingRun(runtime, label, keep))
             names = {epoch: f"{label}.{epoch}.safetensors" for epoch in files}
             for epoch, file in files.items():
                 shutil.copyfile(file, folder / names[epoch])
@@ -125,8 +155,8 @@ def train_models(
 
 @contextmanager
 def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
-    """Beside the checkpoints, until the training is over; a temporary folder where there are
-    none.
+    """Yields a folder next to the checkpoints, which is removed when the training is over; a
+    temporary folder where there are no checkpoints.
     """
     if runtime.checkpoints is None:
         with tempfile.TemporaryDirectory(prefix="raxalign-") as temporary:
@@ -139,49 +169,53 @@ def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def fit_epochs(
-    objective: Objective,
-    model: FineTuned,
-    n_rows: int,
-    settings: TrainSettings,
-    selection: Selection,
-    score: Callable[[], float],
-    runtime: Runtime,
-    name: str,
-    keep: Path,
-) -> tuple[dict[int, Path], list[float]]:
-    """Train `model` by `objective`; returns the kept weights by epoch, counted from 1, and `score`
-    after each (on the first worker alone).
-
-    Where all epochs are kept, they lie in `keep`, a folder that outlives the process as checkpoints
-    do: a resumed training has its earlier epochs, since each is written before the next checkpoint.
+class EpochObjective(Objective):
+    """Objective that is scored after each epoch: it has a `model`, a number of training rows, and
+    the pivot's development set.
     """
-    rule, frozen = kept(selection), model.frozen()
+
+    model: FineTuned
+    n_rows: int
+
+    @abstractmethod
+    def dev_score(self) -> float:
+        """Scores the model as it is on the pivot's development set."""
+
+
+def fit_epochs(
+    objective: EpochObjective, settings: TrainSettings, selection: Selection, run: TrainingRun
+) -> tuple[dict[int, Path], list[float]]:
+    """Trains the objective's model; returns the files of the kept weights by epoch, counted from 1,
+    and the score after each epoch (on the first worker alone).
+
+    `selection` decides which weights are kept. Where all epochs are, they are in the folder of the
+    run, which outlives the process as checkpoints do: a resumed training has its earlier epochs,
+    since each is written before the next checkpoint.
+    """
+    rule, frozen = kept(selection), objective.model.frozen()
 
     def end_of_epoch(epoch: int) -> float:
         if rule == "every":
-            model.save(keep / f"epoch-{epoch}.safetensors")
-        return score()
+            objective.model.save(run.epoch(epoch))
+        return objective.dev_score()
 
     fitted = fit(
         objective,
-        n_rows,
+        objective.n_rows,
         settings,
-        runtime,
-        name=name,
+        run.runtime,
+        name=run.name,
         select=None if rule == "last" else end_of_epoch,
     )
-    after = model.frozen()
+    after = objective.model.frozen()
     assert all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()), (
         "training changed what is frozen"
     )
-    if runtime.rank != 0:
+    if run.runtime.rank != 0:
         return {}, []
     scores = [value for _, value in fitted.scores]
     if rule == "every":
-        return {
-            epoch: keep / f"epoch-{epoch}.safetensors" for epoch in range(1, settings.epochs + 1)
-        }, scores
+        return {epoch: run.epoch(epoch) for epoch in range(1, settings.epochs + 1)}, scores
     epoch = settings.epochs if rule == "last" else best_epoch(scores) + 1
-    model.save(keep / f"epoch-{epoch}.safetensors")
-    return {epoch: keep / f"epoch-{epoch}.safetensors"}, scores
+    objective.model.save(run.epoch(epoch))
+    return {epoch: run.epoch(epoch)}, scores

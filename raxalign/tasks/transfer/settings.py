@@ -1,49 +1,71 @@
-"""What the tasks of text pairs have in common: settings, the languages that are trained on, and
-faults.
+"""What the tasks have in common that are trained on the pivot alone or on translations too:
+settings, the languages that are trained on, and faults.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from raxalign.config.sources import differs_by_language
 from raxalign.tasks.base import Reads
 from raxalign.tasks.transfer.selection import Selection, kept
 from raxalign.tasks.transfer.task import DataFiles, TransferParams, TransferTask
 
+SETTING = Field(
+    description=(
+        "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the"
+        " translations of its training data into all languages together (`translate-train`)."
+    )
+)
+SELECTION = Field(
+    description=(
+        "What chooses the weights that are evaluated: the pivot's development set, the mean of all"
+        " of them, each language's own (then the result is not zero-shot), or nothing (the `last`"
+        " ones)."
+    )
+)
 
-class PairParams(TransferParams):
-    """What is trained on and which epoch is evaluated; each task says what its settings are."""
 
-    setting: str
-    code_switching: Literal["none", "sentence"] = "none"
-    selection: Selection = "pivot-dev"
+class SettingParams(TransferParams):
+    """Options on what is trained on and which epoch is evaluated; each task lists its settings."""
+
+    setting: Annotated[str, SETTING]
+    code_switching: Literal["none", "sentence"] = Field(
+        "none",
+        description=(
+            "Whether each translated training example of two texts is replaced by two, one text of"
+            " each in its own language and the other in the pivot (`sentence`)."
+        ),
+    )
+    selection: Annotated[Selection, SELECTION] = "pivot-dev"
 
 
-class PairTask(TransferTask):
-    """Trained on the pivot, or on all languages together (`translate-train`), and evaluated on
-    every language.
+class SettingTask(TransferTask):
+    """Task that is trained on the pivot, or on all languages together (`translate-train`), and
+    evaluated on every language.
     """
 
-    params: PairParams
+    params: SettingParams
 
     def reads(self, n_layers: int) -> Reads:
-        """The last layer, which the training changes with all below."""
+        """Returns the last layer, which the training changes with all below."""
         return Reads(frozenset({n_layers}), tunes=True)
 
     def trains_on(self, lang: str, pivot: str) -> bool:
-        """The pivot's, and every one's in translate-train."""
+        """Whether the language is the pivot, or the setting is translate-train."""
         return lang == pivot or self.params.setting == "translate-train"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
-        """The pivot, and all where their translations are trained on."""
+        """Returns the pivot, and all languages where their translations are trained on."""
         return tuple(
             lang for lang in self.languages(languages, pivot) if self.trains_on(lang, pivot)
         )
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Mixing without translations, a language that the phrasebook does not have, one training
-        file per language in a zero-shot setting, or one file for all in translate-train.
+        """Reports mixing without translations, a language that the phrasebook does not have, one
+        training file per language in a zero-shot setting, and one file for all in translate-train.
         """
         data, faults, translated = (
             self.params.data,
@@ -74,8 +96,8 @@ class PairTask(TransferTask):
 
 
 def split_faults(dev: str | None, test: str | None, selection: str, needed: str) -> list[str]:
-    """Selection or evaluation without its data; `needed` is what the message says that selection
-    needs.
+    """Reports selection or evaluation without its data; `needed` is what selection needs, as the
+    message names it.
     """
     faults = []
     if dev is None and selection != "last":

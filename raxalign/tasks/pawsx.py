@@ -1,0 +1,38 @@
+"""Paraphrases across languages (Yang et al. 2019)."""
+
+from __future__ import annotations
+
+from typing import Annotated, final
+
+from raxalign.tasks.classification.params import ClassificationParams
+from raxalign.tasks.classification.scheme import Columns
+from raxalign.tasks.classification.task import ClassificationTask
+from raxalign.tasks.transfer.task import DATASET
+
+
+@final
+class Pawsx(ClassificationTask):
+    """Transfer of a classifier that tells whether two sentences with nearly the same words are
+    paraphrases, scored on dev and test of every language, the pivot too.
+
+    Model, settings and training are those of `xnli`. Metrics are `accuracy` per language, and its
+    means `avg` (over all languages) and `avg_zero_shot` (over all but the pivot).
+
+    Reference: Yang et al. (2019) for the data, Hu et al. (2020) for its use.
+    """
+
+    VERSION = 1
+    labels = ("different", "paraphrase")  # 0 and 1 in the data
+    columns = Columns(first="sentence1", second="sentence2")
+
+    class Params(ClassificationParams):
+        """`data` is `hub` or files, whose paths may hold {lang} and {pivot}.
+
+        Files are those of PAWS-X as they are published (id, sentence1, sentence2, label), or
+        XTREME's without a header. Rows of one first sentence are resampled together. Ids begin
+        again in each split, so they are not compared between splits.
+        """
+
+        dataset: Annotated[str, DATASET] = "google-research-datasets/paws-x"
+
+    params: Params

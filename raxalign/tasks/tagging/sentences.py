@@ -1,0 +1,77 @@
+"""Tagged sentences, and how training sentences are recognised among those that are evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from raxalign.errors import DataError
+from raxalign.tasks.transfer.fingerprints import fingerprint, normal
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A sentence with one tag per word; `line` is where it begins (1-based line of the file, or
+    row).
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The tagged sentences of one language and split."""
+
+    source: str
+    rows: Sequence[Tagged]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def first(self, n: int | None) -> Sentences:
+        """Returns the first n of them."""
+        return Sentences(self.source, self.rows[:n])
+
+    def without(self, others: Sequence[Sentences]) -> Sentences:
+        """Returns the sentences whose text is in none of the others."""
+        if not others:
+            return self
+        known = np.isin(
+            self.fingerprints(), np.concatenate([other.fingerprints() for other in others])
+        )
+        return Sentences(
+            self.source, [row for row, there in zip(self.rows, known, strict=True) if not there]
+        )
+
+    def words(self) -> list[tuple[str, ...]]:
+        """Returns the words of every sentence."""
+        return [row.words for row in self.rows]
+
+    def fingerprints(self) -> npt.NDArray[np.int64]:
+        """Hashes each sentence's text; case, white space and Unicode forms do not count."""
+        return np.array(
+            [fingerprint("text", normal("".join(row.words))) for row in self.rows], dtype=np.int64
+        )
+
+
+def refuse_overlap(trained: npt.NDArray[np.int64], evaluated: Sentences) -> npt.NDArray[np.bool_]:
+    """Finds the sentences that are training sentences too, by their text. Raises `DataError` where
+    more than half are.
+
+    Honest data has some: short requests recur (a third of the Facebook slots' English development
+    set), and so do headlines. More than half means the training file, or a part of it.
+    """
+    seen = np.isin(evaluated.fingerprints(), trained)
+    if 2 * int(seen.sum()) > len(evaluated):
+        raise DataError(
+            evaluated.source,
+            f"{int(seen.sum())} of {len(evaluated)} sentences are training sentences too",
+            line=evaluated.rows[int(np.flatnonzero(seen)[0])].line,
+            remedy="Evaluate on data that is not trained on",
+        )
+    return seen
