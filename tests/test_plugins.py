@@ -12,20 +12,13 @@ from pathlib import Path
 import pytest
 
 from raxalign import catalog as catalog_module
-from raxalign.catalog import (
-    PluginFault,
-    UnknownKind,
-    catalog,
-    load_files,
-    open_file,
-    refuse_changed,
-    visible,
-)
+from raxalign.catalog import PluginFault, UnknownKind, catalog, visible
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
+from raxalign.plugin_files import load_files, open_file, refuse_changed
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.sweep.job import read_plan, write_plan
@@ -143,7 +136,7 @@ FAULTS = {
     ),
     "other": (
         "class A:\n    VERSION = 1\n",
-        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind or WordAligner",
+        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind, WordAligner or Metric",
     ),
     "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
 }

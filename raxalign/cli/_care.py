@@ -34,7 +34,9 @@ def init(
 
 
 def list_(
-    what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
+    what: Annotated[
+        str, typer.Argument(help="methods, tasks, corpora, encoders, aligners or metrics")
+    ],
     kind: Annotated[
         str | None, typer.Argument(help="One of them, for what it is and what its options are.")
     ] = None,
@@ -47,7 +49,8 @@ def list_(
 
     One from outside that cannot be loaded is a warning.
     """
-    from raxalign.catalog import PluginFault, PluginFile, open_file, visible
+    from raxalign.catalog import PluginFault, PluginFile, visible
+    from raxalign.plugin_files import open_file
     from raxalign.report import catalogue
 
     found: list[PluginFile] = []

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from raxalign.catalog import PluginFault, PluginFile, open_file, visible
+from raxalign.catalog import PluginFault, PluginFile, visible
 from raxalign.config._data import (
     CorpusSettings,
     check_language,
@@ -32,6 +32,7 @@ from raxalign.config._specs import (
     EncoderSpec,
     Grid,
     MethodSpec,
+    MetricSpec,
     PairsSpec,
     SplitSpec,
     TaskSpec,
@@ -42,6 +43,7 @@ from raxalign.config._yaml import Node, read
 from raxalign.config.published import names as publications
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.errors import GridError
+from raxalign.plugin_files import open_file
 
 T = TypeVar("T")
 
@@ -50,6 +52,7 @@ __all__ = [
     "EncoderSpec",
     "Grid",
     "MethodSpec",
+    "MetricSpec",
     "PairsSpec",
     "SplitSpec",
     "TaskSpec",

@@ -19,6 +19,7 @@ from raxalign.config.params import BaseParams, path_fields
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.data import SharedStages, depth_of
 from raxalign.plan.identity import Identity
+from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.tasks import TaskStages
@@ -89,6 +90,7 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
         warnings=tuple(expansion.tasks.warnings),
         missing=tuple(map(str, identity.missing)),
         plugins=grid.plugins,
+        metrics=tuple(Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics),
         unknown_depths=tuple(label for label, depth in depths.items() if depth is None),
     )
 

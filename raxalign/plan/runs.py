@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from raxalign.analysis.cells import Cell
@@ -109,6 +109,12 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
             if number is not None
         }
     return metrics
+
+
+def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
+    """A digest of what a trial's run shows: evaluations, and the metrics that the grid adds."""
+    added = [asdict(entry) for entry in plan.metrics]
+    return digest([*sorted(evaluations), *added])
 
 
 def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.catalog import catalog
 from raxalign.config.sources import RemoteData
 from raxalign.errors import Fault, GridError, RaxalignError
+from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class TaskStages:
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """What is wrong with a task in the languages that it is for."""
         key = f"tasks.{spec.name}"
+        for name, wrong in metric_faults(task, spec.metrics):
+            where = f"metrics.{name}"
+            yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         yield from (
             Fault(spec.line_of(fault), key, fault)
             for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot)

@@ -14,11 +14,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from raxalign.catalog import Catalog, catalog
+from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.errors import RaxalignError
 
-FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners")
 WIDTH = 80
 """Columns of the text on one plug-in."""
 
@@ -61,7 +60,7 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     found = _plugins(folder)
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
-    title = "Word aligners" if folder == "aligners" else folder.capitalize()
+    title = FOLDERS[folder].plural.capitalize()
     note = (
         f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
         " two."

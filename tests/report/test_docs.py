@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.catalog import catalog
+from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._data import CorpusSettings, PairsSettings
 from raxalign.config._validate import key_names
 from raxalign.config.grid import KEYS, load
 from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError
-from raxalign.report.catalogue import FOLDERS, as_markdown, describe
+from raxalign.report.catalogue import as_markdown, describe
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.sample import Array, Sample, column, numbered, summed, units_of
+from raxalign.sample import Sample, clusters_of, column, summed, units_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,34 +70,11 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
         if name != "mrr" and cut is None:
             return None
         gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
-        units, links = _asked(table, directions, "query"), None
-        if "gold" in table.column_names:
-            # The best of several translations differs between methods: what hangs together is known
-            # only where samples are compared.
-            links = np.stack(
-                [
-                    units,
-                    _asked(
-                        table,
-                        np.where(directions == _DIRECTIONS[0], _DIRECTIONS[1], _DIRECTIONS[0]),
-                        "gold",
-                    ),
-                ],
-                axis=1,
-            )
+        units, links = clusters_of(table)
     elif name == "accuracy" and "correct" in table.column_names:
         gains, units, links = column(table, "correct").astype(np.float64), units_of(table), None
     else:
         return None
     return summed(
         units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links
-    )
-
-
-def _asked(table: pa.Table, directions: Array, words: str) -> Array:
-    """The numbers of words as queries of directions: the words of two languages are never the
-    same.
-    """
-    return numbered(
-        np.char.add(np.char.add(directions.astype(str), "/"), column(table, words).astype(str))
     )
