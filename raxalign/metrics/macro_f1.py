@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
 from raxalign.errors import DataError
 from raxalign.metrics.base import Metric
 from raxalign.sample import Array, Sample, clusters_of, parts_of, summed
@@ -26,7 +25,7 @@ class MacroF1(Metric):
     VERSION = 1
     reads = frozenset({"label", "predicted"})
 
-    class Params(BaseParams):
+    class Params(Metric.Params):
         """The labels that count."""
 
         leave_out: str | None = Field(

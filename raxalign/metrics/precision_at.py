@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
 from raxalign.metrics.base import PerExample
 from raxalign.sample import Array, column
 
@@ -20,7 +19,7 @@ class PrecisionAt(PerExample):
     VERSION = 1
     reads = frozenset({"rank"})
 
-    class Params(BaseParams):
+    class Params(PerExample.Params):
         """How far down the list an answer counts."""
 
         k: int = Field(5, ge=1, description="Number of answers among which the right one may be.")
