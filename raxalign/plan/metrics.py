@@ -7,13 +7,14 @@ evaluation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.metrics import is_main
-from raxalign.catalog import catalog
+from raxalign.catalog import catalog, in_words
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Score
 from raxalign.tasks.transfer.outcome import means
@@ -57,8 +58,8 @@ class Added:
     def value(self, rows: pa.Table) -> float:
         """The metric over the predictions of one language and split.
 
-        Raises `RaxalignError` where the predictions lack a column that the metric reads, and where
-        the value is not a finite number.
+        Raises `RaxalignError` where the predictions lack a column that the metric reads, where the
+        metric fails, and where the value is not a finite number.
         """
         lacking = sorted(self.metric.reads - set(rows.column_names))
         if lacking:
@@ -66,9 +67,13 @@ class Added:
                 f"reads {', '.join(lacking)}, but the predictions have"
                 f" {', '.join(rows.column_names)}"
             )
-        value = float(self.metric.of(rows))
-        if not abs(value) < float("inf"):
-            raise self._error(f"is {value} for {rows['lang'][0]} ({rows['split'][0]})")
+        where = f"for {rows['lang'][0]} ({rows['split'][0]})"
+        try:
+            value = float(self.metric.of(rows))
+        except Exception as error:
+            raise self._error(f"{in_words(error)} {where}") from error
+        if not math.isfinite(value):
+            raise self._error(f"is {value} {where}")
         return value
 
     def _error(self, message: str) -> RaxalignError:
@@ -129,6 +134,8 @@ def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str
             yield spec.name, "is what the task calls its own main metric; give it another name"
         elif not is_main(spec.name):
             yield spec.name, "is a name of counts and parts of metrics, which tables leave out"
+        elif task.predicts is not None and not task.predicts:
+            yield spec.name, "cannot be computed: this task's predictions are not one per example"
         elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):
             yield (
                 spec.name,

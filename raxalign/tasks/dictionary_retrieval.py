@@ -59,6 +59,7 @@ class DictionaryRetrieval(Task):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     main_metric = "mrr"
+    predicts = frozenset({"correct", "direction", "found", "gold", "query", "rank"})
 
     class Params(Task.Params):
         """`dictionary`: two words a line, that of the other language first, in any case; `swap` is

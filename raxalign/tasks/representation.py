@@ -48,6 +48,7 @@ class Representation(Task):
     VERSION = 1
     accepts = frozenset({"transformer", "static"})
     main_metric = "language_probe"
+    predicts = frozenset()  # rows are points of a drawing: no metric over them
     competes = False
 
     class Params(Task.Params):

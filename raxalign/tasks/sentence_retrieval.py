@@ -71,6 +71,7 @@ class SentenceRetrieval(Task):
     VERSION = 2
     accepts = frozenset({"transformer", "static"})
     main_metric = "accuracy"
+    predicts = frozenset({"correct", "direction", "found_id", "id", "unit"})
 
     class Params(Task.Params):
         """`pooling: mean` is over all pieces, or without the special ones (`specials: exclude`),

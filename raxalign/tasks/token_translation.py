@@ -56,6 +56,7 @@ class TokenTranslation(Task):
     VERSION = 3
     accepts = frozenset({"transformer"})
     main_metric = "bleu1"
+    predicts = frozenset()  # a row per point of a sweep: no metric over all of them
 
     class Params(Task.Params):
         """`layers`, from 1 on, and `alpha` (values, not an axis) are all evaluated. The means are

@@ -88,6 +88,7 @@ class WordAlignment(Task):
     """
 
     VERSION = 1
+    predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
     accepts = frozenset({"transformer", "static"})
     main_metric = "f1"
 

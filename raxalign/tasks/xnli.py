@@ -42,6 +42,7 @@ class Xnli(PairTask):
 
     VERSION = 1
     main_metric = "accuracy"
+    predicts = frozenset({"id", "label", "predicted", "premise"})
     guessing = 1 / 3  # entailment, neutral, contradiction
 
     class Params(ClassificationParams):

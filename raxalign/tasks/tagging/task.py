@@ -43,6 +43,7 @@ class TaggingTask(TransferTask):
 
     entities: ClassVar[bool]
     linear_epochs: ClassVar[int] = 10
+    predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
 
     class Params(TaggingParams):
         """Those of `TaggingParams`."""
