@@ -4,10 +4,10 @@ its kind in YAML.
 Plug-ins come from three places. Public files (no leading underscore, not ``base.py``) of the
 package's folders in `FOLDERS` are listed without being imported. Entry points of the groups
 ``raxalign.methods`` and so on, one group per folder, are listed by their names. Files that a grid
-names (`plugins`, loaded by `raxalign.plugin_files`) are known inside `visible` alone. There
-`Catalog.kind` gives the kind of a name: ``my_method@`` and the beginning of the file's SHA-256 for
-``my_method``. This kind is what a plan holds and what enters keys. It means one content of one file
-in every process that has loaded it, so that loading a file never changes another grid.
+names (`plugins`) are known inside `plugin_files.visible` alone. There `Catalog.kind` gives the kind
+of a name: ``my_method@`` and the beginning of the file's SHA-256 for ``my_method``. This kind is
+what a plan holds and what enters keys. It means one content of one file in every process that has
+loaded it, so that loading a file never changes another grid.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import inspect
 import pkgutil
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -100,7 +99,8 @@ class PluginFile:
 
 # Classes of loaded files by folder and kind. A kind means one content, so nothing is ever replaced.
 _loaded: dict[tuple[str, str], Any] = {}
-_visible: ContextVar[tuple[PluginFile, ...]] = ContextVar("_visible", default=())
+visible_files: ContextVar[tuple[PluginFile, ...]] = ContextVar("visible_files", default=())
+"""The plug-in files whose names are known here; `plugin_files.visible` sets it."""
 
 
 class Catalog(Mapping[str, Any]):
@@ -172,7 +172,7 @@ class Catalog(Mapping[str, Any]):
         return name in self._kinds or name in self._entry_points()
 
     def _files(self) -> dict[str, str]:
-        return {file.name: file.kind for file in _visible.get() if file.folder == self.folder}
+        return {file.name: file.kind for file in visible_files.get() if file.folder == self.folder}
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
         found = _entry_points(self.folder) if self.folder else {}
@@ -245,38 +245,13 @@ def in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
 
-@contextmanager
-def visible(files: Iterable[PluginFile]) -> Iterator[None]:
-    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
-    that is taken.
+def name_of(kind: str) -> str:
+    """The name in YAML of a kind in plans and keys.
+
+    >>> name_of("my_method@0123456789abcdef"), name_of("rotation")
+    ('my_method', 'rotation')
     """
-    files = tuple(files)
-    for place, file in enumerate(files):
-        _refuse_taken(file, files[:place])
-    token = _visible.set(files)
-    try:
-        yield
-    finally:
-        _visible.reset(token)
-
-
-def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
-    known = catalog(file.folder)
-    if known.own(file.name):
-        raise PluginFault(
-            file.path,
-            f"the name {file.name!r} of this {known.noun} is taken",
-            line=1,
-            remedy=f"raxalign list {file.folder} has it; rename the file",
-        )
-    for other in others:
-        if (other.folder, other.name) == (file.folder, file.name) and other != file:
-            raise PluginFault(
-                file.path,
-                f"the name {file.name!r} is taken by {other.path}",
-                line=1,
-                remedy="Rename one of the files",
-            )
+    return kind.partition("@")[0]
 
 
 def loaded(folder: str, kind: str) -> Any | None:

@@ -2,7 +2,7 @@
 be used.
 
 A file is executed as a module of its own, whose name holds the file's digest. `raxalign.catalog`
-keeps the class and knows it by the file's name where the file is `visible`.
+keeps the class, and knows it by the file's name inside `visible`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import ast
 import hashlib
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,6 +26,7 @@ from raxalign.catalog import (
     keep,
     loaded,
     plugins_of,
+    visible_files,
 )
 
 
@@ -73,6 +75,40 @@ def open_file(path: Path) -> PluginFile:
         )
     keep(file, plugin)
     return file
+
+
+@contextmanager
+def visible(files: Iterable[PluginFile]) -> Iterator[None]:
+    """Make plug-in files known by their names within the block. Raises `PluginFault` for a name
+    that is taken.
+    """
+    files = tuple(files)
+    for place, file in enumerate(files):
+        _refuse_taken(file, files[:place])
+    token = visible_files.set(files)
+    try:
+        yield
+    finally:
+        visible_files.reset(token)
+
+
+def _refuse_taken(file: PluginFile, others: Iterable[PluginFile]) -> None:
+    known = catalog(file.folder)
+    if known.own(file.name):
+        raise PluginFault(
+            file.path,
+            f"the name {file.name!r} of this {known.noun} is taken",
+            line=1,
+            remedy=f"raxalign list {file.folder} has it; rename the file",
+        )
+    for other in others:
+        if (other.folder, other.name) == (file.folder, file.name) and other != file:
+            raise PluginFault(
+                file.path,
+                f"the name {file.name!r} is taken by {other.path}",
+                line=1,
+                remedy="Rename one of the files",
+            )
 
 
 def _refuse_name(path: Path) -> None:

@@ -49,8 +49,8 @@ def list_(
 
     One from outside that cannot be loaded is a warning.
     """
-    from raxalign.catalog import PluginFault, PluginFile, visible
-    from raxalign.plugin_files import open_file
+    from raxalign.catalog import PluginFault, PluginFile
+    from raxalign.plugin_files import open_file, visible
     from raxalign.report import catalogue
 
     found: list[PluginFile] = []

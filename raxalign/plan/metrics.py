@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.metrics import is_main
-from raxalign.catalog import catalog, in_words
+from raxalign.catalog import catalog, in_words, name_of
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Score
 from raxalign.tasks.transfer.outcome import means
@@ -103,7 +103,7 @@ def added_scores(
         if added.name in taken:
             raise added._error(
                 f"{added.name!r} is what the task calls a metric of its own; give it another name,"
-                f" as {{my_{added.name}: {{kind: {added.kind.partition('@')[0]}}}}}"
+                f" as {{my_{added.name}: {{kind: {name_of(added.kind)}}}}}"
             )
         found += [
             Score(lang, added.name, split, added.value(rows))

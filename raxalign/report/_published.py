@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
@@ -454,8 +455,8 @@ def published_sections(
         [],
         {analysis.name: analysis.measure for analysis in analyses if analysis.name},
     )
-    for name in names:
-        publication = read(name)
+    for path in names:
+        publication, name = read(path), PurePath(path).stem
         makers = [
             _Maker(
                 results,

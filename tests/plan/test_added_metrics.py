@@ -210,8 +210,14 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) ->
     ("change", "message"),
     [
         (('"label", "predicted"})', '"label", "gold"})'), "reads gold, but the predictions have"),
-        (("        return np.array(", "        return np.nan * len("), r"is nan for en \(dev\)"),
-        (("        return", "        return 1 /"), r"TypeError: unsupported operand.* for en \(dev\)"),
+        (
+            ("        return", "        return [np.nan] * len(predictions)  #"),
+            r"is nan for en \(dev\)",
+        ),
+        (
+            ("        return", "        return 1 /"),
+            r"TypeError: unsupported operand.* for en \(dev\)",
+        ),
     ],
 )
 def test_a_metric_that_cannot_be_computed_names_its_line_of_the_grid(
