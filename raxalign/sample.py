@@ -174,12 +174,24 @@ def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
     return units, _links(table, units)
 
 
-def parts_of(table: pa.Table) -> Array:
-    """The part of each row: its model and its direction, over which a metric is a mean."""
-    models = _models(table).astype(str)
-    if "direction" not in table.column_names:
-        return models
-    return np.char.add(np.char.add(models, "/"), column(table, "direction").astype(str))
+def parts_of(table: pa.Table) -> Ints:
+    """The number of each row's part (rows,): its model and its direction, over which a metric is a
+    mean.
+    """
+    parts = np.zeros(len(table), dtype=np.int64)
+    for name in ("toward", "direction"):
+        if name in table.column_names:
+            codes, n = codes_of(table, name)
+            parts = parts * n + codes
+    return parts
+
+
+def codes_of(table: pa.Table, name: str) -> tuple[Ints, int]:
+    """A number for each value of a column (rows,), from 0 on in the order of appearance, and how
+    many there are; an empty value is one, too.
+    """
+    values = table[name].combine_chunks().dictionary_encode("encode")
+    return values.indices.to_numpy().astype(np.int64), len(values.dictionary)
 
 
 def _entries(table: pa.Table) -> tuple[Array, Array | None]:

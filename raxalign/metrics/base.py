@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from raxalign.config.params import BaseParams
-from raxalign.sample import Array, Sample, clusters_of, parts_of, summed
+from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +71,8 @@ class PerExample(Metric):
 
     def of(self, predictions: pa.Table) -> float:
         """The mean of `values`."""
-        return self.sample(predictions).value
+        values = np.asarray(self.values(predictions), dtype=np.float64)
+        return _ratio(parts_of(predictions), values, np.ones(len(predictions)))
 
     def sample(self, predictions: pa.Table) -> Sample:
         """The values and the number of examples of each unit."""
@@ -88,7 +89,7 @@ class RatioOfSums(Metric):
 
     def of(self, predictions: pa.Table) -> float:
         """The first sum divided by the second one."""
-        return self.sample(predictions).value
+        return _ratio(parts_of(predictions), *map(np.asarray, self.sums(predictions)))
 
     def sample(self, predictions: pa.Table) -> Sample:
         """Both sums by unit."""
@@ -130,6 +131,15 @@ def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample 
         together = np.stack([names, -1 - block], axis=1)  # block numbers are not those of units
         links = together if links is None else np.concatenate([links, together])
     return Sample(names.astype(np.int64), gains[None], rows[None].astype(np.float64), links=links)
+
+
+def _ratio(parts: Ints, above: Array, below: Array) -> float:
+    """The mean over parts of a ratio of sums; parts without anything below the line are left
+    out.
+    """
+    gains, counts = np.bincount(parts, above), np.bincount(parts, below)
+    there = counts > 0
+    return float((gains[there] / counts[there]).mean()) if there.any() else 0.0
 
 
 def _summed(predictions: pa.Table, above: Array, below: Array) -> Sample:
