@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 class MacroF1(Metric):
     """The mean over labels of the F1 of each, which counts a rare label as much as a frequent one.
 
-    The labels are those that are right somewhere or were predicted somewhere. For taggers every
-    word is an example, and the words of a sentence are one unit to tests.
+    The labels are those that occur, as a right one or as a predicted one. For taggers every word is
+    an example, and tests resample whole sentences.
     """
 
     VERSION = 1
     reads = frozenset({"label", "predicted"})
 
     class Params(Metric.Params):
-        """The labels that count."""
+        """Labels that are part of the mean."""
 
         leave_out: str | None = Field(
             None, description="Label whose F1 is not part of the mean, as `O` of entity tags."

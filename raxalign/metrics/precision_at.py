@@ -20,7 +20,7 @@ class PrecisionAt(PerExample):
     reads = frozenset({"rank"})
 
     class Params(PerExample.Params):
-        """How far down the list an answer counts."""
+        """The depth of the list."""
 
         k: int = Field(5, ge=1, description="Number of answers among which the right one may be.")
 

@@ -169,6 +169,10 @@ def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
         value = getattr(plugin, name, None)
         if isinstance(value, str) and f"{name.capitalize()}:" not in (plugin.__doc__ or ""):
             yield name.capitalize(), value
+    columns = getattr(plugin, "reads", None)
+    if isinstance(columns, frozenset):
+        yield "Reads", f"the columns {', '.join(f'`{name}`' for name in sorted(columns))}"
+        yield "Better", plugin.better
 
 
 def _options(plugin: Any) -> Iterator[Option]:
