@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.metrics import is_main
@@ -44,12 +44,10 @@ class Added:
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
 
-    @cached_property
+    @property
     def metric(self) -> Metric:
-        """The plug-in with its options."""
-        kind = catalog("metrics")[self.kind]
-        made: Metric = kind(kind.Params.model_validate_json(self.params))
-        return made
+        """The plug-in with its options; not kept here, as plans are sent to other processes."""
+        return _made(self.kind, self.params)
 
     def sample(self, rows: pa.Table) -> Sample | None:
         """What the predictions of one language and split contribute."""
@@ -81,6 +79,13 @@ class Added:
             f"tasks.{self.task}.metrics.{self.name}: {message}; take the metric out of the grid"
             " file, or change it: nothing has to run again"
         )
+
+
+@cache
+def _made(kind: str, params: str) -> Metric:
+    plugin = catalog("metrics")[kind]
+    made: Metric = plugin(plugin.Params.model_validate_json(params))
+    return made
 
 
 def added_scores(

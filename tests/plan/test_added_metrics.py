@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,6 +160,7 @@ def test_where_less_is_better_the_verdict_is_that_of_the_opposite_metric(tmp_pat
     assert wrong.value.mean == pytest.approx(1 - own.value.mean)
     assert wrong.comparison.p == pytest.approx(own.comparison.p)  # type: ignore[union-attr]
     assert (own.verdict, wrong.verdict) == ("better", "better")
+    assert pickle.loads(pickle.dumps(opened.plan)) == opened.plan  # as it is sent to workers
     assert opened.plan.metrics[0].kind == opened.plan.plugins[0].kind
 
 
