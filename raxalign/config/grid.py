@@ -26,7 +26,6 @@ from raxalign.config._data import (
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._methods import check_name, read_methods, read_tasks
-from raxalign.config._papers import read_published
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._specs import (
     CorpusSpec,
@@ -41,6 +40,7 @@ from raxalign.config._specs import (
 )
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
+from raxalign.config.published import names as publications
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.errors import GridError
 from raxalign.plugin_files import open_file, visible
@@ -200,7 +200,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     exclude = _referring(
         top, Declared({}, languages, sentences, seeds, methods, ()), encoders, tasks
     )
-    published = top.read("published", lambda node: read_published(node, paths)) or ()
+    published = top.read("published", lambda node: _published(node, faults)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
         raise _Incomplete
@@ -269,6 +269,24 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
         else:
             numbers.append(number)
     return tuple(numbers)
+
+
+def _published(node: Node, faults: Faults) -> tuple[str, ...]:
+    names = []
+    for item in node.items():
+        if not isinstance(item.value, str):
+            faults.add(
+                item,
+                f"{item.shown()} is not the name of a table",
+                f"there are {', '.join(publications())}",
+            )
+        elif item.value not in publications():
+            faults.add(
+                item, f"unknown publication {item.value!r}", suggestion(item.value, publications())
+            )
+        elif item.value not in names:
+            names.append(item.value)
+    return tuple(names)
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 SCALAR = bool | int | float | str | None
 FOLDER = Path(__file__).resolve().parent.parent / "published"
@@ -136,38 +136,17 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
-def read(name: str) -> Publication:
-    """The publication of a name in `names()`, or of the path of a file outside the package.
-
-    Raises ValueError (pydantic's) where the file breaks the form, or a row has the wrong length.
-    """
-    path = FOLDER / f"{name}.yaml" if name in names() else Path(name)
-    return _parsed(path.stem, path.read_text(encoding="utf-8"))
-
-
-def fault_in(path: str) -> str | None:
-    """What is wrong with a file of published tables, or None where it can be used."""
-    from ruamel.yaml.error import YAMLError
-
-    if Path(path).stem in names():
-        return f"the name {Path(path).stem!r} is that of a paper of the package; rename the file"
-    try:
-        read(path)
-    except OSError as error:
-        return f"{path}: {error.strerror or error}"
-    except ValidationError as error:
-        first = error.errors()[0]
-        return f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
-    except (ValueError, YAMLError) as error:
-        return f"{path}: {error}"
-    return None
-
-
 @cache
-def _parsed(name: str, text: str) -> Publication:
+def read(name: str) -> Publication:
+    """The publication of a name in `names()`; raises ValueError (pydantic's) where its file breaks
+    the form, or a row has the wrong length.
+    """
     from ruamel.yaml import YAML
 
-    publication = Publication.model_validate(YAML(typ="safe", pure=True).load(text))
+    data: Any = YAML(typ="safe", pure=True).load(
+        (FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    )
+    publication = Publication.model_validate(data)
     for label, table in publication.tables.items():
         for row, entry in table.rows.items():
             if len(entry.values) != len(table.columns):

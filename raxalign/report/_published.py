@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import Note, Publication, PublishedTable, Rule, read
@@ -455,8 +454,8 @@ def published_sections(
         [],
         {analysis.name: analysis.measure for analysis in analyses if analysis.name},
     )
-    for path in names:
-        publication, name = read(path), PurePath(path).stem
+    for name in names:
+        publication = read(name)
         makers = [
             _Maker(
                 results,

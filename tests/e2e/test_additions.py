@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.catalog import FOLDERS
 from tests.e2e.runs import Site, tracked
 from tests.toys.pages import write_page
 
@@ -41,4 +42,7 @@ def test_additions_of_every_kind_run_under_ray_and_are_tracked(tmp_path: Path) -
     written = site.run(command="report")
     assert written.returncode == 0, written.stderr
     page = (tmp_path / "additions-report" / "report.html").read_text(encoding="utf-8")
-    assert "Distances of linked words" in page
+    assert "gap: close" in page
+    if "sections" in FOLDERS:
+        assert "Closest words" in page
+        assert "Distances of linked words" in page

@@ -20,8 +20,8 @@ def blocks() -> Mapping[str, str]:
     found = dict(re.findall(r"```(?:python|yaml)\n# (\S+\.(?:py|yaml))\n(.*?)```", text, re.DOTALL))
     (grid,) = re.findall(r"```yaml\n(name:.*?)```", text, re.DOTALL)
     if "sections" not in FOLDERS:
-        del found["closest.py"]
-        grid = grid.replace(", closest.py]", "]")
+        del found["closest.py"], found["my_paper.yaml"]
+        grid = grid.replace(", closest.py]", "]").replace("published: [my_paper.yaml]\n", "")
     return {**found, "grid.yaml": grid}
 
 
