@@ -17,6 +17,7 @@ __all__ = [
     "EncoderKind",
     "Finished",
     "Method",
+    "Metric",
     "Needs",
     "Opened",
     "Params",
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.errors import RaxalignError
     from raxalign.methods.base import Method, Needs
+    from raxalign.metrics.base import Metric
     from raxalign.pairing.aligners.base import WordAligner
     from raxalign.plan.load import Opened
     from raxalign.plan.load import open_grid as plan
@@ -58,6 +60,7 @@ _PLACES = {
     "Encoder": "raxalign.encoders.base",
     "EncoderKind": "raxalign.encoders.base",
     "Method": "raxalign.methods.base",
+    "Metric": "raxalign.metrics.base",
     "Needs": "raxalign.methods.base",
     "Opened": "raxalign.plan.load",
     "RaxalignError": "raxalign.errors",

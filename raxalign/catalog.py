@@ -1,28 +1,23 @@
 """The one discovery mechanism: a plug-in is one public class in one file, and the file's stem is
 its kind in YAML.
 
-Plug-ins come from three places. Public files (no leading underscore, not ``base.py``) of a plural
-folder of the package are listed without being imported. Entry points of the groups
-``raxalign.methods``, ``.tasks``, ``.corpora``, ``.encoders``, ``.aligners`` and ``.sections`` are
-listed by their names. Files that a grid names (`plugins`) are known inside `visible` alone; there
-`Catalog.kind` says what a name stands for: ``my_method`` for ``my_method@`` and the beginning of
-the file's SHA-256. That whole kind is what a plan holds and what enters keys, so it means one
-content of one file in every process that has loaded it, and nothing that is loaded changes what
-another grid means.
+Plug-ins come from three places. Public files (no leading underscore, not ``base.py``) of the
+package's folders in `FOLDERS` are listed without being imported. Entry points of the groups
+``raxalign.methods`` and so on, one group per folder, are listed by their names. Files that a grid
+names (`plugins`) are known inside `plugin_files.visible` alone. There `Catalog.kind` gives the kind
+of a name: ``my_method@`` and the beginning of the file's SHA-256 for ``my_method``. This kind is
+what a plan holds and what enters keys. It means one content of one file in every process that has
+loaded it, so that loading a file never changes another grid.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import importlib
 import inspect
 import pkgutil
-import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -30,25 +25,46 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from raxalign.errors import DataError, RaxalignError
 
-# folder -> (package, noun, the base class of its plug-ins)
-_FOLDERS = {
-    "corpora": ("raxalign.corpora", "corpus", "Corpus"),
-    "aligners": ("raxalign.pairing.aligners", "word aligner", "WordAligner"),
-    "encoders": ("raxalign.encoders", "encoder", "EncoderKind"),
-    "methods": ("raxalign.methods", "method", "Method"),
-    "tasks": ("raxalign.tasks", "task", "Task"),
-    "sections": ("raxalign.report.sections", "report section", "Section"),
-}
-_ONE_CLASS = "A plug-in file has one public class with a VERSION"
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of plug-ins: its package, what one of them and several of them are called, and the
+    name of their base class in the package's ``base.py``.
+    """
+
+    package: str
+    noun: str
+    plural: str
+    base: str
+
+
+FOLDERS: Mapping[str, Folder] = MappingProxyType(
+    {
+        "methods": Folder("raxalign.methods", "method", "methods", "Method"),
+        "tasks": Folder("raxalign.tasks", "task", "tasks", "Task"),
+        "corpora": Folder("raxalign.corpora", "corpus", "corpora", "Corpus"),
+        "encoders": Folder("raxalign.encoders", "encoder", "encoders", "EncoderKind"),
+        "aligners": Folder(
+            "raxalign.pairing.aligners", "word aligner", "word aligners", "WordAligner"
+        ),
+        "metrics": Folder("raxalign.metrics", "metric", "metrics", "Metric"),
+        "sections": Folder(
+            "raxalign.report.sections", "report section", "report sections", "Section"
+        ),
+    }
+)
+"""The folders that can be extended; one more line adds one more sort of plug-in."""
 
 
 class UnknownKind(RaxalignError):
-    """A name that no file of the catalogue has; `nearest` is the closest that one has, or None."""
+    """A name that no plug-in of a catalogue has; `nearest` is the most similar name that one has,
+    or None.
+    """
 
     def __init__(self, noun: str, name: str, known: list[str]) -> None:
         matches = get_close_matches(name, known, n=1, cutoff=0.5)
@@ -65,8 +81,8 @@ class PluginFault(DataError):
 
 @dataclass(frozen=True)
 class PluginFile:
-    """A file outside the package with one plug-in: where it lies, its SHA-256, and in which
-    catalogue its class belongs.
+    """A file outside the package with one plug-in: its path, its SHA-256, and the folder in
+    `FOLDERS` to which its class belongs.
     """
 
     path: str
@@ -80,18 +96,18 @@ class PluginFile:
 
     @property
     def kind(self) -> str:
-        """Its kind in plans and keys, the same for the same content alone."""
+        """Its kind in plans and keys: two files have the same one only with the same content."""
         return f"{self.name}@{self.digest[:16]}"
 
 
-# What was loaded in this process, by what can only mean one content: nothing is ever replaced.
+# Classes of loaded files by folder and kind. A kind means one content, so nothing is ever replaced.
 _loaded: dict[tuple[str, str], Any] = {}
-_visible: ContextVar[tuple[PluginFile, ...]] = ContextVar("_visible", default=())
+visible_files: ContextVar[tuple[PluginFile, ...]] = ContextVar("visible_files", default=())
+"""The plug-in files whose names are known here; `plugin_files.visible` sets it."""
 
 
 class Catalog(Mapping[str, Any]):
-    """The plug-ins of one folder, kind -> class, read-only; `noun` names them in messages, `group`
-    is that of its entry points.
+    """The plug-ins of one folder, kind -> class, read-only; `noun` names one of them in messages.
 
     >>> "none" in Catalog("raxalign.methods", "method")
     True
@@ -134,9 +150,7 @@ class Catalog(Mapping[str, Any]):
         )
 
     def items(self) -> Any:
-        """All plug-ins that can be loaded; one from outside that cannot is warned of, and left
-        out.
-        """
+        """All plug-ins that can be loaded; one from outside that cannot is a warning instead."""
         found = {}
         for kind in self:
             try:
@@ -146,8 +160,8 @@ class Catalog(Mapping[str, Any]):
         return found.items()
 
     def kind(self, name: str) -> str:
-        """What a plan calls the plug-in of a name: the name itself, with the digest of its file
-        where it is one from `visible`.
+        """The kind by which a plan calls the plug-in of a name: the name itself, with the digest of
+        its file if the file is one from `visible`.
         """
         return self._files().get(name, name)
 
@@ -161,7 +175,7 @@ class Catalog(Mapping[str, Any]):
         return name in self._kinds or name in self._entry_points()
 
     def _files(self) -> dict[str, str]:
-        return {file.name: file.kind for file in _visible.get() if file.folder == self.folder}
+        return {file.name: file.kind for file in visible_files.get() if file.folder == self.folder}
 
     def _entry_points(self) -> Mapping[str, EntryPoint]:
         found = _entry_points(self.folder) if self.folder else {}
@@ -172,7 +186,7 @@ class Catalog(Mapping[str, Any]):
 def _load(package: str, kind: str) -> Any:
     """The one public class that the file defines; an error names a file with none or several."""
     module = importlib.import_module(f"{package}.{kind}")
-    found = _plugins_of(module)
+    found = plugins_of(module)
     if len(found) != 1:
         raise TypeError(
             f"{module.__file__}: a plug-in file has one public class with a VERSION, this one has"
@@ -181,7 +195,8 @@ def _load(package: str, kind: str) -> Any:
     return found[0]
 
 
-def _plugins_of(module: ModuleType) -> list[Any]:
+def plugins_of(module: ModuleType) -> list[Any]:
+    """The public classes with a `VERSION` that a module itself defines."""
     # type(c), not isinstance: asking a lazily loaded module for its class would load it
     classes = [(name, c) for name, c in vars(module).items() if issubclass(type(c), type)]
     return [
@@ -198,33 +213,17 @@ def _entry_points(folder: str) -> Mapping[str, EntryPoint]:
 
 @cache
 def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
-    """The class of an entry point. Raises `PluginFault` that names the entry point, and the file
-    and line where it lies in one.
+    """The class of an entry point. Raises `PluginFault` that names the entry point, and where there
+    is one the file and line of the fault.
     """
-    shown = (
-        f"entry point {entry.name} = {entry.value} of"
-        f" {entry.dist.name if entry.dist else 'an unknown package'}"
-    )
+    package = entry.dist.name if entry.dist else "an unknown package"
+    shown = f"entry point {entry.name} = {entry.value} of {package}"
     try:
         found = entry.load()
     except Exception as error:
-        frames = [
-            (frame.filename, frame.lineno)
-            for frame in traceback.extract_tb(error.__traceback__)
-            if "importlib" not in frame.filename
-        ]
-        place = (
-            (error.filename, error.lineno)
-            if isinstance(error, SyntaxError)
-            else frames[-1]
-            if frames[1:]
-            else (None, None)
-        )
-        raise PluginFault(
-            place[0] or shown,
-            f"{_told(error)} ({shown})" if place[0] else _told(error),
-            line=place[1],
-        ) from error
+        file, line = _place(error)
+        message = f"{in_words(error)} ({shown})" if file else in_words(error)
+        raise PluginFault(file or shown, message, line=line) from error
     if not (
         isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
     ) or inspect.isabstract(found):
@@ -232,158 +231,44 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
     return found
 
 
-def load_files(files: Iterable[PluginFile]) -> None:
-    """Load the plug-in files of a plan into this process. Raises `PluginFault` for one that changed
-    since it was planned, or is not here.
-    """
-    for file in files:
-        if (file.folder, file.kind) not in _loaded:
-            refuse_changed([file])
-            open_file(Path(file.path))
+def _place(error: Exception) -> tuple[str | None, int | None]:
+    """The file and line of the code whose import failed; None twice where no file was read."""
+    if isinstance(error, SyntaxError):
+        return error.filename, error.lineno
+    frames = [
+        (frame.filename, frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in frame.filename
+    ]
+    return frames[-1] if frames[1:] else (None, None)
 
 
-def refuse_changed(files: Iterable[PluginFile]) -> None:
-    """Raise `PluginFault` for a file that is not what a plan was made of."""
-    for file in files:
-        if hashlib.sha256(_read(Path(file.path))).hexdigest() != file.digest:
-            raise PluginFault(
-                file.path,
-                "has changed since the grid was planned",
-                remedy="Plan it again: its results will have other keys",
-            )
-
-
-def open_file(path: Path) -> PluginFile:
-    """Load a plug-in file, once per content, and say what it is. Raises `PluginFault` with the
-    file, the line and what is wrong.
-    """
-    path = path.expanduser().absolute()
-    content = _read(path)
-    sha = hashlib.sha256(content).hexdigest()
-    if (
-        path.suffix != ".py"
-        or not path.stem.isidentifier()
-        or path.stem.startswith("_")
-        or path.stem == "base"
-    ):
-        raise PluginFault(
-            path,
-            "cannot be a plug-in's name",
-            remedy="Name the file as YAML is to name its kind: letters, digits and _, then .py",
-        )
-    for folder in _FOLDERS:
-        if (folder, f"{path.stem}@{sha[:16]}") in _loaded:
-            return PluginFile(str(path), sha, folder)
-    module = _executed(path, content, f"raxalign_outside.{sha[:16]}.{path.stem}")
-    lines = {
-        node.name: node.lineno for node in ast.parse(content).body if isinstance(node, ast.ClassDef)
-    }
-    found = _plugins_of(module)
-    if len(found) != 1:
-        names = " and ".join(entry.__name__ for entry in found)
-        raise PluginFault(
-            path,
-            f"has {names or 'no such class'}",
-            line=lines[found[1].__name__] if found else 1,
-            remedy=_ONE_CLASS,
-        )
-    (plugin,) = found
-    line = lines.get(plugin.__name__)
-    folders = [folder for folder in _FOLDERS if issubclass(plugin, catalog(folder).base)]
-    if not folders:
-        raise PluginFault(
-            path,
-            f"{plugin.__name__} is not a subclass of Method, Task, Corpus, EncoderKind,"
-            " WordAligner or Section",
-            line=line,
-        )
-    if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
-        raise PluginFault(
-            path,
-            f"{plugin.__name__} does not define {', '.join(missing)}",
-            line=line,
-            remedy="Its base class says what they are",
-        )
-    file = PluginFile(str(path), sha, folders[0])
-    _loaded[file.folder, file.kind] = plugin
-    return file
-
-
-def _executed(path: Path, content: bytes, name: str) -> ModuleType:
-    """The module of a file's content; it stays in `sys.modules`, where annotations are looked
-    up.
-    """
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
-    try:
-        # - a plug-in is code that the user wants to run
-        exec(compile(content, str(path), "exec"), vars(module))  # noqa: S102
-    except Exception as error:
-        del sys.modules[name]
-        own = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == str(path)
-        ]
-        line = (
-            error.lineno
-            if isinstance(error, SyntaxError) and error.filename == str(path)
-            else own[-1]
-            if own
-            else None
-        )
-        raise PluginFault(path, _told(error), line=line) from error
-    return module
-
-
-def _told(error: Exception) -> str:
+def in_words(error: Exception) -> str:
+    """An exception as a fault's message quotes it: its class and what it says."""
     return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise PluginFault(
-            path,
-            error.strerror or str(error),
-            remedy="A plug-in file lies at the same path on every machine of a run",
-        ) from error
+def name_of(kind: str) -> str:
+    """The name in YAML of a kind in plans and keys.
 
-
-@contextmanager
-def visible(files: Iterable[PluginFile]) -> Iterator[None]:
-    """Let the names of plug-in files stand for them within the block. Raises `PluginFault` for a
-    name that is taken.
+    >>> name_of("my_method@0123456789abcdef"), name_of("rotation")
+    ('my_method', 'rotation')
     """
-    files = tuple(files)
-    for place, file in enumerate(files):
-        if catalog(file.folder).own(file.name):
-            remedy = f"raxalign list {file.folder} has it; rename the file"
-            raise PluginFault(
-                file.path,
-                f"the name {file.name!r} of this {catalog(file.folder).noun} is taken",
-                line=1,
-                remedy=remedy,
-            )
-        for other in files[:place]:
-            if (other.folder, other.name) == (file.folder, file.name) and other != file:
-                raise PluginFault(
-                    file.path,
-                    f"the name {file.name!r} is taken by {other.path}",
-                    line=1,
-                    remedy="Rename one of the files",
-                )
-    token = _visible.set(files)
-    try:
-        yield
-    finally:
-        _visible.reset(token)
+    return kind.partition("@")[0]
+
+
+def loaded(folder: str, kind: str) -> Any | None:
+    """The class of a plug-in file that this process has loaded, or None."""
+    return _loaded.get((folder, kind))
+
+
+def keep(file: PluginFile, plugin: Any) -> None:
+    """Remember the class of a loaded file for this process; the first class of a kind stays."""
+    _loaded.setdefault((file.folder, file.kind), plugin)
 
 
 @cache
 def catalog(folder: str) -> Catalog:
-    """The catalogue of `corpora`, `aligners`, `encoders`, `methods`, `tasks` or `sections`."""
-    package, noun, base = _FOLDERS[folder]
-    return Catalog(package, noun, folder, base)
+    """The catalogue of a folder in `FOLDERS`."""
+    found = FOLDERS[folder]
+    return Catalog(found.package, found.noun, folder, found.base)

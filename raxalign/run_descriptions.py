@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from raxalign.analysis.cells import Cell
@@ -115,6 +115,12 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
             if number is not None
         }
     return metrics
+
+
+def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
+    """A digest of what a trial's run shows: evaluations, and the metrics that the grid adds."""
+    added = [asdict(entry) for entry in plan.metrics]
+    return digest([*sorted(evaluations), *added])
 
 
 def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -191,6 +191,61 @@ def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
     return summed(units, _models(table), gains, counts, _links(table, units))
 
 
+def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
+    """The unit of each row (rows,), and the links (links, 2) between units and examples; None where
+    each unit is independent of all others.
+
+    Rows with a `query` in two directions, and its `gold` answer, are linked as searches for the
+    same entry of a dictionary.
+    """
+    if {"direction", "query"} <= set(table.column_names):
+        return _entries(table)
+    units = units_of(table)
+    return units, _links(table, units)
+
+
+def parts_of(table: pa.Table) -> Ints:
+    """The number of each row's part (rows,): its model and its direction, over which a metric is a
+    mean.
+    """
+    parts = np.zeros(len(table), dtype=np.int64)
+    for name in ("toward", "direction"):
+        if name in table.column_names:
+            codes, n = codes_of(table, name)
+            parts = parts * n + codes
+    return parts
+
+
+def codes_of(table: pa.Table, name: str) -> tuple[Ints, int]:
+    """A number for each value of a column (rows,), from 0 on in the order of appearance, and how
+    many there are; an empty value is one, too.
+    """
+    values = table[name].combine_chunks().dictionary_encode("encode")
+    return values.indices.to_numpy().astype(np.int64), len(values.dictionary)
+
+
+def _entries(table: pa.Table) -> tuple[Array, Array | None]:
+    """A unit per query of a direction, linked to its gold answer as a query of the other one.
+
+    The best of several answers differs between systems, so that what belongs together is known only
+    where samples are compared.
+    """
+    ahead, back = "to_pivot", "from_pivot"
+    directions = column(table, "direction")
+    units = _asked(directions, column(table, "query"))
+    if "gold" not in table.column_names:
+        return units, None
+    golds = _asked(np.where(directions == ahead, back, ahead), column(table, "gold"))
+    return units, np.stack([units, golds], axis=1)
+
+
+def _asked(directions: Array, words: Array) -> Array:
+    """The numbers of words as queries of directions: the words of two languages are never the
+    same.
+    """
+    return numbered(np.char.add(np.char.add(directions.astype(str), "/"), words.astype(str)))
+
+
 def units_of(table: pa.Table) -> Array:
     """Return a number for each row's unit, the same in every table."""
     name = next((entry for entry in UNITS if entry in table.column_names), None)

@@ -26,9 +26,8 @@ from raxalign.analysis.cells import Cell, cells
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.comparisons import Compared, comparisons
 from raxalign.plan.plan import Plan
-from raxalign.plan.results import rows
+from raxalign.plan.results import rows, with_added
 from raxalign.plan.trial import Trial
-from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.lock import turn
 from raxalign.store.spool import Spool
@@ -122,9 +121,8 @@ class Recorder:
         """The results and curves of a trial that ended, each brought once."""
         run_id = self._run(runs.trial_run(self._plan, trial))
         run = self._client.get_run(run_id)
-        records = self._ledger.read_many(
-            [key for key in trial.evaluations.values() if self._ledger.has(key)]
-        )
+        there = [key for key in trial.evaluations.values() if self._ledger.has(key)]
+        records = with_added(self._plan, self._ledger, self._ledger.read_many(there))
         self._bring_results(trial, run, records)
         self._bring_curves(trial, run)
         if error:
@@ -154,7 +152,7 @@ class Recorder:
             whole = (
                 known is not None
                 and known.info.status == "FINISHED"
-                and known.data.tags.get("raxalign.results") == digest(sorted(keys))
+                and known.data.tags.get("raxalign.results") == runs.results_mark(self._plan, keys)
             )
             if (
                 (there & keys or failure)
@@ -198,7 +196,7 @@ class Recorder:
     def _bring_results(
         self, trial: Trial, run: Any, records: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        mark = digest(sorted(records))
+        mark = runs.results_mark(self._plan, records)
         if records and run.data.tags.get("raxalign.results") != mark:
             tags = {"raxalign.results": mark, **runs.provenance_tags(records.values())}
             self._log(run.info.run_id, _fresh(runs.trial_metrics(trial, records), run), tags)

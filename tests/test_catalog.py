@@ -9,9 +9,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 import raxalign
-from raxalign.catalog import Catalog, UnknownKind, catalog
+from raxalign.catalog import FOLDERS, Catalog, UnknownKind, catalog
 from raxalign.config.params import BaseParams, models_in
-from raxalign.report.catalogue import FOLDERS
 
 KINDS = [(folder, kind) for folder in FOLDERS for kind in catalog(folder)]
 

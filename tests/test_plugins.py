@@ -12,36 +12,26 @@ from pathlib import Path
 import pytest
 
 from raxalign import catalog as catalog_module
-from raxalign.catalog import (
-    PluginFault,
-    UnknownKind,
-    catalog,
-    load_files,
-    open_file,
-    refuse_changed,
-    visible,
-)
+from raxalign.catalog import PluginFault, UnknownKind, catalog
 from raxalign.config.grid import load
 from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
+from raxalign.plugin_files import load_files, open_file, refuse_changed, visible
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.sweep.job import read_plan, write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.test_cli import run  # noqa: F401 - a fixture
-
-DOCS = Path(__file__).parents[1] / "docs" / "how-to" / "plugins.md"
+from tests.toys.pages import blocks
 
 
 def my_method(folder: Path, name: str = "my_method.py", more: str = "") -> Path:
     """The method of docs/how-to/plugins.md in a file."""
-    blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    (code,) = [block for block in blocks if "class ShiftToPivot" in block]
     path = folder / name
-    path.write_text(code + more, encoding="utf-8")
+    path.write_text(blocks()["my_method.py"] + more, encoding="utf-8")
     return path
 
 
@@ -144,7 +134,8 @@ FAULTS = {
     ),
     "other": (
         "class A:\n    VERSION = 1\n",
-        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind, WordAligner or Section",
+        r":1: A is not a subclass of Method, Task, Corpus, EncoderKind, WordAligner, Metric or"
+        r" Section",
     ),
     "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
 }

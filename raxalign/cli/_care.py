@@ -35,7 +35,8 @@ def init(
 
 def list_(
     what: Annotated[
-        str, typer.Argument(help="methods, tasks, corpora, encoders, aligners or sections")
+        str,
+        typer.Argument(help="methods, tasks, corpora, encoders, aligners, metrics or sections"),
     ],
     kind: Annotated[
         str | None, typer.Argument(help="One of them, for what it is and what its options are.")
@@ -49,7 +50,8 @@ def list_(
 
     One from outside that cannot be loaded is a warning.
     """
-    from raxalign.catalog import PluginFault, PluginFile, open_file, visible
+    from raxalign.catalog import PluginFault, PluginFile
+    from raxalign.plugin_files import open_file, visible
     from raxalign.report import catalogue
 
     found: list[PluginFile] = []

@@ -63,7 +63,7 @@ def pairs(
     plugins: Plugins = None,
 ) -> None:
     """Make a word-pair dataset (`datasets.load_from_disk`) from any corpus."""
-    from raxalign.catalog import open_file, visible
+    from raxalign.plugin_files import open_file, visible
     from raxalign.single.pairs import PairsRequest, make_pairs
     from raxalign.single.place import storage_of
 
@@ -149,7 +149,7 @@ def align(
     plugins: Plugins = None,
 ) -> None:
     """Align an encoder by one method, and write it as a Hugging Face folder with a model card."""
-    from raxalign.catalog import open_file, visible
+    from raxalign.plugin_files import open_file, visible
     from raxalign.single.align import AlignRequest, make_aligned
     from raxalign.single.pairs import parse_named
     from raxalign.single.place import storage_of

@@ -14,12 +14,13 @@ from typing import Any, cast
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._paths import Paths
-from raxalign.config._specs import MethodSpec, TaskSpec
+from raxalign.config._specs import MethodSpec, MetricSpec, TaskSpec
 from raxalign.config._validate import known_keys, validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
 
 MOST_POINTS = 1_000_000
+_OF_EVERY_TASK = ("kind", "languages", "metrics")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -89,18 +90,62 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
         chosen = (
             _narrowed(entries["languages"], known, faults) if entries.get("languages") else None
         )
+        metrics = _metrics(entries["metrics"], paths) if "metrics" in entries else ()
         if not check_name(node, name, faults) or params is None:
             continue
         values = paths.entries(
             params,
-            {key: value for key, value in entries.items() if key not in {"kind", "languages"}},
+            {key: value for key, value in entries.items() if key not in _OF_EVERY_TASK},
         )
-        built = validate(params, node, faults, values=values, also=("kind", "languages"))
+        built = validate(params, node, faults, values=values, also=_OF_EVERY_TASK)
         if built is not None:
-            specs.append(
-                TaskSpec(name, catalog("tasks").kind(str(kind.value)), built, chosen, _lines(node))
-            )
+            known_as = catalog("tasks").kind(str(kind.value))
+            specs.append(TaskSpec(name, known_as, built, chosen, _lines(node), metrics))
     return tuple(specs)
+
+
+def _metrics(node: Node, paths: Paths) -> tuple[MetricSpec, ...]:
+    """The metrics that a task is given beside its own, in the order of the file.
+
+    ``[macro_f1]`` names kinds; ``{p3: {kind: precision_at, k: 3}}`` names metrics, whose kind is
+    their name where it is not given.
+    """
+    if isinstance(node.value, dict):
+        entries = list(node.value.items())
+    else:
+        entries = [(item.text, replace(item, value={})) for item in _names(node, paths.faults)]
+    found = [_metric(name, entry, paths) for name, entry in entries]
+    return tuple(spec for spec in found if spec is not None)
+
+
+def _names(node: Node, faults: Faults) -> list[Node]:
+    """The different names of a list."""
+    found: dict[str, Node] = {}
+    for item in node.items() if node.value is not None else ():
+        if not isinstance(item.value, str):
+            faults.add(
+                item,
+                f"{item.shown()} is not the name of a metric",
+                "write [macro_f1], or {name: {kind: precision_at, k: 3}} for one with options",
+            )
+        elif item.value in found:
+            faults.add(item, f"{item.shown()} is given twice", "keep one")
+        else:
+            found[item.value] = replace(item, text=item.value)
+    return list(found.values())
+
+
+def _metric(name: str, node: Node, paths: Paths) -> MetricSpec | None:
+    entries = node.entries(paths.faults)
+    kind = _kind_of(name, node, entries)
+    params = plugin_params("metrics", kind, paths.faults)
+    if not check_name(node, name, paths.faults) or params is None:
+        return None
+    given = {key: value for key, value in entries.items() if key != "kind"}
+    values = paths.entries(params, given)
+    built = validate(params, node, paths.faults, values=values, also=("kind",))
+    known_as = catalog("metrics").kind(str(kind.value))
+    return MetricSpec(name, known_as, built) if built is not None else None
 
 
 def _lines(node: Node, name: str = "") -> dict[str, int]:

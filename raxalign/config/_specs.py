@@ -95,9 +95,18 @@ class MethodSpec:
 
 
 @dataclass(frozen=True)
+class MetricSpec:
+    """A metric that a task is given beside its own: its name in results, its kind and options."""
+
+    name: str
+    kind: str
+    params: BaseParams
+
+
+@dataclass(frozen=True)
 class TaskSpec:
     """A task: the name that metrics carry, its kind and options; `languages` narrows the grid's
-    (None: all).
+    (None: all). `metrics` are computed from its predictions and are part of no key.
 
     `lines` are those of the grid file: of the task (under the empty name) and of each option
     (``data.train``).
@@ -108,6 +117,7 @@ class TaskSpec:
     params: BaseParams
     languages: tuple[str, ...] | None = None
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+    metrics: tuple[MetricSpec, ...] = ()
 
     def line_of(self, message: str) -> int | None:
         """The line of the option with which a message begins (as ``data.train holds ...``), of what

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from raxalign.catalog import PluginFault, PluginFile, open_file, visible
+from raxalign.catalog import PluginFault, PluginFile
 from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
 from raxalign.config._encoders import read_encoders
 from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
@@ -26,6 +26,7 @@ from raxalign.config._specs import (
     EncoderSpec,
     Grid,
     MethodSpec,
+    MetricSpec,
     PairsSpec,
     SplitSpec,
     TaskSpec,
@@ -40,6 +41,7 @@ from raxalign.config.published import names as publications
 from raxalign.config.published import read as read_publication
 from raxalign.config.run import RunConfig, storage_root
 from raxalign.errors import DataError, GridError
+from raxalign.plugin_files import open_file, visible
 
 T = TypeVar("T")
 
@@ -48,6 +50,7 @@ __all__ = [
     "EncoderSpec",
     "Grid",
     "MethodSpec",
+    "MetricSpec",
     "PairsSpec",
     "SplitSpec",
     "TaskSpec",

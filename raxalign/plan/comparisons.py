@@ -116,7 +116,7 @@ def comparisons(
         of_task = {entry for entry in entries if entry[0] == task}
         kind = _kind(plan, task)
         found += _Task(plan, Predictions(plan, ledger), of_task, *kind).compared(cells, chosen)
-    return _adjusted(found)
+    return _adjusted(found, plan)
 
 
 @dataclass
@@ -140,15 +140,20 @@ class _Task:
             names = self._names(cell)
             if not names:
                 continue
-            base = baselines.get(id(cell)) if self.competes else None
+            base = baselines.get(id(cell)) if any(map(self._competes, names)) else None
             if base is not None and id(base) not in kept:
                 kept[id(base)] = self.predictions.runs(base, self._names(base))
             runs = kept[id(cell)] if id(cell) in kept else self.predictions.runs(cell, names)
+            against = base if base is not cell else None
             found += [
-                self._one(cell, name, runs, base if base is not cell else None, kept)
+                self._one(cell, name, runs, against if self._competes(name) else None, kept)
                 for name in names
             ]
         return found
+
+    def _competes(self, name: Name) -> bool:
+        """Whether values of a metric are compared: an added one says itself which are better."""
+        return self.competes or bool(self.plan.added(name[0], name[2]))
 
     def _names(self, cell: Cell) -> list[Name]:
         return [name for name in cell.values if (name[0], name[2], name[3]) in self.tables]
@@ -218,7 +223,7 @@ def _kind(plan: Plan, task: str) -> tuple[bool, float | None, str | None]:
     return kind.competes, kind.guessing, kind.main_metric
 
 
-def _adjusted(found: Sequence[Compared]) -> list[Compared]:
+def _adjusted(found: Sequence[Compared], plan: Plan) -> list[Compared]:
     """Add Holm's correction over the comparisons of each table, and the verdicts that follow."""
     from raxalign.analysis.significance import LEVEL, holm
 
@@ -233,10 +238,16 @@ def _adjusted(found: Sequence[Compared]) -> list[Compared]:
         ):
             comparison = found[index].comparison
             assert comparison is not None
-            up = (comparison.difference > 0) != less_is_better(found[index].name[2])
+            up = (comparison.difference > 0) != _less_is_better(found[index].name, plan)
             verdict: Verdict = "cannot tell" if adjusted >= LEVEL else "better" if up else "worse"
             judged[index] = replace(found[index], p_adjusted=adjusted, verdict=verdict)
     return judged
+
+
+def _less_is_better(name: Name, plan: Plan) -> bool:
+    """Whether smaller values of a metric are better, as an added one declares or a name says."""
+    added = plan.added(name[0], name[2])
+    return added[0].metric.better == "lower" if added else less_is_better(name[2])
 
 
 def _p(entry: Compared) -> float:

@@ -21,6 +21,7 @@ from raxalign.plan.data import SharedStages, depth_of
 from raxalign.plan.encoders import encoder_faults
 from raxalign.plan.identity import Identity
 from raxalign.plan.merged import Tally
+from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.point import Point
 from raxalign.plan.stage import Stage
@@ -171,6 +172,9 @@ class _Expansion:
             warnings=tuple(self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),
             plugins=grid.plugins,
+            metrics=tuple(
+                Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics
+            ),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
         )
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.catalog import PluginFile
+from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.touch import told
 from raxalign.plan.trial import Trial, Untouched
@@ -27,7 +28,8 @@ class Plan:
     are provisional), `missing` local files that are not there, likewise; `axes` gives for each
     method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
     known yet how many layers they have, so that some untouched evaluations may still count as
-    wanted. `plugins` are the files outside the package that its stages are made by.
+    wanted. `plugins` are the files outside the package that its stages are made by. `metrics` are
+    what the grid adds to its tasks: they enter no key, and are computed when results are read.
     """
 
     name: str
@@ -42,11 +44,18 @@ class Plan:
     missing: tuple[str, ...] = ()
     unknown_depths: tuple[str, ...] = ()
     plugins: tuple[PluginFile, ...] = ()
+    metrics: tuple[Added, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
         """Trials by their keys."""
         return {trial.key: trial for trial in self.trials}
+
+    def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
+        """The metrics that the grid adds to a task, or that of a name; none where it adds none."""
+        return tuple(
+            entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
+        )
 
     def cached(self, there: AbstractSet[str]) -> int:
         """Count the trials that have something to run and all of it in a ledger of these keys."""
@@ -127,6 +136,7 @@ class Plan:
             missing=self.missing,
             unknown_depths=self.unknown_depths,
             plugins=self.plugins,
+            metrics=self.metrics,
         )
 
     def to_json(self) -> str:
@@ -144,6 +154,7 @@ class Plan:
             "missing": self.missing,
             "unknown_depths": self.unknown_depths,
             "plugins": [asdict(file) for file in self.plugins],
+            "metrics": [asdict(added) for added in self.metrics],
         }
         return json.dumps(data, ensure_ascii=False)
 
@@ -166,6 +177,7 @@ class Plan:
             missing=tuple(data["missing"]),
             unknown_depths=tuple(data.get("unknown_depths", ())),
             plugins=tuple(PluginFile(**entry) for entry in data.get("plugins", ())),
+            metrics=tuple(Added(**entry) for entry in data.get("metrics", ())),
         )
 
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from raxalign.analysis.cells import MEANS, Cell, Name, languages_of
 from raxalign.catalog import catalog
 from raxalign.plan.chance import Chance
+from raxalign.plan.metrics import by_language
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from raxalign.analysis.runs import Runs
     from raxalign.plan.plan import Plan
     from raxalign.sample import Sample
     from raxalign.store.ledger import Ledger
-
-_Asked = tuple[str, str, str]  # (lang, metric, split)
 
 
 @dataclass
@@ -67,36 +68,44 @@ class Predictions:
     def _trained(self, keys: Iterable[str]) -> frozenset[str | None]:
         return frozenset(self.chance.training(key) for key in keys)
 
-    def _samples(
-        self, cell: Cell, names: Iterable[Name]
-    ) -> dict[tuple[str, _Asked], Sample | None]:
-        wanted: dict[str, set[_Asked]] = defaultdict(set)
+    def _samples(self, cell: Cell, names: Iterable[Name]) -> dict[tuple[str, Name], Sample | None]:
+        wanted: dict[str, set[Name]] = defaultdict(set)
         for name in names:
             for keys in cell.evaluations.get(name, {}).values():
                 for key in keys:
-                    wanted[key].add(name[1:])
-        found: dict[tuple[str, _Asked], Sample | None] = {}
+                    wanted[key].add(name)
+        found: dict[tuple[str, Name], Sample | None] = {}
         for key, asked in wanted.items():
             table = self.ledger.predictions(key) if self.ledger is not None else None
             if table is not None:
-                task = catalog("tasks")[self.plan.stages[key].maker]
                 found |= {
-                    (key, what): sample
-                    for what, sample in task.samples(table, sorted(asked)).items()
+                    (key, name): sample for name, sample in self._read(key, table, asked).items()
                 }
         return found
 
+    def _read(self, key: str, table: pa.Table, asked: Iterable[Name]) -> dict[Name, Sample | None]:
+        """The samples of values of one evaluation, by its task or by the metric that was added."""
+        added = {name: self.plan.added(name[0], name[2]) for name in sorted(asked)}
+        task = catalog("tasks")[self.plan.stages[key].maker]
+        own = [name for name, metrics in added.items() if not metrics]
+        samples = task.samples(table, [name[1:] for name in own])
+        found: dict[Name, Sample | None] = {name: samples[name[1:]] for name in own}
+        if len(own) < len(added):
+            rows = {(lang, split): part for lang, split, part in by_language(table)}
+            for (name, lang, metric, split), metrics in added.items():
+                if metrics and (lang, split) in rows:
+                    found[name, lang, metric, split] = metrics[0].sample(rows[lang, split])
+        return found
+
     def _single(
-        self, cell: Cell, name: Name, samples: dict[tuple[str, _Asked], Sample | None]
+        self, cell: Cell, name: Name, samples: dict[tuple[str, Name], Sample | None]
     ) -> Runs | None:
         from raxalign.analysis.runs import Runs
 
         evaluations, chosen, chance = cell.evaluations.get(name, {}), {}, False
         for seed in cell.by_seed.get(name, {}):
             keys = evaluations[seed] if seed in evaluations else next(iter(evaluations.values()))
-            several = [
-                sample for key in keys if (sample := samples.get((key, name[1:]))) is not None
-            ]
+            several = [sample for key in keys if (sample := samples.get((key, name))) is not None]
             if len(several) < len(keys):
                 return None
             chosen[seed] = several

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from raxalign.errors import DamagedArtifact, RaxalignError
+from raxalign.plan.metrics import added_scores
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -21,9 +25,47 @@ def rows(plan: Plan, ledger: Ledger) -> list[dict[str, Any]]:
 
 
 def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Read the records of a plan's evaluations that the ledger has, by their keys."""
+    """Read the records of a plan's evaluations that the ledger has, by their keys, with the scores
+    of added metrics.
+    """
     wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
-    return ledger.read_many(sorted(wanted & ledger.keys()))
+    return with_added(plan, ledger, ledger.read_many(sorted(wanted & ledger.keys())))
+
+
+def with_added(
+    plan: Plan, ledger: Ledger, records: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """The same records, each with the scores of the metrics that the plan adds to its tasks:
+    `added`, task name -> scores.
+
+    Damaged predictions are set aside with a warning that names them, and their records left out:
+    the grid makes them again. Raises `RaxalignError` for a metric that cannot be computed.
+    """
+    tasks: dict[str, dict[str, None]] = {}
+    for trial in plan.trials if plan.metrics else ():
+        for task, key in trial.evaluations.items():
+            if key in records and plan.added(task):
+                tasks.setdefault(key, {})[task] = None
+    found = dict(records)
+    for key, names in tasks.items():
+        record = records[key]
+        try:
+            predictions = ledger.predictions(key)
+        except DamagedArtifact as error:
+            warnings.warn(str(error), stacklevel=2)
+            del found[key]
+            continue
+        if predictions is None:
+            raise RaxalignError(
+                f"tasks.{next(iter(names))}.metrics: the task keeps no predictions to compute"
+                " metrics from"
+            )
+        added = {
+            task: added_scores(plan.added(task), predictions, record["scores"], plan.pivot)
+            for task in names
+        }
+        found[key] = {**record, "added": added}
+    return found
 
 
 def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -35,7 +77,8 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
     """Yield the rows of one trial, from those of its evaluations that have a record."""
     for task, key in trial.evaluations.items():
         record = records.get(key)
-        for score in record["scores"] if record else ():
+        added = record.get("added", {}).get(task, ()) if record else ()
+        for score in (*record["scores"], *added) if record else ():
             yield {
                 "trial": trial.key,
                 "method": trial.method,

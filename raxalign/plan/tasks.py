@@ -12,6 +12,7 @@ from raxalign.catalog import catalog
 from raxalign.config.sources import RemoteData
 from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.data import SEEN_DICTIONARY, SEEN_SWAPPED
+from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ class TaskStages:
     def _faults(self, spec: TaskSpec, task: Task) -> Iterator[Fault]:
         """Yield what is wrong with a task in its languages."""
         key = f"tasks.{spec.name}"
+        for name, wrong in metric_faults(task, spec.metrics):
+            where = f"metrics.{name}"
+            yield Fault(spec.line_of(where), f"{key}.{where}", f"{name} {wrong}")
         yield from (
             Fault(spec.line_of(fault), key, fault)
             for fault in task.check(_narrowed(spec, self.grid.languages), self.grid.pivot)

@@ -14,14 +14,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from raxalign.catalog import Catalog, catalog
+from raxalign.catalog import FOLDERS, Catalog, catalog
 from raxalign.config.params import BaseParams, models_in, path_fields
 from raxalign.config.sources import EncoderMarker
 from raxalign.errors import RaxalignError
 from raxalign.measured import Measured
 
-FOLDERS = ("methods", "tasks", "corpora", "encoders", "aligners", "sections")
-_TITLES = {"aligners": "Word aligners", "sections": "Report sections"}
 WIDTH = 80
 """Columns of the text on one plug-in."""
 
@@ -64,7 +62,7 @@ def as_markdown(folder: str, kind: str | None = None) -> str:
     found = _plugins(folder)
     if kind is not None:
         return "\n\n".join(_section(kind, found[kind])) + "\n"
-    title = _TITLES.get(folder, folder.capitalize())
+    title = FOLDERS[folder].plural.capitalize()
     note = (
         f"Made by `raxalign list {folder} --format markdown` from the code; a test compares the"
         " two."
@@ -202,6 +200,10 @@ def _facts(plugin: Any) -> Iterator[tuple[str, str]]:
         value = getattr(plugin, name, None)
         if isinstance(value, str) and f"{name.capitalize()}:" not in (plugin.__doc__ or ""):
             yield name.capitalize(), value
+    columns = getattr(plugin, "reads", None)
+    if isinstance(columns, frozenset):
+        yield "Reads", f"the columns {', '.join(f'`{name}`' for name in sorted(columns))}"
+        yield "Better", plugin.better
 
 
 def _options(plugin: Any) -> Iterator[Option]:

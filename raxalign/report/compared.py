@@ -134,8 +134,10 @@ def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan
     return f"{task}: {metric} ({split}), against {' and '.join(against)}"
 
 
-_COLUMNS = ("method", "sentences", "lang", "value", "difference", "p (Holm)")
-_COLUMNS += ("runs", "examples", "verdict")
+_COLUMNS = (
+    *("method", "sentences", "lang", "value", "difference", "p (Holm)"),
+    *("runs", "examples", "verdict"),
+)
 _WORDS = ("method", "lang", "verdict")
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.catalog import catalog, load_files, visible
+from raxalign.catalog import catalog
 from raxalign.plan.comparisons import Compared, comparisons
+from raxalign.plugin_files import load_files, visible
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Document, Part, Share, Table

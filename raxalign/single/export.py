@@ -10,10 +10,10 @@ from pathlib import Path
 
 import fsspec
 
-from raxalign.catalog import load_files
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.plugin_files import load_files
 from raxalign.single.card import Card
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime
 from raxalign.stages import Workshop

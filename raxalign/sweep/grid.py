@@ -15,10 +15,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from raxalign.catalog import refuse_changed
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
+from raxalign.plugin_files import refuse_changed
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger

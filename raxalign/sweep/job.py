@@ -12,10 +12,10 @@ from pathlib import Path
 
 import fsspec
 
-from raxalign.catalog import load_files
 from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.key import digest

@@ -150,6 +150,11 @@ class Task(ABC):
     class Params(BaseParams):
         """The options of the task."""
 
+    predicts: ClassVar[frozenset[str] | None] = None
+    """Columns of the predictions that added metrics may read; None where this is known only after
+    an evaluation.
+    """
+
     def __init__(self, params: Params) -> None:
         self.params = params
 

@@ -78,6 +78,7 @@ class DictionaryRetrieval(Task):
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "mrr"
+    predicts = frozenset({"correct", "direction", "found", "gold", "query", "rank"})
 
     class Params(Task.Params):
         """Neighbourhoods of hubness terms are over the dictionary's words."""

@@ -51,6 +51,7 @@ class Mlqa(SettingTask):
     VERSION = 1
     metrics = MEASURED
     main_metric = "f1"
+    predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})
 
     class Params(SpanParams):
         """`data` is `hub` (sets named under `hub`), `phrasebook`, or files, whose paths may hold

@@ -78,6 +78,7 @@ class Representation(Task):
         ),
     )
     main_metric = "language_probe"
+    predicts = frozenset()  # rows are points of a drawing: no metric over them
     competes = False
 
     class Params(Task.Params):

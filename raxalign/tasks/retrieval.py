@@ -82,6 +82,9 @@ class Retrieval(Task):
     """
 
     VERSION = 2
+    predicts = frozenset(
+        {"correct", "correct_first", "direction", "id", "identical", "src", "tgt", "unit", "unseen"}
+    )
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "contextual_accuracy"

@@ -86,6 +86,7 @@ class SentenceRetrieval(Task):
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "accuracy"
+    predicts = frozenset({"correct", "direction", "found_id", "id", "unit"})
 
     class Params(Task.Params):
         """Options left at `none` take the profile's value."""

@@ -75,6 +75,7 @@ class TokenTranslation(Task):
     accepts = frozenset({"transformer"})
     metrics = MEASURED
     main_metric = "bleu1"
+    predicts = frozenset()  # a row per point of a sweep: no metric over all of them
 
     class Params(Task.Params):
         """The means are those of the method `mean_shift`."""

@@ -100,6 +100,7 @@ class WordAlignment(Task):
     """
 
     VERSION = 1
+    predicts = frozenset({"id", "links", "n_gold", "n_predicted", "n_right", "n_wrong"})
     accepts = frozenset({"transformer", "static"})
     metrics = MEASURED
     main_metric = "f1"

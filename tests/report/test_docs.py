@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from raxalign.catalog import catalog
+from raxalign.catalog import FOLDERS, catalog
 from raxalign.config._corpora import CorpusSettings
 from raxalign.config._fields import key_names
 from raxalign.config._pairs import PairsSettings
 from raxalign.config.grid import KEYS, load
 from raxalign.config.run import RunConfig
 from raxalign.errors import RaxalignError
-from raxalign.report.catalogue import FOLDERS, as_markdown, describe
+from raxalign.report.catalogue import as_markdown, describe
 
 ROOT = Path(__file__).resolve().parents[2]
 

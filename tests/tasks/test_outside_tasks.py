@@ -15,12 +15,13 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from raxalign.catalog import PluginFault, catalog, open_file
+from raxalign.catalog import PluginFault, catalog
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.plan.load import open_grid
 from raxalign.plan.results import rows as results
+from raxalign.plugin_files import open_file
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.tasks.base import Outcome, TaskInputs
@@ -28,7 +29,7 @@ from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
 from tests.tiny import tiny_bert
 
-DOCS = Path(__file__).parents[2] / "docs" / "plugins.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "plugins.md"
 FILLERS = [f"w{i}" for i in range(20)]
 ASKED = {"wake": "alarm", "sing": "music", "rain": "weather"}
 NAMES = {"anna": "PER", "rome": "LOC", "acme": "ORG", "monday": "DATE"}
@@ -56,7 +57,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerEncoder:
 
 
 def documented(name: str) -> str:
-    """The code of docs/plugins.md that has a class of that name."""
+    """The code of docs/how-to/plugins.md that has a class of that name."""
     blocks = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     return next(block for block in blocks if f"class {name}(" in block)
 

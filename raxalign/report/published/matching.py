@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell, Name
+from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.untouched import why
@@ -157,7 +158,7 @@ def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> 
 
 
 def _is_task(results: Results, task: str, rule: Rule) -> bool:
-    if rule.task is not None and results.tasks.get(task, task) not in rule.task:
+    if rule.task is not None and name_of(results.tasks.get(task, task)) not in rule.task:
         return False
     if rule.name is not None and task not in rule.name:
         return False
@@ -165,7 +166,8 @@ def _is_task(results: Results, task: str, rule: Rule) -> bool:
 
 
 def _fits(results: Results, cell: Cell, rule: Rule) -> bool:
-    if rule.method is not None and results.kinds.get(cell.method, cell.method) not in rule.method:
+    kind = name_of(results.kinds.get(cell.method, cell.method))
+    if rule.method is not None and kind not in rule.method:
         return False
     if rule.encoder is not None and not any(part in cell.encoder for part in rule.encoder):
         return False

@@ -42,6 +42,7 @@ class ClassificationTask(SettingTask):
     """Whether honest data has the same texts in training and evaluation, as short requests are: up
     to half of the examples are then allowed to be, and are marked in the predictions.
     """
+    predicts = frozenset({"id", "label", "predicted"})
     unit: ClassVar[str] = "group"
     """The column of predictions that numbers what is resampled together."""
 

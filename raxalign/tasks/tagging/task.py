@@ -55,6 +55,7 @@ class TaggingTask(TransferTask):
     """Where files and data sets have words and tags."""
     linear_epochs: ClassVar[int] = 10
     """Epochs of the tagger `linear` where none are given."""
+    predicts = frozenset({"id", "label", "n_tokens", "n_tokens_right", "predicted", "words"})
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}."""

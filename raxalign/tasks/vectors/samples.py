@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.sample import Array, Sample, column, numbered, summed, units_of
-from raxalign.tasks.vectors.directions import DIRECTIONS, direction_of
+from raxalign.sample import Sample, clusters_of, column, summed, units_of
+from raxalign.tasks.vectors.directions import direction_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,34 +68,11 @@ def directed(table: pa.Table, metric: str) -> Sample | None:
         if name != "mrr" and cut is None:
             return None
         gains = 1.0 / rank if cut is None else (rank <= int(cut[1])).astype(np.float64)
-        units, links = _asked(table, directions, "query"), None
-        if "gold" in table.column_names:
-            # The best of several translations differs between methods, so the clusters are known
-            # only where samples are compared.
-            links = np.stack(
-                [
-                    units,
-                    _asked(
-                        table,
-                        np.where(directions == DIRECTIONS[0], DIRECTIONS[1], DIRECTIONS[0]),
-                        "gold",
-                    ),
-                ],
-                axis=1,
-            )
+        units, links = clusters_of(table)
     elif name == "accuracy" and "correct" in table.column_names:
         gains, units, links = column(table, "correct").astype(np.float64), units_of(table), None
     else:
         return None
     return summed(
         units[chosen], directions[chosen], gains[chosen], np.ones(int(chosen.sum())), links
-    )
-
-
-def _asked(table: pa.Table, directions: Array, words: str) -> Array:
-    """Return the numbers of words as queries of directions, so that equal words of two languages
-    are different units.
-    """
-    return numbered(
-        np.char.add(np.char.add(directions.astype(str), "/"), column(table, words).astype(str))
     )

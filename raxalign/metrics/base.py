@@ -1,0 +1,147 @@
+"""The contract of a metric: the predictions of one language and split in, one number out.
+
+A metric is computed from the predictions that every evaluation keeps. It is not part of any key, so
+that adding one to a finished grid trains and evaluates nothing.
+
+Intervals and p-values need to know what each example contributes. Choose the base class by the form
+of the metric:
+
+* `PerExample`: the mean of one value per example, as an accuracy is;
+* `RatioOfSums`: a sum over examples divided by another one, as precision is;
+* `Metric` alone: any other function of the predictions. The contributions of the examples are then
+  found by leaving out some of them at a time (`jackknife`), which calls `of` up to 201 times. A
+  metric that knows better overrides `sample`, as `macro_f1` does.
+
+In the first two, a metric of searches in both directions is the mean over the directions, and one
+of several models of the pivot the mean over the models, as the tasks' own metrics are.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from raxalign.config.params import BaseParams
+from raxalign.sample import Array, Ints, Sample, clusters_of, parts_of, summed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BLOCKS = 200
+"""At most so many parts of the predictions are left out in turn."""
+
+
+class Metric(ABC):
+    """A number that is formed of predictions. Subclasses are final, one per file.
+
+    `reads` names the columns of the predictions that the metric needs. `better` says which values
+    are better.
+    """
+
+    VERSION: ClassVar[int]
+    reads: ClassVar[frozenset[str]]
+    better: ClassVar[Literal["higher", "lower"]] = "higher"
+
+    class Params(BaseParams):
+        """The options of the metric."""
+
+    def __init__(self, params: Params) -> None:
+        self.params = params
+
+    @abstractmethod
+    def of(self, predictions: pa.Table) -> float:
+        """The metric over the predictions of one language and split, one row per example."""
+
+    def sample(self, predictions: pa.Table) -> Sample | None:
+        """What each independent unit of the predictions contributes; its value is that of `of`.
+        None where this cannot be found, so that the metric has no interval.
+        """
+        return jackknife(predictions, self.of)
+
+
+class PerExample(Metric):
+    """A metric that is the mean of one value per example."""
+
+    @abstractmethod
+    def values(self, predictions: pa.Table) -> Array:
+        """The value of each row, (rows,)."""
+
+    def of(self, predictions: pa.Table) -> float:
+        """The mean of `values`."""
+        values = np.asarray(self.values(predictions), dtype=np.float64)
+        return _ratio(parts_of(predictions), values, np.ones(len(predictions)))
+
+    def sample(self, predictions: pa.Table) -> Sample:
+        """The values and the number of examples of each unit."""
+        values = np.asarray(self.values(predictions), dtype=np.float64)
+        return _summed(predictions, values, np.ones(len(predictions)))
+
+
+class RatioOfSums(Metric):
+    """A metric that is a sum over examples divided by another one."""
+
+    @abstractmethod
+    def sums(self, predictions: pa.Table) -> tuple[Array, Array]:
+        """What each row adds above and below the line, each (rows,)."""
+
+    def of(self, predictions: pa.Table) -> float:
+        """The first sum divided by the second one."""
+        return _ratio(parts_of(predictions), *map(np.asarray, self.sums(predictions)))
+
+    def sample(self, predictions: pa.Table) -> Sample:
+        """Both sums by unit."""
+        above, below = self.sums(predictions)
+        return _summed(predictions, np.asarray(above, float), np.asarray(below, float))
+
+
+def jackknife(predictions: pa.Table, of: Callable[[pa.Table], float]) -> Sample | None:
+    """Finds what each unit contributes to a metric by leaving out blocks of units in turn.
+
+    With more than `BLOCKS` units a block holds several ones. These count as one cluster in tests,
+    and the blocks of two systems over the same units are the same. Right for metrics that change
+    smoothly when a few examples are left out; not for a median (Efron & Tibshirani 1993, chapter
+    11).
+
+    Args:
+        predictions: one row per example.
+        of: the metric.
+
+    Returns:
+        a sample whose value is `of(predictions)`; None where the metric is not a finite number
+        without one of the blocks.
+    """
+    units, links = clusters_of(predictions)
+    names, unit, rows = np.unique(units, return_inverse=True, return_counts=True)
+    block = names % BLOCKS if len(names) > BLOCKS else np.arange(len(names))
+    value, total = of(predictions), len(predictions)
+    blocks, sizes = np.unique(block[unit], return_counts=True)
+    if len(blocks) < 2:
+        return Sample(names, np.full((1, len(names)), value) * rows, rows[None].astype(float))
+    without = np.array([of(predictions.filter(block[unit] != left)) for left in blocks])
+    if not np.isfinite(without).all():
+        return None
+    influence = (value - without) * (total - sizes) / total  # exact for a mean over rows
+    influence -= influence.sum() * sizes / total
+    share = rows / sizes[np.searchsorted(blocks, block)]
+    gains = value * rows + total * influence[np.searchsorted(blocks, block)] * share
+    if len(names) > BLOCKS:
+        together = np.stack([names, -1 - block], axis=1)  # block numbers are not those of units
+        links = together if links is None else np.concatenate([links, together])
+    return Sample(names.astype(np.int64), gains[None], rows[None].astype(np.float64), links=links)
+
+
+def _ratio(parts: Ints, above: Array, below: Array) -> float:
+    """The mean over parts of a ratio of sums; parts without anything below the line are left
+    out.
+    """
+    gains, counts = np.bincount(parts, above), np.bincount(parts, below)
+    there = counts > 0
+    return float((gains[there] / counts[there]).mean()) if there.any() else 0.0
+
+
+def _summed(predictions: pa.Table, above: Array, below: Array) -> Sample:
+    units, links = clusters_of(predictions)
+    return summed(units, parts_of(predictions), above, below, links)

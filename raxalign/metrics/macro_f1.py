@@ -1,0 +1,80 @@
+"""Macro-averaged F1 of labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from raxalign.errors import DataError
+from raxalign.metrics.base import Metric
+from raxalign.sample import Floats, Ints, Sample, clusters_of, parts_of, summed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MacroF1(Metric):
+    """The mean over labels of the F1 of each, which counts a rare label as much as a frequent one.
+
+    The labels are those that occur, as a right one or as a predicted one. For taggers every word is
+    an example, and tests resample whole sentences.
+    """
+
+    VERSION = 1
+    reads = frozenset({"label", "predicted"})
+
+    class Params(Metric.Params):
+        """Labels that are part of the mean."""
+
+        leave_out: str | None = Field(
+            None, description="Label whose F1 is not part of the mean, as `O` of entity tags."
+        )
+
+    params: Params
+
+    def of(self, predictions: pa.Table) -> float:
+        """The mean over labels of 2 TP / (2 TP + FP + FN), 0 to 1."""
+        _, parts, gains = self._occurrences(predictions)
+        counts = np.bincount(parts)
+        shares = np.bincount(parts, gains)[counts > 0] / counts[counts > 0]
+        return float(shares.mean()) if len(shares) else 0.0
+
+    def sample(self, predictions: pa.Table) -> Sample:
+        """A part per label: a right prediction gains 2, and each occurrence of the label, right or
+        predicted, counts 1.
+        """
+        rows, parts, gains = self._occurrences(predictions)
+        units, links = clusters_of(predictions)
+        return summed(units[rows], parts, gains, np.ones(len(rows)), links)
+
+    def _occurrences(self, predictions: pa.Table) -> tuple[Ints, Ints, Floats]:
+        """Every occurrence of a label, right ones and then predicted ones: its row, its part (a
+        label of a model), and what it gains.
+        """
+        import pyarrow as pa
+
+        row, gold = _labels(predictions, "label")
+        other, guess = _labels(predictions, "predicted")
+        if not np.array_equal(row, other):
+            raise DataError("predictions", "a row has more or fewer labels than predictions")
+        both = pa.concat_arrays([gold, guess]).dictionary_encode()
+        codes, n = both.indices.to_numpy().astype(np.int64), len(both.dictionary)
+        rows = np.concatenate([row, row])
+        gains = np.concatenate([2.0 * (codes[: len(row)] == codes[len(row) :]), np.zeros(len(row))])
+        parts = parts_of(predictions)[rows] * n + codes
+        left_out = both.dictionary.index(self.params.leave_out).as_py()
+        kept = codes != left_out
+        return rows[kept], parts[kept], gains[kept]
+
+
+def _labels(predictions: pa.Table, name: str) -> tuple[Ints, pa.StringArray]:
+    """The row of each label of a column, and the labels; a row may hold a list of them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = predictions[name].combine_chunks()
+    if not pa.types.is_list(values.type):
+        return np.arange(len(values)), values.cast(pa.string())
+    return pc.list_parent_indices(values).to_numpy(), pc.list_flatten(values).cast(pa.string())

@@ -1,0 +1,31 @@
+"""Precision at k of ranked answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from raxalign.metrics.base import PerExample
+from raxalign.sample import Array, column
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class PrecisionAt(PerExample):
+    """The share of queries whose right answer is among the first k, the mean of both directions."""
+
+    VERSION = 1
+    reads = frozenset({"rank"})
+
+    class Params(PerExample.Params):
+        """The depth of the list."""
+
+        k: int = Field(5, ge=1, description="Number of answers among which the right one may be.")
+
+    params: Params
+
+    def values(self, predictions: pa.Table) -> Array:
+        """1 for each query whose right answer has rank k or better, 0 for the others."""
+        return column(predictions, "rank") <= self.params.k

@@ -1,0 +1,149 @@
+"""Metrics that a grid adds to its tasks: computed from the predictions that the ledger keeps,
+whenever results are read.
+
+They enter no key. An added metric costs a reading of predictions, and never a training or an
+evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.metrics import is_main
+from raxalign.catalog import catalog, in_words, name_of
+from raxalign.errors import RaxalignError
+from raxalign.tasks.base import Score
+from raxalign.tasks.transfer.outcome import means
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from raxalign.config.grid import MetricSpec
+    from raxalign.metrics.base import Metric
+    from raxalign.sample import Sample
+    from raxalign.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Added:
+    """A metric of a task of a grid: its name in results, its kind, and its options as JSON."""
+
+    task: str
+    name: str
+    kind: str
+    version: int
+    params: str
+
+    @classmethod
+    def of(cls, task: str, spec: MetricSpec) -> Added:
+        """The metric that a grid file gives a task."""
+        version = catalog("metrics")[spec.kind].VERSION
+        return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
+
+    @property
+    def metric(self) -> Metric:
+        """The plug-in with its options; not kept here, as plans are sent to other processes."""
+        return _made(self.kind, self.params)
+
+    def sample(self, rows: pa.Table) -> Sample | None:
+        """What the predictions of one language and split contribute."""
+        return self.metric.sample(rows)
+
+    def value(self, rows: pa.Table) -> float:
+        """The metric over the predictions of one language and split.
+
+        Raises `RaxalignError` where the predictions lack a column that the metric reads, where the
+        metric fails, and where the value is not a finite number.
+        """
+        lacking = sorted(self.metric.reads - set(rows.column_names))
+        if lacking:
+            raise self._error(
+                f"reads {', '.join(lacking)}, but the predictions have"
+                f" {', '.join(rows.column_names)}"
+            )
+        where = f"for {rows['lang'][0]} ({rows['split'][0]})"
+        try:
+            value = float(self.metric.of(rows))
+        except Exception as error:
+            raise self._error(f"{in_words(error)} {where}") from error
+        if not math.isfinite(value):
+            raise self._error(f"is {value} {where}")
+        return value
+
+    def _error(self, message: str) -> RaxalignError:
+        return RaxalignError(
+            f"tasks.{self.task}.metrics.{self.name}: {message}; take the metric out of the grid"
+            " file, or change it: nothing has to run again"
+        )
+
+
+@cache
+def _made(kind: str, params: str) -> Metric:
+    plugin = catalog("metrics")[kind]
+    made: Metric = plugin(plugin.Params.model_validate_json(params))
+    return made
+
+
+def added_scores(
+    metrics: Iterable[Added], predictions: pa.Table, own: Iterable[Mapping[str, Any]], pivot: str
+) -> list[dict[str, Any]]:
+    """Computes the scores of added metrics from the predictions of an evaluation.
+
+    Args:
+        metrics: those of one task.
+        predictions: of all its languages and splits.
+        own: the scores that the task reports itself.
+        pivot: the language without which `avg_zero_shot` is formed.
+
+    Returns:
+        one score per metric, language and split, then the means over languages.
+    """
+    taken = {score["metric"] for score in own}
+    found: list[Score] = []
+    for added in metrics:
+        if added.name in taken:
+            raise added._error(
+                f"{added.name!r} is what the task calls a metric of its own; give it another name,"
+                f" as {{my_{added.name}: {{kind: {name_of(added.kind)}}}}}"
+            )
+        found += [
+            Score(lang, added.name, split, added.value(rows))
+            for lang, split, rows in by_language(predictions)
+        ]
+    langs = list(dict.fromkeys(score.lang for score in found))
+    several = means(found, langs, pivot if pivot in langs else None) if len(langs) > 1 else []
+    return [asdict(score) for score in (*found, *several)]
+
+
+def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
+    """The languages and splits of predictions with their rows, in the order of the table."""
+    import pyarrow.compute as pc
+
+    for lang in predictions["lang"].unique().to_pylist():
+        of_lang = predictions.filter(pc.equal(predictions["lang"], lang))
+        for split in of_lang["split"].unique().to_pylist():
+            yield lang, split, of_lang.filter(pc.equal(of_lang["split"], split))
+
+
+def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
+    """What can be seen to be wrong with the metrics of a task before anything runs, as (name of the
+    metric, message).
+    """
+    for spec in metrics:
+        reads = catalog("metrics")[spec.kind].reads
+        if spec.name == task.main_metric:
+            yield spec.name, "is what the task calls its own main metric; give it another name"
+        elif not is_main(spec.name):
+            yield spec.name, "is a name of counts and parts of metrics, which tables leave out"
+        elif task.predicts is not None and not task.predicts:
+            yield spec.name, "cannot be computed: this task's predictions are not one per example"
+        elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):
+            yield (
+                spec.name,
+                f"reads {', '.join(lacking)}, but the task's predictions have"
+                f" {', '.join(sorted(task.predicts))}",
+            )

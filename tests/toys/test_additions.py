@@ -1,0 +1,224 @@
+"""Each of the eight kinds of addition is one file outside the package, and its effect is seen in
+the results: the grid of docs/how-to/plugins.md, whose numbers are known by hand.
+
+Words are (digits, capitals) and a translation differs in its capitals alone: linked words are 1
+apart, and a method that shifts by a share of the mean difference leaves 1 - share.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pytest
+
+import raxalign
+from raxalign import catalog as catalog_module
+from raxalign.analysis.cells import cells
+from raxalign.catalog import FOLDERS, catalog
+from raxalign.plan.comparisons import comparisons
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.results import rows
+from raxalign.plugin_files import open_file
+from raxalign.report.write import write_report
+from raxalign.single.place import open_workshop
+from raxalign.stages import Workshop, run_trial
+from raxalign.train.runtime import Runtime
+from tests.toys.pages import blocks, write_page
+
+PACKAGE = Path(raxalign.__file__).parent
+KINDS = {
+    "my_method": "methods",
+    "gap": "tasks",
+    "count_off": "corpora",
+    "shapes": "encoders",
+    "crossed": "aligners",
+    "close": "metrics",
+    "closest": "sections",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The grid of the page after all of its trials ran in this process, with its report."""
+
+    opened: Opened
+    workshop: Workshop
+    found: list[dict[str, Any]]
+    report: Path
+
+    def values(self, metric: str) -> dict[float | None, float]:
+        """The value of a metric by the strength of the method (None: the encoder as it was)."""
+        return {
+            row["params"].get("strength"): row["value"]
+            for row in self.found
+            if (row["task"], row["lang"], row["metric"]) == ("gap", "de-en", metric)
+        }
+
+
+def run_page(grid: Path) -> Ran:
+    """Plan, run, read results and write the report."""
+    folder = grid.parent
+    opened = open_grid(grid, storage=str(folder / "storage"))
+    workshop = open_workshop(opened.plan, opened.root, Runtime())
+    for trial in opened.plan.trials:
+        run_trial(workshop, trial.key)
+    found = rows(opened.plan, workshop.ledger)
+    report, ledger = folder / "report", workshop.ledger
+    write_report(found, opened.plan, report, ledger=ledger, published=opened.grid.published)
+    return Ran(opened, workshop, found, report)
+
+
+def digests() -> Mapping[Path, str]:
+    """The content of every file of the package."""
+    return {
+        path: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in PACKAGE.rglob("*")
+        if path.suffix in {".py", ".yaml", ".j2"}
+    }
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The grid of the page, after which the package is what it was."""
+    before = digests()
+    found = run_page(write_page(tmp_path_factory.mktemp("page")))
+    assert digests() == before
+    return found
+
+
+def stages(ran: Ran, kind: str) -> list[Any]:
+    return [stage for stage in ran.opened.plan.stages.values() if stage.kind == kind]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_addition_is_one_file_that_stands_alone(name: str, tmp_path: Path) -> None:
+    file = open_file(write_page(tmp_path, only=f"{name}.py"))
+    assert (file.name, file.folder) == (name, KINDS[name])
+    assert catalog(file.folder)[file.kind].__module__.startswith("raxalign_outside.")
+    assert name not in catalog(file.folder)
+
+
+def test_every_folder_of_plug_ins_has_an_example() -> None:
+    assert set(KINDS.values()) == set(FOLDERS)
+    assert {f"{name}.py" for name in KINDS} <= set(blocks())
+
+
+def test_a_method_changes_the_results_by_what_it_does(ran: Ran) -> None:
+    assert ran.values("distance") == pytest.approx({None: 1.0, 0.5: 0.5, 1.0: 0.0})
+
+
+def test_a_corpus_gives_the_sentences_of_the_word_pairs(ran: Ran) -> None:
+    count = 0
+    for stage in stages(ran, "pairs"):
+        for pair in datasets.load_from_disk(str(ran.workshop.ensure(stage.key) / "data")):
+            number = pair["id"]
+            assert pair["src"] == [f"a{2 * number}", f"b{2 * number + 1}"]
+            assert pair["tgt"] == [f"B{2 * number + 1}", f"A{2 * number}"]
+            count += 1
+    assert count == 20 + 8  # training and test
+
+
+def test_a_word_aligner_gives_the_links(ran: Ran) -> None:
+    for stage in stages(ran, "pairs"):
+        for pair in datasets.load_from_disk(str(ran.workshop.ensure(stage.key) / "data")):
+            assert (pair["src_links"], pair["tgt_links"]) == ([0, 1], [1, 0])
+
+
+def test_an_encoder_gives_the_vectors_that_everything_is_measured_on(ran: Ran) -> None:
+    (stage,) = stages(ran, "encoder")
+    words = ran.workshop.encoder(stage.key).words([["a0", "B1"]], "de", layers=(0,), pooling="mean")
+    assert words.vectors_NLH[:, 0].tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert {row["encoder"] for row in ran.found} == {"shapes"}
+
+
+def test_a_task_keeps_a_row_of_predictions_per_example(ran: Ran) -> None:
+    trial = next(trial for trial in ran.opened.plan.trials if trial.method == "none")
+    table = ran.workshop.ledger.predictions(trial.evaluations["gap"])
+    assert table is not None
+    assert table["distance"].to_pylist() == [1.0] * 16  # two links in each of 8 sentences
+
+
+def test_a_metric_is_in_results_and_comparisons_and_in_no_key(ran: Ran, tmp_path: Path) -> None:
+    assert ran.values("close") == {None: 0.0, 0.5: 1.0, 1.0: 1.0}
+    plan, ledger = ran.opened.plan, ran.workshop.ledger
+    (compared,) = [
+        entry
+        for entry in comparisons(cells(ran.found, plan.pivot), plan, ledger)
+        if entry.name[2] == "close" and entry.cell.params.get("strength") == 0.5
+    ]
+    assert compared.comparison is not None
+    assert (compared.comparison.difference, compared.comparison.examples) == (1.0, 8)
+    assert compared.verdict == "better"
+    file = write_page(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("gap: {metrics: [close]}", "gap: {}"), encoding="utf-8")
+    assert open_grid(file).plan.stages == plan.stages
+
+
+def test_a_report_section_stands_under_its_heading(ran: Ran) -> None:
+    page = (ran.report / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Closest words</h2>" in page
+    assert "The smallest distance" in page
+
+
+def test_a_published_figure_stands_beside_the_measured_one(ran: Ran) -> None:
+    with (ran.report / "published.csv").open(encoding="utf-8") as file:
+        (record,) = csv.DictReader(file)
+    assert record["publication"] == "my_paper"
+    assert (record["published"], record["measured"]) == ("0.25", "0.5")
+    assert float(record["difference"]) == 0.25
+    page = (ran.report / "report.html").read_text(encoding="utf-8")
+    assert "Distances of linked words" in page
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The plug-ins of the page as a package that a user has installed."""
+    package, info = tmp_path / "my_package", tmp_path / "my_package-1.0.dist-info"
+    package.mkdir()
+    info.mkdir()
+    (package / "__init__.py").touch()
+    groups: dict[str, list[str]] = {}
+    for name, folder in KINDS.items():
+        file = open_file(write_page(package, only=f"{name}.py"))
+        plugin = catalog(folder)[file.kind].__name__
+        groups.setdefault(folder, []).append(f"{name} = my_package.{name}:{plugin}")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 1.0\n")
+    entries = [
+        "\n".join([f"[raxalign.{folder}]", *lines]) + "\n" for folder, lines in groups.items()
+    ]
+    (info / "entry_points.txt").write_text("\n".join(entries))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    catalog_module._entry_points.cache_clear()
+    yield package
+    catalog_module._entry_points.cache_clear()
+    for module in [name for name in sys.modules if name.split(".")[0] == "my_package"]:
+        del sys.modules[module]
+
+
+def test_a_package_that_is_installed_adds_all_kinds_by_entry_points(
+    installed: Path, tmp_path: Path, ran: Ran
+) -> None:
+    for name, folder in KINDS.items():
+        assert catalog(folder)[name].__module__ == f"my_package.{name}"
+        assert catalog(folder).kind(name) == name
+    page = tmp_path / "grid"
+    page.mkdir()
+    grid = write_page(page)
+    lines = grid.read_text(encoding="utf-8").splitlines(keepends=True)
+    grid.write_text("".join(line for line in lines if not line.startswith("plugins:")))
+    found = run_page(grid)
+    assert found.opened.plan.plugins == ()
+    for metric in ("distance", "close"):
+        assert found.values(metric) == ran.values(metric)
+    if "sections" in FOLDERS:
+        assert "Closest words" in (found.report / "report.html").read_text(encoding="utf-8")
