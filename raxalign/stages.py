@@ -404,6 +404,7 @@ def _make_aligned(workshop: Workshop, stage: Stage, folder: Path) -> Mapping[str
         bitext={lang: path / "data" for lang, path in workshop.inputs(stage, "bitext").items()},
         text={lang: path / "data" for lang, path in workshop.inputs(stage, "text").items()},
         files=_files(stage),
+        dev={lang: path / "dev" for lang, path in workshop.inputs(stage, "dev").items()},
     )
     aligned = _plugin("methods", stage).align(encoder, inputs, workshop.runtime_for(stage))
     if workshop.runtime.rank == 0:

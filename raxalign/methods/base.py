@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Needs:
     """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext),
     `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
-    Outside files (dictionaries) are declared by `sources` instead.
+    `dev` is the dev part of the corpus: as word pairs with `links`, else as sentence pairs. Outside
+    files (dictionaries) are declared by `sources` instead.
     """
 
     bitext: bool = False
     links: bool = False
     text: bool = False
+    dev: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ class Acts:
 
 @dataclass(frozen=True)
 class MethodInputs:
-    """What was asked for by `needs` and `sources`: folders of word pairs or bitext
-    (`datasets.load_from_disk`) and of text a language, and `files`, name -> language -> path.
-    `languages` leaves the pivot out.
+    """What `needs` and `sources` asked for. `pairs`, `bitext`, `text` and `dev` map each language
+    to a folder (`datasets.load_from_disk`); `files` maps the name of a source and then a language
+    to a path. `languages` leaves the pivot out.
     """
 
     languages: tuple[str, ...]
@@ -71,6 +73,7 @@ class MethodInputs:
     bitext: Mapping[str, Path] = field(default_factory=dict)
     text: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    dev: Mapping[str, Path] = field(default_factory=dict)
 
 
 class Method(ABC):

@@ -255,6 +255,8 @@ def _aligned(
             inputs[f"pairs/{lang}"] = shared.training_pairs(lang, sentences).key
         if needs.bitext:
             inputs[f"bitext/{lang}"] = shared.training_bitext(lang, sentences).key
+        if needs.dev:
+            inputs[f"dev/{lang}"] = shared.dev(lang, sentences, links=needs.links).key
         found, places = shared.identity.of(method.sources(lang, expansion.grid.pivot))
         digests |= {f"{name}/{lang}": value for name, value in found.items()}
         locations |= {f"{name}/{lang}": value for name, value in places.items()}

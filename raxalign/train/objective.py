@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.train.chance import BATCH, mix
+
 if TYPE_CHECKING:
     import torch
     from torch import nn
 else:
     torch = lazy.load("torch")
-
-
-def mix(*numbers: int) -> int:
-    """A seed (63 bits) made of several numbers; near numbers give unrelated seeds, and the same
-    ones the same seed everywhere.
-
-    >>> mix(0, 1) == mix(0, 1), mix(0, 1) == mix(1, 0)
-    (True, False)
-    """
-    return int(
-        np.random.SeedSequence([abs(n) for n in numbers]).generate_state(1, np.uint64)[0]
-        >> np.uint64(1)
-    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Step:
         """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every
         worker and after resuming.
         """
-        return torch.Generator().manual_seed(mix(self.seed, self.number, 1))
+        return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     def share(self, rank: int | None = None) -> np.ndarray:
         """The positions in `rows` that a worker (this one) computes: every `world_size`-th, so that

@@ -4,9 +4,10 @@ it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import lazy_loader as lazy
 import numpy as np
@@ -142,10 +143,21 @@ class Alignment(Objective):
         options: AlignmentOptions,
     ) -> None:
         self.module = encoder.model
-        self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
+        self.encoder, self.frozen, self.options = encoder, frozen, options
         self.loss_unit = max(1.0, options.reg_weight)
         self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
         self.reads_kept = options.reg_weight > 0 or options.align_target == "live"
+        self._read(corpora)
+
+    def on(self, corpora: list[LinkedRows]) -> Self:
+        """The same objective over other corpora of the same languages; it shares the module."""
+        other = copy.copy(self)
+        other._read(corpora)
+        return other
+
+    def _read(self, corpora: list[LinkedRows]) -> None:
+        """Count the links and the words that are held in each row of the corpora."""
+        self.corpora = corpora
         self.n_links = [np.diff(corpus.link_offsets) for corpus in corpora]
         self.n_kept = [_read_words(self.sides(corpus)[1]) for corpus in corpora]
         self.weights: list[tuple[np.ndarray, np.ndarray]] = []

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
+from raxalign.methods.rows.sentences import Rows, Sentences
+from raxalign.methods.rows.tokenised import read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder

@@ -18,7 +18,7 @@ from raxalign.tasks.tagging.models import LinearTagger, Placed, make_tagger
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainedModel, train_models
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -228,8 +228,7 @@ class _Run:
             _train_settings(settings),
             self.runtime,
             name=name,
-            select=None if last else self.score,
-            select_every=settings.evaluate_every,
+            keep=None if last else KeepBest(self.score, settings.evaluate_every),
         )
         after = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
