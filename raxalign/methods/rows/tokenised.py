@@ -52,12 +52,10 @@ def read_bitexts(
 
     Args:
         encoder: Its tokenizer reads.
-        folders: Language -> dataset folder, in the order of the result.
-        pivot: The language of the target sides.
-        max_length: Rows have at most so many pieces, or what the encoder's positions allow.
-        min_pieces: Pairs with a shorter side are left out; special pieces do not count (Pan et al.
-            2021: 10).
-        max_pieces: Pairs with more pieces on both sides together are left out (Pan et al.: 128).
+        folders: Language -> dataset folder, in the order of the result; the other side is `pivot`.
+        max_length: Largest number of pieces per row.
+        min_pieces: Smallest number of pieces per side, without special ones (Pan et al. 2021: 10).
+        max_pieces: Largest number on both sides together (Pan et al. 2021: 128).
 
     Raises:
         DataError: No pair of a language is left.
@@ -72,9 +70,8 @@ def read_bitexts(
         (src, src_sizes), (tgt, tgt_sizes) = (
             reader.read(table.column(name), at) for name, at in (("src", k), ("tgt", len(folders)))
         )
-        kept = np.minimum(src_sizes, tgt_sizes) >= min_pieces
-        if max_pieces is not None:
-            kept &= src_sizes + tgt_sizes <= max_pieces
+        both = src_sizes + tgt_sizes <= (max_pieces or np.inf)
+        kept = both & (np.minimum(src_sizes, tgt_sizes) >= min_pieces)
         if not kept.any():
             raise _too_strict(folder, len(table), min_pieces, max_pieces)
         sides.append((src[kept], tgt[kept]))
@@ -82,9 +79,8 @@ def read_bitexts(
         numbers.append(np.flatnonzero(kept))
         counts[lang] = {"sentences": int(kept.sum()), "read": len(table)}
     src_P, tgt_P = (np.concatenate([side[i] for side in sides]) for i in (0, 1))
-    return Bitexts(
-        reader.sentences(), src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers), counts
-    )
+    known = (src_P, tgt_P, np.concatenate(langs), np.concatenate(numbers))
+    return Bitexts(reader.sentences(), *known, counts)
 
 
 def _too_strict(folder: Path, n_pairs: int, min_pieces: int, max_pieces: int | None) -> DataError:
