@@ -77,7 +77,7 @@ class MethodInputs:
 
 
 class Method(ABC):
-    """A way of aligning. Subclasses are final, one a file, and import torch only inside functions
+    """A way of aligning. Subclasses are final, one per file, and import torch only inside functions
     or lazily.
 
     What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `acts`, `sources`) is answered
@@ -122,8 +122,8 @@ class Method(ABC):
         return type(self)(self.params.model_copy(update={"pooling": pooling}))
 
     def acts(self, n_layers: int) -> Acts:
-        """Where aligning changes an encoder of so many blocks: everything, unless a method says
-        less.
+        """Where aligning changes an encoder with `n_layers` blocks: everywhere, unless a method
+        overrides this.
 
         An evaluation that reads nothing of this is not run. Raises `RaxalignError` where the params
         name layers that the encoder does not have.
@@ -144,6 +144,6 @@ class Method(ABC):
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The aligned encoder. Trained methods change `encoder` in place; the caller hands over a
-        fresh one.
+        """The aligned encoder. Trained methods change `encoder` in place, so that the caller passes
+        a fresh one.
         """

@@ -82,7 +82,7 @@ class Finetune(TrainedMethod):
     language is held.
 
     `profile` fills in what is not given. `paper` is the printed formula: sums, live targets, words
-    alone, 2 sentence pairs a batch. `released` is the circulating code: means over words and
+    alone, 2 sentence pairs per batch. `released` is the circulating code: means over words and
     coordinates of parts of 4 sentence pairs, which are summed; frozen targets; [CLS] and [SEP]
     count as linked words; file order. `sane` is that without its accidents: means over the whole
     batch, so that words in parts with few links do not weigh more, and rows in random order. Frozen

@@ -42,12 +42,12 @@ class Ppa(TrainedMethod):
 
     Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue
     e^(q·k'/τ))), with q = g(f(x)) and k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS]
-    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is drawn
-    by lot. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
+    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is
+    random. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
 
     Data: sentence pairs of all languages together, in random order; pairs of another length than
     `min_pieces` and `max_pieces` allow are left out. The queue holds the keys of the last
-    `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
+    `queue_size` pairs; those of a row's own pivot sentence are not negatives for it.
 
     `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at
     the start, z as it leaves the projection, and sentences of 10 pieces at least, 128 both

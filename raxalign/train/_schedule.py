@@ -43,7 +43,7 @@ class TrainSettings:
     dropout: bool = True
 
     def total(self, n_rows: int) -> int:
-        """The number of steps of a training on so many rows."""
+        """The number of steps of a training on `n_rows` rows."""
         epochs = self.epochs * -(-n_rows // self.batch_size)
         return epochs if self.steps is None else self.steps
 

@@ -24,8 +24,8 @@ USES: Final = 3
 
 DROPOUT_TWICE: Final = 3
 """Dropout of a micro-batch that is read twice, by the position of its first row in the batch:
-``mix(seed, step, rank, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so the
-equal number is no collision.
+``mix(seed, step, rank, position, DROPOUT_TWICE)``. It has five parts where `USES` has four, so that
+the equal numbers do not collide.
 """
 
 NEW_WEIGHTS: Final = 4

@@ -1,4 +1,4 @@
-"""What a training minimises: batch -> loss."""
+"""The loss that a training minimises, as a function of the batch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Step:
     """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on
     every worker and in the same order.
 
-    A worker computes a share of it, in micro-batches of at most `micro` rows, told as positions in
-    `rows`.
+    A worker computes a share of it, in micro-batches of at most `micro` rows, given as positions
+    in `rows`.
     """
 
     number: int

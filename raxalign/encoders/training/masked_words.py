@@ -1,5 +1,5 @@
-"""The prediction of masked pieces (Devlin et al. 2019): the loss, and what every objective of this
-kind does for a batch.
+"""The prediction of masked pieces (Devlin et al. 2019): the loss, and the base of the objectives
+that predict them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class MaskRule:
             )
         allowed_V = np.ones(max(len(tokenizer), int(encoder.model.config.vocab_size)), bool)
         allowed_V[np.array(tokenizer.all_special_ids)] = False
-        # What the output layer has beyond the vocabulary (padding to a round size) is no piece.
+        # Outputs beyond the vocabulary pad the layer to a round size; they are not pieces.
         return cls(
             share,
             int(tokenizer.mask_token_id),

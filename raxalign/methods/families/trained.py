@@ -67,8 +67,8 @@ class TrainedMethod(Method):
         }
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; under `steps` there are no epochs, and without a selection nothing
-        to do every so many steps.
+        """The resolved params: without `epochs` where `steps` are given, and without `select_every`
+        where nothing is selected.
         """
         resolved = self.resolved()
         idle = {"epochs": resolved.get("steps"), "select_every": not self.selects()}

@@ -1,4 +1,4 @@
-"""What the options are that several methods have: one sentence each, for the fields of their
+"""Descriptions of options that several methods have: one sentence each, for the fields of their
 `Params`.
 """
 

@@ -1,5 +1,8 @@
-"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both
-sentences predicted together.
+"""The objective of `ppa` (Pan et al. 2021, §3): momentum contrast on [CLS], and masked words of
+both sentences predicted together.
+
+Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(q·k/τ) / (e^(q·k/τ) +
+Σ_queue e^(q·k'/τ))); L_TLM = mean over masked pieces m of -log p(x_m | both sentences with masks).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostPretrainingOptions:
-    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked
+    """The parts of the loss: `moco` None leaves the contrast out, `mask_share` None the masked
     words; with `joint` these see both sentences, else only their own.
     """
 

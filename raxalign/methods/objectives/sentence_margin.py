@@ -50,8 +50,8 @@ def margin_loss(
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """What the loss is made of; the names are those of the params. `layer` is the one that is
-    read.
+    """The options of the method that the loss reads; `layer` is the layer whose vectors are
+    compared.
     """
 
     layer: int

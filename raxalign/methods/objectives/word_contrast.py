@@ -105,8 +105,8 @@ def parameter_distance(
 
 @dataclass(frozen=True)
 class ContrastOptions:
-    """What the loss is made of; the names are those of the params. `projector_size` None: no
-    projector; `reg_weight` 0: no regulariser.
+    """The options of the methods that the loss reads. `projector_size` None: no projector;
+    `reg_weight` 0: no regulariser.
     """
 
     strong: bool

@@ -48,17 +48,11 @@ def read_bitexts(
     min_pieces: int = 1,
     max_pieces: int | None = None,
 ) -> Bitexts:
-    """Tokenise the bitext (or word-pair) datasets of several languages with the pivot.
+    """Tokenise bitext (or word-pair) datasets, language -> folder in the order of the result.
 
-    Args:
-        encoder: Its tokenizer reads.
-        folders: Language -> dataset folder, in the order of the result; the other side is `pivot`.
-        max_length: Largest number of pieces per row.
-        min_pieces: Smallest number of pieces per side, without special ones (Pan et al. 2021: 10).
-        max_pieces: Largest number on both sides together (Pan et al. 2021: 128).
-
-    Raises:
-        DataError: No pair of a language is left.
+    Rows of them have at most `max_length` pieces. Pairs with a side of less than `min_pieces`
+    pieces, or with more than `max_pieces` on both sides together, are left out; special pieces do
+    not count (Pan et al. 2021: 10 and 128). Raises `DataError` for a language without a pair left.
     """
     from raxalign.corpora.text.dataset import read_table
 

@@ -1,5 +1,5 @@
-"""Word pairs and sentence pairs of several languages as one numbering of rows, with the types by
-which false negatives are told.
+"""Word pairs and sentence pairs of several languages in one numbering of rows, with the types by
+which false negatives are recognised.
 """
 
 from __future__ import annotations
