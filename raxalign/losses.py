@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, pstdev
 
 from raxalign.errors import TrainingDiverged
@@ -27,42 +28,47 @@ def explodes(losses: Sequence[float], total: int, start: int = 0, unit: float = 
     return losses[-1] > bound and len(losses) > window and min(losses[-window:]) > bound
 
 
-def check_step(
-    name: str,
-    losses: Sequence[float],
-    total: int,
-    rate: float,
-    learning_rate: float,
-    *,
-    start: int = 0,
-    unit: float = 1.0,
-    fault: str = "",
-) -> None:
-    """Raise `TrainingDiverged` where the last of `losses` is not finite, where the losses explode,
-    or where there is another `fault`.
+@dataclass(frozen=True)
+class Course:
+    """A training as its losses are judged: its `name` for messages, its `total` number of steps,
+    and the option `learning_rate`, which the schedule turns into the rate of each step.
+
+    `start` is the first step (0-based) whose loss is comparable with the later ones. `unit` is what
+    a smaller first loss counts as (see `explodes`).
+    """
+
+    name: str
+    total: int
+    learning_rate: float
+    start: int = 0
+    unit: float = 1.0
+
+
+def check_step(course: Course, losses: Sequence[float], rate: float, fault: str = "") -> None:
+    """Raise `TrainingDiverged` where the last loss is not finite, the losses explode, or there is
+    another `fault`.
 
     Args:
-        name: The training, for the message.
+        course: The training.
         losses: The loss of every step so far.
-        total: The number of steps that the training has in all.
         rate: The learning rate of the last step.
-        learning_rate: The option of that name, which the schedule turns into `rate`.
-        start: The first step (0-based) whose loss is comparable with the later ones.
-        unit: What a smaller first loss counts as (see `explodes`).
         fault: What else is not finite, in words; empty where nothing is.
+
+    Raises:
+        TrainingDiverged: With the step, the loss and the learning rate.
     """
     last = losses[-1]
-    if math.isfinite(last) and not fault and not explodes(losses, total, start, unit):
+    exploded = explodes(losses, course.total, course.start, course.unit)
+    if math.isfinite(last) and not fault and not exploded:
         return
     before = f" ({losses[0]:.4g} at the start)" if len(losses) > 1 else ""
     also = f", {fault}" if fault else ""
-    scheduled = (
-        "" if math.isclose(rate, learning_rate, rel_tol=1e-3) else f", {rate:.3g} at this step"
-    )
+    at_peak = math.isclose(rate, course.learning_rate, rel_tol=1e-3)
+    scheduled = "" if at_peak else f", {rate:.3g} at this step"
     raise TrainingDiverged(
-        f"{name}: training diverged at step {len(losses)} of {total}: loss"
-        f" {last:.6g}{before}{also}, learning_rate {learning_rate:g}{scheduled}. Choose a smaller"
-        " `learning_rate`, or a longer `warmup`"
+        f"{course.name}: training diverged at step {len(losses)} of {course.total}: loss"
+        f" {last:.6g}{before}{also}, learning_rate {course.learning_rate:g}{scheduled}. Choose a"
+        " smaller `learning_rate`, or a longer `warmup`"
     )
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from raxalign.errors import TrainingDiverged
-from raxalign.losses import check_step, explodes, not_lowered
+from raxalign.losses import Course, check_step, explodes, not_lowered
 
 FALLING = [1.0 - 0.005 * k for k in range(100)]
 
@@ -64,18 +64,20 @@ def test_a_heavy_regulariser_begins_at_nothing_and_is_no_explosion() -> None:
 
 def test_the_message_has_step_losses_rate_and_the_options_name() -> None:
     with pytest.raises(TrainingDiverged) as caught:
-        check_step("finetune", [0.94, 84_084.0, 84_084.0, 84_084.0], 12, 1000.0, 1000.0)
+        check_step(
+            Course("finetune", 12, 1000.0), [0.94, 84_084.0, 84_084.0, 84_084.0], rate=1000.0
+        )
     assert (
         str(caught.value)
         == "finetune: training diverged at step 4 of 12: loss 84084 (0.94 at the start),"
         " learning_rate 1000. Choose a smaller `learning_rate`, or a longer `warmup`"
     )
     with pytest.raises(TrainingDiverged, match=r"loss nan, learning_rate 0\.1, 0\.05 at this step"):
-        check_step("xnli", [math.nan], 12, 0.05, 0.1)
+        check_step(Course("xnli", 12, 0.1), [math.nan], rate=0.05)
     with pytest.raises(
         TrainingDiverged, match=r"loss 0\.5 \(1 at the start\), gradient norm inf, learning_rate"
     ):
-        check_step("xnli", [1.0, 0.5], 12, 0.1, 0.1, fault="gradient norm inf")
+        check_step(Course("xnli", 12, 0.1), [1.0, 0.5], rate=0.1, fault="gradient norm inf")
 
 
 def test_a_training_that_ends_where_it_began_or_above_is_remarked_on() -> None:

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 class Needs:
     """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext),
     `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
-    Outside files (dictionaries) are declared by `sources` instead.
+    `dev` is the dev part of the corpus: as word pairs with `links`, else as sentence pairs. Outside
+    files (dictionaries) are declared by `sources` instead.
     """
 
     bitext: bool = False
     links: bool = False
     text: bool = False
+    dev: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,9 @@ class Acts:
 
 @dataclass(frozen=True)
 class MethodInputs:
-    """What was asked for by `needs` and `sources`: folders of word pairs or bitext
-    (`datasets.load_from_disk`) and of text a language, and `files`, name -> language -> path.
-    `languages` leaves the pivot out.
+    """What `needs` and `sources` asked for. `pairs`, `bitext`, `text` and `dev` map each language
+    to a folder (`datasets.load_from_disk`); `files` maps the name of a source and then a language
+    to a path. `languages` leaves the pivot out.
     """
 
     languages: tuple[str, ...]
@@ -71,6 +73,7 @@ class MethodInputs:
     bitext: Mapping[str, Path] = field(default_factory=dict)
     text: Mapping[str, Path] = field(default_factory=dict)
     files: Mapping[str, Mapping[str, Path]] = field(default_factory=dict)
+    dev: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Dictionary:
 
 
 class Method(ABC):
-    """A way of aligning. Subclasses are final, one a file, and import torch only inside functions
+    """A way of aligning. Subclasses are final, one per file, and import torch only inside functions
     or lazily.
 
     What the plan asks (`needs`, `canonical`, `has_chance`, `effect`, `acts`, `sources`) is answered
@@ -142,8 +145,8 @@ class Method(ABC):
         return type(self)(self.params.model_copy(update={"pooling": pooling}))
 
     def acts(self, n_layers: int) -> Acts:
-        """Where aligning changes an encoder of so many blocks: everything, unless a method says
-        less.
+        """Where aligning changes an encoder with `n_layers` blocks: everywhere, unless a method
+        overrides this.
 
         An evaluation that reads nothing of this is not run. Raises `RaxalignError` where the params
         name layers that the encoder does not have.
@@ -172,6 +175,6 @@ class Method(ABC):
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The aligned encoder. Trained methods change `encoder` in place; the caller hands over a
-        fresh one.
+        """The aligned encoder. Trained methods change `encoder` in place, so that the caller passes
+        a fresh one.
         """

@@ -4,7 +4,9 @@ dictionary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, final
 
 from pydantic import Field
@@ -15,10 +17,9 @@ from raxalign.encoders.training.masking import chance_of
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
-from raxalign.methods.families.trained import TrainedMethod
-from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
+from raxalign.methods.rows.switching import Entries, SwitchableText, read_switchable, switched_rows
+from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @final
-class CodeSwitching(TrainedMethod):
+class CodeSwitching(MaskedLMMethod):
     """Train the encoder to predict masked pieces of sentences in which some words stand in another
     language, so that words and their translations have the same contexts.
 
@@ -77,7 +78,7 @@ class CodeSwitching(TrainedMethod):
 
     def needs(self) -> Needs:
         """Text."""
-        return Needs(text=True)
+        return Needs(text=True, dev=self.selects())
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """The dictionary."""
@@ -88,23 +89,19 @@ class CodeSwitching(TrainedMethod):
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentences, words and those with a translation a language.
+        """Train; notes count sentences, words and those with a translation per language.
 
-        Raises `RaxalignError` where the dictionary has no word of a language's text, or its sides
-        are clearly the other way round.
+        Raises `RaxalignError` where the dictionary has no word of a language's text, or where its
+        two sides are clearly in the other order.
         """
         from raxalign.corpora.readers.dictionary import read_dictionary
 
-        params = self.params
         dictionaries = {
-            lang: read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
+            lang: read_dictionary(inputs.files["dictionary"][lang], swap=self.params.swap)
             for lang in inputs.languages
         }
-        entries = _entries_in_text(dictionaries, inputs, swap=params.swap)
-        folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
-        text = read_switchable(
-            encoder, folders, dictionaries, inputs.pivot, params.max_length, params.min_pieces
-        )
+        entries = _entries_in_text(dictionaries, inputs, swap=self.params.swap)
+        text = self._read(encoder, inputs, inputs.text, dictionaries)
         coverage = text.coverage()
         for lang in inputs.languages:
             if not coverage[lang]["with_translation"]:
@@ -113,18 +110,39 @@ class CodeSwitching(TrainedMethod):
                     f" {inputs.files['dictionary'][lang]}; look at its languages and their order"
                     f" ({lang} first, then {inputs.pivot})"
                 )
-        notes = train_masked_lm(
-            encoder,
-            lambda step: self.rows(text, step),
-            len(text.numbers_R),
-            params,
-            runtime,
-            "code_switching",
-        )
+
+        def dev() -> MaskedText:
+            with TemporaryDirectory(prefix="raxalign-") as work:
+                folders = _dev_text(inputs, Path(work))
+                return self._text(self._read(encoder, inputs, folders, dictionaries))
+
+        notes = self.train_on(encoder, self._text(text), runtime, "code_switching", dev)
         return {
             **{lang: {**counts, **entries.get(lang, {})} for lang, counts in coverage.items()},
             **notes,
         }
+
+    def _read(
+        self,
+        encoder: TransformerEncoder,
+        inputs: MethodInputs,
+        folders: Mapping[str, Path],
+        dictionaries: Entries,
+    ) -> SwitchableText:
+        """The text of all languages and the pivot, with its words looked up."""
+        chosen = {lang: folders[lang] for lang in (*inputs.languages, inputs.pivot)}
+        return read_switchable(
+            encoder,
+            chosen,
+            dictionaries,
+            inputs.pivot,
+            self.params.max_length,
+            self.params.min_pieces,
+        )
+
+    def _text(self, text: SwitchableText) -> MaskedText:
+        """Rows of sentences with words in another language."""
+        return MaskedText(lambda step: self.rows(text, step), len(text.numbers_R))
 
     def rows(self, text: SwitchableText, step: Step) -> Rows:
         """The rows of a global batch."""
@@ -135,8 +153,18 @@ class CodeSwitching(TrainedMethod):
         return switched_rows(text, step.rows, **shares, rng=chance_of(step, MIXING))
 
 
+def _dev_text(inputs: MethodInputs, work: Path) -> dict[str, Path]:
+    """The sentences of the dev part as text of each language and the pivot, written in `work`."""
+    from raxalign.corpora.text.bitext import write_text
+
+    for lang in inputs.languages:
+        write_text([inputs.dev[lang]], "src", work / lang)
+    write_text([inputs.dev[lang] for lang in inputs.languages], "tgt", work / inputs.pivot)
+    return {lang: work / lang / "data" for lang in (*inputs.languages, inputs.pivot)}
+
+
 def _entries_in_text(
-    dictionaries: Mapping[str, Sequence[tuple[str, str]]], inputs: MethodInputs, *, swap: bool
+    dictionaries: Entries, inputs: MethodInputs, *, swap: bool
 ) -> dict[str, dict[str, int]]:
     """For each language the different entries, and how many of them have both words in the
     texts.

@@ -13,15 +13,16 @@ from pydantic import Field
 from raxalign.config.sources import DataPath, Source
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import TrainedMethod, losses
+from raxalign.methods.families.trained import TrainedMethod, TrainedParams, losses
 from raxalign.methods.rows.states import SentencePooling
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.distillation import Teacher
+    from raxalign.methods.rows.typed import SentenceRows
     from raxalign.train.runtime import Runtime
 
 
@@ -45,7 +46,7 @@ class Distillation(TrainedMethod):
     VERSION = 1
     reference = "Reimers & Gurevych 2020"
 
-    class Params(Method.Params):
+    class Params(TrainedParams):
         """A teacher of its own folder is read at its last layer, the encoder as its own teacher at
         the layer that is trained.
         """
@@ -59,26 +60,25 @@ class Distillation(TrainedMethod):
         teacher_pooling: SentencePooling | None = Field(
             None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
         )
-        learning_rate: float = Field(2e-5, gt=0, description=wording.LEARNING_RATE)
+        learning_rate: LearningRate[float] = 2e-5
         batch_size: int = Field(64, ge=1, description=wording.BATCH_OF_PAIRS)
-        epochs: int = Field(5, ge=1, description=wording.EPOCHS)
-        warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
+        epochs: Epochs = 5
+        warmup: Warmup[float] = 0.1
+        eps: Epsilon[float] = 1e-6
         layers: Layer = Field("last", description=wording.LAYER_TRAINED)
         pooling: SentencePooling = Field("mean", description=wording.SENTENCE_POOLING)
-        dropout: bool = Field(True, description=wording.DROPOUT)
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
-        eps: float = Field(1e-6, gt=0, description=wording.ADAM_EPS)
 
     params: Params
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True)
+        return Needs(bitext=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The params with the teacher's pooling told."""
+        """The params with the teacher's pooling filled in."""
         return {
-            **self.resolved(),
+            **super().canonical(),
             "teacher_pooling": self.params.teacher_pooling or self.params.pooling,
         }
 
@@ -102,19 +102,28 @@ class Distillation(TrainedMethod):
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs, and say whether the teacher was read once
-        beforehand.
+        """Train; notes count sentence pairs, and record whether the teacher was read once before
+        the training.
         """
         from raxalign.methods.objectives.distillation import Distill
         from raxalign.methods.rows.typed import read_sentence_rows
 
-        params, folders = self.params, [inputs.bitext[lang] for lang in inputs.languages]
+        params = self.params
         (layer,) = parse_layers(params.layers, encoder.n_layers)
-        corpus = read_sentence_rows(encoder, folders, params.max_length)
-        objective = Distill(
-            encoder, corpus, self._teacher(encoder, folders, layer), layer, params.pooling
-        )
-        fitted = fit(objective, len(corpus), self._settings(), runtime, name="distillation")
+
+        def read(bitext: Mapping[str, Path]) -> tuple[SentenceRows, Teacher]:
+            folders = [bitext[lang] for lang in inputs.languages]
+            corpus = read_sentence_rows(encoder, folders, params.max_length)
+            return corpus, self._teacher(encoder, folders, layer)
+
+        corpus, teacher = read(inputs.bitext)
+        objective = Distill(encoder, corpus, teacher, layer, params.pooling)
+
+        def dev() -> tuple[Distill, int]:
+            held_out, teacher = read(inputs.dev)
+            return Distill(encoder, held_out, teacher, layer, params.pooling), len(held_out)
+
+        fitted = self.fit(objective, len(corpus), runtime, "distillation", dev)
         return {"sentences": len(corpus), "teacher_cached": objective.cached, **losses(fitted)}
 
     def _teacher(self, encoder: TransformerEncoder, folders: list[Path], layer: int) -> Teacher:
@@ -126,15 +135,3 @@ class Distillation(TrainedMethod):
             return Teacher.of(encoder, folders, layer, pooling, params.max_length)
         teacher = load_teacher(Path(params.teacher), encoder.device)
         return Teacher.of(teacher, folders, teacher.n_layers, pooling, params.max_length)
-
-    def _settings(self) -> TrainSettings:
-        params = self.params
-        return TrainSettings(
-            learning_rate=params.learning_rate,
-            batch_size=params.batch_size,
-            epochs=params.epochs,
-            warmup=params.warmup,
-            schedule="linear",
-            eps=params.eps,
-            dropout=params.dropout,
-        )

@@ -6,17 +6,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, final
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
 from raxalign.methods.objectives.finetune import Alignment, AlignmentOptions, Norm, Reduction
-from raxalign.methods.rows.linked_words import read_linked_rows
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.methods.rows.linked_words import LinkedRows, read_linked_rows
+from raxalign.train.options import Betas, Epochs, Epsilon, LearningRate, RateSchedule, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -80,7 +82,7 @@ class Finetune(TrainedMethod):
     language is held.
 
     `profile` fills in what is not given. `paper` is the printed formula: sums, live targets, words
-    alone, 2 sentence pairs a batch. `released` is the circulating code: means over words and
+    alone, 2 sentence pairs per batch. `released` is the circulating code: means over words and
     coordinates of parts of 4 sentence pairs, which are summed; frozen targets; [CLS] and [SEP]
     count as linked words; file order. `sane` is that without its accidents: means over the whole
     batch, so that words in parts with few links do not weigh more, and rows in random order. Frozen
@@ -95,8 +97,8 @@ class Finetune(TrainedMethod):
     reference = "Cao et al. 2020; Kulshreshtha et al. 2020"
     profiles = _PROFILES
 
-    class Params(Method.Params):
-        """Adam has β (0.9, 0.98), ε 1e-9."""
+    class Params(TrainedParams):
+        """Training is by AdamW."""
 
         profile: Literal["paper", "released", "sane"] = Field("sane", description=wording.PROFILE)
         reg_weight: float = Field(
@@ -106,14 +108,15 @@ class Finetune(TrainedMethod):
             allow_inf_nan=False,
             description="Weight of the regulariser, λ in the formula.",
         )
-        learning_rate: float = Field(
-            5e-5, gt=0, description="Learning rate from the end of the warm-up on."
-        )
+        learning_rate: LearningRate[float] = 5e-5
         batch_size: int | None = Field(
             None, ge=1, description="Sentence pairs of each language per training step."
         )
-        epochs: int = Field(1, ge=1, description=wording.EPOCHS)
-        warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
+        epochs: Epochs = 1
+        warmup: Warmup[float] = 0.1
+        schedule: Annotated[RateSchedule, LATER] = "constant"
+        betas: Annotated[Betas, LATER] = "0.9 0.98"
+        eps: Annotated[Epsilon[float], LATER] = 1e-9
         layers: Layers = Field("last", description=_LAYERS)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         direction: Literal["to-pivot", "to-other"] = Field(
@@ -139,43 +142,54 @@ class Finetune(TrainedMethod):
                 " corpus."
             ),
         )
-        dropout: bool = Field(True, description=wording.DROPOUT)
         max_length: int = Field(128, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True)
+        return Needs(links=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; under sums there is no mean for parts to be taken of."""
-        resolved = self.resolved()
+        """The resolved params; with `reduction: sum` there are no means over parts."""
+        resolved = super().canonical()
         if resolved["reduction"] == "sum":
             resolved["part"] = 0
         return resolved
 
     def has_chance(self) -> bool:
         """Dropout and the order of rows have."""
-        return self.params.dropout or bool(self.resolved()["shuffle"])
+        return self.params.dropout or self.shuffles()
+
+    def shuffles(self) -> bool:
+        """As `shuffle` says."""
+        return bool(self.resolved()["shuffle"])
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentences and word pairs a language."""
+        """Train; notes count sentences and word pairs per language."""
         from raxalign.encoders.models.transformer import TransformerEncoder
 
-        corpora = [
-            read_linked_rows(encoder, inputs.pairs[lang], self.params.max_length)
-            for lang in inputs.languages
-        ]
+        def read(pairs: Mapping[str, Path]) -> list[LinkedRows]:
+            return [
+                read_linked_rows(encoder, pairs[lang], self.params.max_length)
+                for lang in inputs.languages
+            ]
+
+        corpora = read(inputs.pairs)
         frozen = TransformerEncoder(
             copy.deepcopy(encoder.model).eval().requires_grad_(requires_grad=False),
             encoder.tokenizer,
             encoder.device,
         )
         objective = Alignment(encoder, frozen, corpora, self._options(encoder.n_layers))
-        fitted = fit(objective, max(map(len, corpora)), self._settings(), runtime, name="finetune")
+
+        def dev() -> tuple[Alignment, int]:
+            held_out = read(inputs.dev)
+            return objective.on(held_out), max(map(len, held_out))
+
+        fitted = self.fit(objective, max(map(len, corpora)), runtime, "finetune", dev)
         counts = {
             lang: {"sentences": len(corpus), "pairs": len(corpus.link_src)}
             for lang, corpus in zip(inputs.languages, corpora, strict=True)
@@ -194,17 +208,4 @@ class Finetune(TrainedMethod):
             reduction=resolved["reduction"],
             special_pairs=resolved["special_pairs"],
             part=resolved["part"],
-        )
-
-    def _settings(self) -> TrainSettings:
-        params, resolved = self.params, self.resolved()
-        return TrainSettings(
-            learning_rate=params.learning_rate,
-            batch_size=resolved["batch_size"],
-            epochs=params.epochs,
-            warmup=params.warmup,
-            betas=(0.9, 0.98),
-            eps=1e-9,
-            shuffle=resolved["shuffle"],
-            dropout=params.dropout,
         )

@@ -51,7 +51,7 @@ class Lsar(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with one projection a layer, for every language. Raises `RaxalignError` for
+        """The encoder with one projection per layer, for every language. Raises `RaxalignError` for
         text without words, or too high a rank.
         """
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform

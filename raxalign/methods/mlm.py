@@ -5,6 +5,7 @@ translations does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -12,9 +13,9 @@ from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
-from raxalign.methods.families.trained import TrainedMethod
-from raxalign.methods.rows.sentences import Sentences, read_bitexts, read_texts, single_rows
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
+from raxalign.methods.rows.sentences import Sentences, single_rows
+from raxalign.methods.rows.tokenised import read_bitexts, read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Mlm(TrainedMethod):
+class Mlm(MaskedLMMethod):
     """Train the encoder on, as it was pre-trained: masked pieces of single sentences are predicted.
 
     Formula: mean over masked places m of -log p(x_m | [CLS] a [SEP] with masks).
@@ -52,23 +53,23 @@ class Mlm(TrainedMethod):
 
     def needs(self) -> Needs:
         """Text, or sentence pairs."""
-        return Needs(text=True) if self.params.data == "text" else Needs(bitext=True)
+        text = self.params.data == "text"
+        return Needs(text=text, bitext=not text, dev=self.selects())
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentences a language."""
+        """Train; notes count sentences per language."""
         sentences, numbers = self.sentences(encoder, inputs)
         counts = np.bincount(
             sentences.langs_S[numbers], minlength=len(sentences.languages)
         ).tolist()
-        notes = train_masked_lm(
+        notes = self.train_on(
             encoder,
-            lambda step: single_rows(sentences, numbers[step.rows]),
-            len(numbers),
-            self.params,
+            _text(sentences, numbers),
             runtime,
             "mlm",
+            dev=lambda: _text(*self._both_sides(encoder, inputs, inputs.dev)),
         )
         by_language = {
             lang: {"sentences": count}
@@ -80,16 +81,28 @@ class Mlm(TrainedMethod):
         self, encoder: TransformerEncoder, inputs: MethodInputs
     ) -> tuple[Sentences, np.ndarray]:
         """What is read, and the numbers of the sentences that are trained on."""
-        max_length, least = self.params.max_length, self.params.min_pieces
-        if self.params.data == "text":
-            folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
-            sentences = read_texts(encoder, folders, max_length, min_pieces=least)
-            return sentences, np.arange(len(sentences))
+        if self.params.data == "bitext":
+            return self._both_sides(encoder, inputs, inputs.bitext)
+        folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}
+        sentences = read_texts(
+            encoder, folders, self.params.max_length, min_pieces=self.params.min_pieces
+        )
+        return sentences, np.arange(len(sentences))
+
+    def _both_sides(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> tuple[Sentences, np.ndarray]:
+        """The sentences of both sides of bitexts, and their numbers, each side after the other."""
         bitexts = read_bitexts(
             encoder,
-            {lang: inputs.bitext[lang] for lang in inputs.languages},
+            {lang: folders[lang] for lang in inputs.languages},
             inputs.pivot,
-            max_length,
-            min_pieces=least,
+            self.params.max_length,
+            min_pieces=self.params.min_pieces,
         )
         return bitexts.sentences, np.concatenate([bitexts.src_P, bitexts.tgt_P])
+
+
+def _text(sentences: Sentences, numbers: np.ndarray) -> MaskedText:
+    """Rows of single sentences."""
+    return MaskedText(lambda step: single_rows(sentences, numbers[step.rows]), len(numbers))

@@ -5,6 +5,7 @@ languages (Pan et al. 2021).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field, model_validator
@@ -12,10 +13,9 @@ from pydantic import Field, model_validator
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
-from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.rows.sentences import Bitexts, read_bitexts
-from raxalign.train.loop import fit
+from raxalign.methods.families.masked_lm import MaskedLMParams
+from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -42,12 +42,12 @@ class Ppa(TrainedMethod):
 
     Formula: L_MoCo + L_TLM. L_MoCo = mean over pairs of -log(e^(q·k/τ) / (e^(q·k/τ) + Σ_queue
     e^(q·k'/τ))), with q = g(f(x)) and k = g'(f'(y)), where g = W2 ReLU(W1 h) of the unit [CLS]
-    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is drawn
-    by lot. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
+    vector h of the last layer, and f', g' are moving averages of f, g. Which sentence is x is
+    random. L_TLM = mean over masked pieces of -log p(piece | [CLS] x [SEP] y [SEP]).
 
     Data: sentence pairs of all languages together, in random order; pairs of another length than
     `min_pieces` and `max_pieces` allow are left out. The queue holds the keys of the last
-    `queue_size` pairs; those of the very pivot sentence of a row are no negatives for it.
+    `queue_size` pairs; those of a row's own pivot sentence are not negatives for it.
 
     `profile` fills in what is not given. `paper` is as printed: a queue of random unit vectors at
     the start, z as it leaves the projection, and sentences of 10 pieces at least, 128 both
@@ -119,17 +119,17 @@ class Ppa(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True)
+        return Needs(bitext=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
         """The resolved params without those of a part that is left out."""
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
-        return {name: value for name, value in self.resolved().items() if name not in idle}
+        return {name: value for name, value in super().canonical().items() if name not in idle}
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs a language, and the steps that the contrast was held
+        """Train; notes count sentence pairs per language, and the steps that the contrast was held
         back.
 
         Raises `RaxalignError` where the queue would never be full, `DataError` where no pair is
@@ -137,57 +137,57 @@ class Ppa(TrainedMethod):
         """
         from raxalign.methods.objectives.ppa import PostPretraining
 
-        params, resolved, folders = (
-            self.params,
-            self.resolved(),
-            {lang: inputs.bitext[lang] for lang in inputs.languages},
-        )
-        limits = {
-            "min_pieces": resolved["min_pieces"],
-            "max_pieces": resolved["max_pieces"] or None,
-        }
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
-        held = self._held_back(bitexts)
+        bitexts = self._read(encoder, inputs, inputs.bitext)
+        filled = self._filled_at(len(bitexts))
         objective = PostPretraining(encoder, bitexts, self._options(), runtime.seed)
-        objective.comparable_from = self._filled_at(bitexts)
-        fitted = fit(objective, len(bitexts), train_settings(params), runtime, name="ppa")
-        progress = {
-            "steps": len(fitted.losses),
-            "held_back": held,
-            "first_loss": fitted.losses[held],
-            "last_loss": fitted.losses[-1],
-        }
-        return {**bitexts.counts, **progress}
+        objective.comparable_from = filled
 
-    def _held_back(self, bitexts: Bitexts) -> int:
-        """The steps before the contrast begins; refuses a queue that is never full."""
-        from raxalign.methods.objectives.ppa import full_at
+        def dev() -> tuple[PostPretraining, int]:
+            held_out = self._read(encoder, inputs, inputs.dev)
+            return objective.on(held_out), len(held_out)
 
-        params = self.params
-        if not params.moco or self.resolved()["queue_start"] == "random":
-            return 0
-        first, last = full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)
-        if params.queue_size > last:
-            raise RaxalignError(
-                f"ppa: the queue is never full: {params.epochs} epochs of {len(bitexts)} sentence"
-                f" pairs put {last} keys into it before the last step, and queue_size is"
-                f" {params.queue_size}. Give a smaller queue_size, more epochs, or queue_start:"
-                " random"
-            )
-        return first
+        fitted = self.fit(objective, len(bitexts), runtime, "ppa", dev)
+        held = 0 if self.resolved()["queue_start"] == "random" else filled
+        notes = {**losses(fitted), "held_back": held, "first_loss": fitted.losses[held]}
+        return {**bitexts.counts, **notes}
 
-    def _filled_at(self, bitexts: Bitexts) -> int:
+    def _read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
+        """The sentence pairs of all languages, without those of another length."""
+        resolved = self.resolved()
+        return read_bitexts(
+            encoder,
+            {lang: folders[lang] for lang in inputs.languages},
+            inputs.pivot,
+            self.params.max_length,
+            min_pieces=resolved["min_pieces"],
+            max_pieces=resolved["max_pieces"] or None,
+        )
+
+    def _filled_at(self, n_rows: int) -> int:
         """The first step whose contrast is with a whole queue of keys, beyond the last step where
-        there is none; 0 without a contrast.
+        there is none; 0 without a contrast. Raises `RaxalignError` where the contrast is held back
+        for a queue that is never full.
         """
         from raxalign.methods.objectives.ppa import full_at
 
-        params = self.params
-        return (
-            full_at(len(bitexts), params.batch_size, params.epochs, params.queue_size)[0]
-            if params.moco
-            else 0
-        )
+        params, settings = self.params, self.settings()
+        if not params.moco:
+            return 0
+        first, last = full_at(n_rows, params.batch_size, settings.total(n_rows), params.queue_size)
+        if self.resolved()["queue_start"] == "full" and params.queue_size > last:
+            span = (
+                f"{params.steps} steps of {params.batch_size}"
+                if params.steps
+                else f"{params.epochs} epochs of {n_rows}"
+            )
+            raise RaxalignError(
+                f"ppa: the queue is never full: {span} sentence pairs put {last} keys into it"
+                f" before the last step, and queue_size is {params.queue_size}. Give a smaller"
+                f" queue_size, more {'steps' if params.steps else 'epochs'}, or queue_start: random"
+            )
+        return first
 
     def _options(self) -> PostPretrainingOptions:
         from raxalign.methods.objectives.moco import MocoOptions

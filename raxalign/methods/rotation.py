@@ -20,7 +20,7 @@ from raxalign.methods.families.word_map import (
 )
 from raxalign.methods.statistics.pair_moments import Moments
 from raxalign.methods.statistics.procrustes import effective_rank, nearest_rotation, procrustes
-from raxalign.methods.statistics.text_moments import stepped, text_moments
+from raxalign.methods.statistics.text_moments import WordReading, stepped, text_moments
 
 if TYPE_CHECKING:
     import torch
@@ -274,7 +274,6 @@ class _Fitting:
         """The mean over the words of a language's text, after some steps."""
         key = (lang, len(steps[0]))
         if key not in self.found:
-            self.found[key] = text_moments(
-                self.encoder, self.inputs, lang, self.layers, self.params.pooling, before=steps
-            ).means()
+            reading = WordReading(self.encoder, self.layers, self.params.pooling)
+            self.found[key] = text_moments(reading, self.inputs, lang, before=steps).means()
         return self.found[key]

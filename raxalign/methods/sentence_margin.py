@@ -5,20 +5,22 @@ other sentences (LaBSE; Feng et al. 2022).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
 from raxalign.encoders.models.vectors import Layer, parse_layers
-from raxalign.methods.base import Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
+from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
 from raxalign.methods.rows.states import SentencePooling
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.sentence_margin import MarginOptions
+    from raxalign.methods.rows.typed import SentenceRows
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {
@@ -65,10 +67,10 @@ class SentenceMargin(TrainedMethod):
     negatives.
 
     `profile` fills in what is not given. `released` is the public training configuration of LaBSE:
-    4,096 pairs a batch, 500,000 steps, 32 pieces a sentence, whose vector is that of [CLS]. `sane`
-    is for thousands of sentence pairs: 32 a batch, by epochs; the mean over pieces, which teaches
-    every word and not [CLS] alone; and pairs that have a sentence in common are no negatives of one
-    another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
+    4,096 pairs per batch, 500,000 steps, 32 pieces per sentence, whose vector is that of [CLS].
+    `sane` is for thousands of sentence pairs: 32 per batch, by epochs; the mean over pieces, which
+    teaches every word and not [CLS] alone; and pairs that have a sentence in common are not
+    negatives of one another (`same_sentence: mask`). Margin 0.3 and scale 100 are LaBSE's in both.
 
     Reference: Feng et al. (2022, LaBSE, §2.2); the margin is of Yang et al. (2019).
     """
@@ -77,8 +79,8 @@ class SentenceMargin(TrainedMethod):
     reference = "Feng et al. 2022"
     profiles = _PROFILES
 
-    class Params(Method.Params):
-        """Training is by Adam."""
+    class Params(TrainedParams):
+        """Training is by AdamW."""
 
         profile: Literal["released", "sane"] = Field("sane", description=wording.PROFILE)
         margin: float = Field(
@@ -94,32 +96,22 @@ class SentenceMargin(TrainedMethod):
             description="Factor of the cosines, s in the formula: the inverse of a temperature.",
         )
         same_sentence: Literal["keep", "mask"] | None = Field(None, description=_SAME_SENTENCE)
-        learning_rate: float | None = Field(None, gt=0, description=wording.LEARNING_RATE)
+        learning_rate: LearningRate[float | None] = None
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
-        epochs: int = Field(1, ge=1, description=wording.EPOCHS_OR_STEPS)
-        steps: int | None = Field(None, ge=0, description=wording.STEPS)
-        warmup: float | None = Field(None, ge=0, description=wording.WARMUP)
+        epochs: Epochs = 1
+        steps: Steps[int | None] = None  # type: ignore[assignment]  # by profile
+        warmup: Warmup[float | None] = None
+        eps: Epsilon[float | None] = None  # type: ignore[assignment]  # by profile
+        clip: Clip[float | None] = None  # type: ignore[assignment]  # by profile
         layers: Layer = Field("last", description=wording.LAYER_TRAINED)
         pooling: SentencePooling | None = Field(None, description=wording.SENTENCE_POOLING)
-        dropout: bool = Field(True, description=wording.DROPOUT)
         max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
-        eps: float | None = Field(None, gt=0, description=wording.ADAM_EPS)
-        clip: float | None = Field(None, ge=0, description=wording.CLIP)
 
     params: Params
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True)
-
-    def canonical(self) -> dict[str, Any]:
-        """The resolved params; under `steps` there are no epochs."""
-        resolved = self.resolved()
-        return {
-            name: value
-            for name, value in resolved.items()
-            if name != "epochs" or not resolved["steps"]
-        }
+        return Needs(bitext=True, dev=self.selects())
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
@@ -130,13 +122,19 @@ class SentenceMargin(TrainedMethod):
 
         resolved = self.resolved()
         options = self._options(resolved, encoder.n_layers)
-        corpus = read_sentence_rows(
-            encoder, [inputs.bitext[lang] for lang in inputs.languages], resolved["max_length"]
-        )
+
+        def read(bitext: Mapping[str, Path]) -> SentenceRows:
+            folders = [bitext[lang] for lang in inputs.languages]
+            return read_sentence_rows(encoder, folders, resolved["max_length"])
+
+        corpus = read(inputs.bitext)
         objective = Margin(encoder, corpus, options)
-        fitted = fit(
-            objective, len(corpus), self._settings(resolved), runtime, name="sentence_margin"
-        )
+
+        def dev() -> tuple[Margin, int]:
+            held_out = read(inputs.dev)
+            return objective.on(held_out), len(held_out)
+
+        fitted = self.fit(objective, len(corpus), runtime, "sentence_margin", dev)
         return {"sentences": len(corpus), **losses(fitted)}
 
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> MarginOptions:
@@ -150,17 +148,4 @@ class SentenceMargin(TrainedMethod):
             params.margin,
             params.scale,
             mask_same_sentence=resolved["same_sentence"] == "mask",
-        )
-
-    def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
-        return TrainSettings(
-            learning_rate=resolved["learning_rate"],
-            batch_size=resolved["batch_size"],
-            epochs=self.params.epochs,
-            steps=resolved["steps"] or None,
-            warmup=resolved["warmup"],
-            schedule="linear",
-            eps=resolved["eps"],
-            clip=resolved["clip"] or None,
-            dropout=self.params.dropout,
         )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
@@ -13,10 +14,11 @@ from pydantic import Field
 from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams, train_masked_lm
-from raxalign.methods.families.trained import Profiles, TrainedMethod
-from raxalign.methods.objectives.masked_lm import MIXING
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts
+from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
+from raxalign.methods.families.trained import Profiles
+from raxalign.methods.rows.sentences import Rows, joint_rows
+from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -30,7 +32,7 @@ _PROFILES: Profiles = {
 
 
 @final
-class Tlm(TrainedMethod):
+class Tlm(MaskedLMMethod):
     """Train the encoder to predict masked pieces of sentence pairs, which it reads together, so
     that it looks for them in the translation.
 
@@ -72,23 +74,39 @@ class Tlm(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True)
+        return Needs(bitext=True, dev=self.selects())
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs a language, and those that were read."""
-        params, resolved = self.params, self.resolved()
-        folders = {lang: inputs.bitext[lang] for lang in inputs.languages}
-        limits = {
-            "min_pieces": resolved["min_pieces"],
-            "max_pieces": resolved["max_pieces"] or None,
-        }
-        bitexts = read_bitexts(encoder, folders, inputs.pivot, params.max_length, **limits)
-        notes = train_masked_lm(
-            encoder, lambda step: self.rows(bitexts, step), len(bitexts), params, runtime, "tlm"
+        """Train; notes count sentence pairs per language, and those that were read."""
+        bitexts = self._read(encoder, inputs, inputs.bitext)
+        notes = self.train_on(
+            encoder,
+            self._text(bitexts),
+            runtime,
+            "tlm",
+            dev=lambda: self._text(self._read(encoder, inputs, inputs.dev)),
         )
         return {**bitexts.counts, **notes}
+
+    def _read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, folders: Mapping[str, Path]
+    ) -> Bitexts:
+        """The sentence pairs of all languages, without those of another length."""
+        resolved = self.resolved()
+        return read_bitexts(
+            encoder,
+            {lang: folders[lang] for lang in inputs.languages},
+            inputs.pivot,
+            self.params.max_length,
+            min_pieces=resolved["min_pieces"],
+            max_pieces=resolved["max_pieces"] or None,
+        )
+
+    def _text(self, bitexts: Bitexts) -> MaskedText:
+        """Rows of sentence pairs."""
+        return MaskedText(lambda step: self.rows(bitexts, step), len(bitexts))
 
     def rows(self, bitexts: Bitexts, step: Step) -> Rows:
         """The rows of a global batch."""

@@ -23,14 +23,14 @@ class WeakContrastive(ContrastMethod):
     Data: linked words of the bitext; the sentence pairs of all languages are mixed, and are one
     another's negatives.
 
-    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs a
-    batch, 100,000 steps, λ = 1, first pieces, and no heed of words that stand in the batch several
-    times. `released` is the same with the projector of the authors' code, whose second layer has no
-    bias either. `sane` is for thousands of sentence pairs: 32 a batch, by epochs; a tenth of the λ,
-    since so short a training all but stops under λ = 1; last pieces, which the other methods and
-    retrieval read; and links that share a word type on either side are no negatives of one another
-    (`same_type: mask`): in a batch of sentences these are frequent words above all, and would push
-    translations apart.
+    `profile` fills in what is not given. `paper` is the published setting: 128 sentence pairs per
+    batch, 100,000 steps, λ = 1, first pieces, and words that occur in the batch several times are
+    not treated apart. `released` is the same with the projector of the authors' code, whose second
+    layer has no bias either. `sane` is for thousands of sentence pairs: 32 per batch, by epochs; a
+    tenth of the λ, since such a short training all but stops under λ = 1; last pieces, which the
+    other methods and retrieval read; and links that share a word type on either side are not
+    negatives of one another (`same_type: mask`): in a batch of sentences these are frequent words
+    above all, and would push translations apart.
 
     Reference: Wu & Dredze (2020, §3); for `freeze` and `negatives: all` Bakos et al. (2025,
     AlignFreeze).

@@ -5,19 +5,21 @@ et al. 2021).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 from pydantic import Field
 
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.masked_lm import MaskedLMParams, train_settings
+from raxalign.methods.families.masked_lm import MaskedLMParams
 from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
-from raxalign.methods.rows.sentences import read_bitexts
-from raxalign.train.loop import fit
+from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
+from raxalign.train.options import Epochs, LearningRate
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.pairing.aligners.base import Links
     from raxalign.train.runtime import Runtime
 
 _PROFILES: Profiles = {"paper": {"reduction": "sum"}, "sane": {"reduction": "mean"}}
@@ -62,9 +64,9 @@ class Weam(TrainedMethod):
             allow_inf_nan=False,
             description="Weight of L_cp, λ in the formula.",
         )
-        learning_rate: float = Field(5e-5, gt=0, description=wording.LEARNING_RATE)
+        learning_rate: LearningRate[float] = 5e-5
         batch_size: int = Field(32, ge=1, description=wording.BATCH_OF_PAIRS)
-        epochs: int = Field(2, ge=1, description=wording.EPOCHS)
+        epochs: Epochs = 2
         mask_share: float = Field(0.3, gt=0, lt=1, description=wording.MASK_SHARE)
         reduction: Literal["sum", "mean"] | None = Field(
             None,
@@ -80,20 +82,39 @@ class Weam(TrainedMethod):
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True)
+        return Needs(links=True, dev=self.selects())
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
     ) -> Mapping[str, object]:
-        """Train; notes count sentence pairs a language, and linked pieces.
+        """Train; notes count sentence pairs per language, and linked pieces.
 
         Raises `RaxalignError` where the encoder's masked-LM head cannot be copied, `DataError`
         where no pair is left.
         """
         from raxalign.methods.objectives.weam import ExchangeOptions, WordExchange
+
+        params = self.params
+        options = ExchangeOptions(
+            params.reg_weight, params.mask_share, self.resolved()["reduction"]
+        )
+        bitexts, links = self._read(encoder, inputs, inputs.pairs)
+        objective = WordExchange(encoder, bitexts, links, options)
+
+        def dev() -> tuple[WordExchange, int]:
+            held_out, linked = self._read(encoder, inputs, inputs.dev)
+            return objective.on(held_out, linked), len(held_out)
+
+        fitted = self.fit(objective, len(bitexts), runtime, "weam", dev)
+        return {**bitexts.counts, "piece_links": len(links.src), **losses(fitted)}
+
+    def _read(
+        self, encoder: TransformerEncoder, inputs: MethodInputs, pairs: Mapping[str, Path]
+    ) -> tuple[Bitexts, Links]:
+        """The sentence pairs of all languages, and the links of their pieces."""
         from raxalign.methods.rows.piece_links import read_piece_links
 
-        params, folders = self.params, {lang: inputs.pairs[lang] for lang in inputs.languages}
+        params, folders = self.params, {lang: pairs[lang] for lang in inputs.languages}
         bitexts = read_bitexts(
             encoder,
             folders,
@@ -102,15 +123,4 @@ class Weam(TrainedMethod):
             min_pieces=params.min_pieces,
             max_pieces=params.max_pieces or None,
         )
-        links = read_piece_links(bitexts, folders)
-        options = ExchangeOptions(
-            params.reg_weight, params.mask_share, self.resolved()["reduction"]
-        )
-        fitted = fit(
-            WordExchange(encoder, bitexts, links, options),
-            len(bitexts),
-            train_settings(params),
-            runtime,
-            name="weam",
-        )
-        return {**bitexts.counts, "piece_links": len(links.src), **losses(fitted)}
+        return bitexts, read_piece_links(bitexts, folders)

@@ -48,6 +48,8 @@ class Alignment:
                 inputs[f"pairs/{lang}"] = shared.training_pairs(lang, self.sentences).key
             if needs.bitext:
                 inputs[f"bitext/{lang}"] = shared.training_bitext(lang, self.sentences).key
+            if needs.dev:
+                inputs[f"dev/{lang}"] = shared.dev(lang, self.sentences, links=needs.links).key
             found, places = shared.identity.of(self.method.sources(lang, grid.pivot))
             digests |= {f"{name}/{lang}": value for name, value in found.items()}
             locations |= {f"{name}/{lang}": value for name, value in places.items()}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.errors import RaxalignError
 from raxalign.plan.encoders import aligner_encoder
 from raxalign.plan.stage import Stage
 
@@ -134,6 +135,22 @@ class SharedStages:
                 },
             ),
         )
+
+    def dev(self, lang: str, sentences: int, *, links: bool) -> Stage:
+        """What holds the dev part that a method selects by: word pairs, from the word aligner's run
+        with the method's own training set (or its one run: ``align_on: largest``), or sentences.
+
+        Raises `RaxalignError` where the grid has no dev part.
+        """
+        if not self.grid.split.files and self.grid.split.dev < 1:
+            raise RaxalignError(
+                f"{self.grid.path}: `selection: dev` needs a dev part, and `split.dev` is"
+                f" {self.grid.split.dev}; raise it, or leave `selection` out"
+            )
+        if not links:
+            return self.heldout_bitext(lang)
+        largest = self.grid.pairs.align_on == "largest"
+        return self.heldout_pairs(lang, max(self.grid.sentences) if largest else sentences)
 
     def training_pairs(self, lang: str, sentences: int) -> Stage:
         """Add the word pairs of a training set, from a run over its own sentences. With ``align_on:

@@ -56,6 +56,11 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     )
     if start.family not in method.accepts:
         raise RaxalignError(f"{request.method} does not take {start.family} encoders")
+    if method.needs().dev:
+        raise RaxalignError(
+            f"{request.method}: `selection: dev` needs the dev part of a corpus, which only a grid"
+            " has; leave `selection` out"
+        )
     inputs = _inputs(method, request)
     _refuse_transforms(Path(request.encoder).expanduser())
     identity = Identity(FileDigests(root).of, start.fetch().get)

@@ -36,6 +36,7 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         bitext=bench.datasets(stage, "bitext"),
         text=bench.datasets(stage, "text"),
         files=files_of(stage),
+        dev={lang: path / "dev" for lang, path in bench.inputs(stage, "dev").items()},
     )
     aligned = stage.plugin().align(encoder, inputs, bench.runtime_for(stage))
     if bench.runtime.rank == 0:

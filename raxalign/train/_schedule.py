@@ -1,9 +1,10 @@
-"""Which rows a step sees and at which learning rate: pure functions of its number, so that resuming
-needs nothing but that number.
+"""Which rows a step sees and at which learning rate: pure functions of the step's number, so that
+resuming needs nothing but that number.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -11,19 +12,21 @@ from typing import Literal
 import numpy as np
 
 from raxalign.errors import RaxalignError
-from raxalign.train.objective import mix
+from raxalign.train.chance import ORDER, mix
+
+Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """The options of a training; all of them change its result.
+    """The settings of a training; each of them changes its result.
 
     `batch_size` counts the rows of the global batch. The last, smaller batch of an epoch is used.
-    `steps`, where given, replaces `epochs`. `warmup` below 1 is a share of all steps, from 1 on a
-    number of steps; the rate rises linearly over them and then stays (``constant``) or falls
-    linearly to 0 (``linear``). Adam's `weight_decay` is decoupled (AdamW) and spares vectors
-    (biases, norms). `clip` bounds the gradient's norm. Without `shuffle` rows come in their own
-    order in each epoch. Without `dropout` the module trains in eval mode.
+    `steps`, where given, replaces `epochs`. `warmup` below 1 is a fraction of all steps, from 1
+    on a number of steps; the rate rises linearly over them. After them `schedule` decides (see
+    `rate_at`). Adam's `weight_decay` is decoupled (AdamW) and leaves out vectors (biases, norms).
+    `clip` is the largest norm of the gradient. Without `shuffle` rows come in their own order in
+    each epoch. Without `dropout` the module trains in eval mode.
     """
 
     learning_rate: float
@@ -31,13 +34,18 @@ class TrainSettings:
     epochs: int = 1
     steps: int | None = None
     warmup: float = 0.0
-    schedule: Literal["constant", "linear"] = "constant"
+    schedule: Schedule = "constant"
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
     clip: float | None = None
     shuffle: bool = True
     dropout: bool = True
+
+    def total(self, n_rows: int) -> int:
+        """The number of steps of a training on `n_rows` rows."""
+        epochs = self.epochs * -(-n_rows // self.batch_size)
+        return epochs if self.steps is None else self.steps
 
 
 @dataclass(frozen=True)
@@ -54,12 +62,6 @@ class Order:
         """Batches in one pass over the rows."""
         return -(-self.n_rows // self.batch_size)
 
-    def total(self, settings: TrainSettings) -> int:
-        """How many steps a training has."""
-        return (
-            settings.steps if settings.steps is not None else settings.epochs * self.steps_per_epoch
-        )
-
     def rows(self, step: int) -> tuple[int, np.ndarray]:
         """(epoch, rows of the global batch) of a step."""
         epoch, batch = divmod(step, self.steps_per_epoch)
@@ -67,15 +69,17 @@ class Order:
         stop = min(start + self.batch_size, self.n_rows)
         if not self.shuffle:
             return epoch, np.arange(start, stop)
-        return epoch, _permutation(self.n_rows, mix(self.seed, epoch, 0))[start:stop]
+        return epoch, _permutation(self.n_rows, mix(self.seed, epoch, ORDER))[start:stop]
 
 
 def make_order(n_rows: int, settings: TrainSettings, seed: int) -> Order:
-    """The order of a training; refuses one without rows or with an empty batch."""
+    """The order of a training. Raises `RaxalignError` where there are no rows, or where a batch
+    would be empty.
+    """
     if n_rows < 1:
         raise RaxalignError("there is nothing to train on: the training set has no rows")
     if settings.batch_size < 1:
-        raise RaxalignError(f"batch_size is {settings.batch_size}; it is at least 1")
+        raise RaxalignError(f"batch_size is {settings.batch_size}; it must be at least 1")
     return Order(n_rows, settings.batch_size, seed, settings.shuffle)
 
 
@@ -87,6 +91,11 @@ def _permutation(n: int, seed: int) -> np.ndarray:
 def rate_at(settings: TrainSettings, step: int, total: int) -> float:
     """The learning rate of a step (0-based) out of `total`.
 
+    After w steps of warm-up out of T the rate of step t, relative to `learning_rate`, is 1
+    (``constant``), (T - t) / (T - w) (``linear``), (1 + cos(π (t - w) / (T - w))) / 2 (``cosine``;
+    Loshchilov and Hutter 2017, Eq. 5, without restarts), or sqrt(max(w, 1) / (t + 1))
+    (``inverse-sqrt``; Vaswani et al. 2017, Eq. 3).
+
     >>> settings = TrainSettings(1.0, 8, warmup=0.25)
     >>> [rate_at(settings, step, 8) for step in range(4)]
     [0.5, 1.0, 1.0, 1.0]
@@ -96,4 +105,9 @@ def rate_at(settings: TrainSettings, step: int, total: int) -> float:
         return settings.learning_rate * min(1.0, (step + 1) / rising)
     if settings.schedule == "constant":
         return settings.learning_rate
-    return settings.learning_rate * (total - step) / max(total - rising, 1)
+    left = max(total - rising, 1)
+    if settings.schedule == "linear":
+        return settings.learning_rate * (total - step) / left
+    if settings.schedule == "cosine":
+        return settings.learning_rate * (1 + math.cos(math.pi * (step - rising) / left)) / 2
+    return settings.learning_rate * min(1.0, math.sqrt(max(rising, 1) / (step + 1)))

@@ -1,5 +1,5 @@
-"""What the workers of one training say to each other besides gradients. The process group is
-started by whoever started the workers.
+"""Messages between the workers of one training, besides gradients. Whoever starts the workers
+starts the process group.
 """
 
 from __future__ import annotations

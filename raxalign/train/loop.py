@@ -6,31 +6,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
 from raxalign.caveats import listener
 from raxalign.errors import RaxalignError, TrainingDiverged
-from raxalign.losses import check_step, not_lowered
+from raxalign.losses import Course, check_step, not_lowered
 from raxalign.store.key import Json, digest
-from raxalign.train._checkpoint import (
-    Checkpoint,
-    Tensors,
-    copy_state,
-    module_state,
-    optimizer_state,
-    read_checkpoint,
-    restore_module,
-    restore_optimizer,
-    with_prefix,
-    without_prefix,
-    write_checkpoint,
-)
-from raxalign.train._gradients import share_state, share_value, sum_over_workers
-from raxalign.train._schedule import Order, TrainSettings, make_order, rate_at
-from raxalign.train.objective import Objective, Step, mix
+from raxalign.train._checkpoint import copy_state, module_state
+from raxalign.train._gradients import sum_over_workers
+from raxalign.train._optimizer import adam, is_out_of_memory
+from raxalign.train._progress import Keeper, Progress
+from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
+from raxalign.train.chance import DROPOUT, mix
+from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -38,15 +29,32 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-__all__ = ["Fitted", "TrainSettings", "TrainingDiverged", "fit"]
+__all__ = ["Fitted", "KeepBest", "Schedule", "TrainSettings", "TrainingDiverged", "fit"]
 
 _CURVE_POINTS = 100
 
 
 @dataclass(frozen=True)
+class KeepBest:
+    """Which weights a training keeps: those of the best score, and of equal ones the first.
+
+    `score(epoch)` measures the module as it is, in eval mode, on the first worker alone; epochs
+    count from 1. It is called every `every` steps (None: after each epoch) and after the last step,
+    but not before step `start`, unless that is the last one. The best score is the highest one, or
+    with `lowest` the lowest one. `curve` names it in the reports.
+    """
+
+    score: Callable[[int], float]
+    every: int | None = None
+    lowest: bool = False
+    start: int = 0
+    curve: str = "selection"
+
+
+@dataclass(frozen=True)
 class Fitted:
     """What a training did: the loss of each step, the score of each selection (step, score), the
-    step whose weights were kept (None: the last ones), and the rows that a micro-batch had in the
+    step whose weights were kept (None: the last ones), and the rows that a micro-batch had at the
     end.
     """
 
@@ -56,28 +64,6 @@ class Fitted:
     micro: int
 
 
-@dataclass
-class _Progress:
-    """Where a training is; what of it is not a tensor goes into a checkpoint's record."""
-
-    step: int = 0
-    micro: int = 1
-    losses: list[float] = field(default_factory=list)
-    scores: list[tuple[int, float]] = field(default_factory=list)
-    selected: int | None = None
-    best: Tensors | None = None
-
-    def record(self, fingerprint: str) -> dict[str, Any]:
-        plain = {
-            "step": self.step,
-            "micro": self.micro,
-            "losses": self.losses,
-            "scores": self.scores,
-            "selected": self.selected,
-        }
-        return {"fingerprint": fingerprint, **plain}
-
-
 def fit(
     objective: Objective,
     n_rows: int,
@@ -85,23 +71,30 @@ def fit(
     runtime: Runtime,
     *,
     name: str = "train",
-    select: Callable[[int], float] | None = None,
-    select_every: int | None = None,
+    keep: KeepBest | None = None,
 ) -> Fitted:
-    """Train `objective.module` in place on the rows 0 to `n_rows` - 1; with `select`, its best
-    weights are in it afterwards.
+    """Train `objective.module` in place; it comes back in eval mode.
 
-    `name` names the curves (``<name>/loss``) and the checkpoints: two trainings of one runtime have
-    different ones. `select(epoch)` scores the module as it is (higher is better, the first of
-    equals stays) after each epoch (counted from 1), or every `select_every` steps and at the end;
-    it runs on the first worker alone. The module comes back in eval mode. Raises `TrainingDiverged`
-    with the step, the rate and the loss when the loss, the gradient or a weight is not finite or
-    the loss explodes (`losses.explodes`), and `RaxalignError` when a single row does not fit into
-    memory.
+    Args:
+        objective: The loss, and the module that it trains.
+        n_rows: The rows that are trained on are 0 to `n_rows` - 1.
+        settings: Learning rate, batches, schedule, optimiser.
+        runtime: Device, seed, workers and checkpoints.
+        name: Names the curves (``<name>/loss``) and the checkpoints; two trainings of one runtime
+            need different names.
+        keep: Which weights the module has afterwards (None: the last ones).
+
+    Returns:
+        The losses, the scores and the step whose weights the module has.
+
+    Raises:
+        TrainingDiverged: The loss, the gradient or a weight is not finite, or the loss explodes
+            (`losses.explodes`). The message has the step, the rate and the loss.
+        RaxalignError: There are no rows, or a single row does not fit into memory.
     """
     devices = [torch.device(runtime.device)] if torch.device(runtime.device).type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        return _Loop(objective, n_rows, settings, runtime, name, select, select_every).run()
+        return _Loop(objective, n_rows, settings, runtime, name, keep).run()
 
 
 class _Loop:
@@ -114,40 +107,38 @@ class _Loop:
         settings: TrainSettings,
         runtime: Runtime,
         name: str,
-        select: Callable[[int], float] | None,
-        select_every: int | None,
+        keep: KeepBest | None,
     ) -> None:
-        self.objective, self.settings, self.runtime, self.name, self.select = (
-            objective,
-            settings,
-            runtime,
-            name,
-            select,
-        )
+        self.objective, self.settings, self.runtime = objective, settings, runtime
+        self.name, self.keep = name, keep
         self.order: Order = make_order(n_rows, settings, runtime.seed)
-        self.total = self.order.total(settings)
-        self.select_every = select_every
+        self.total = settings.total(n_rows)
         self.module = objective.module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        self.optimizer = _adam(self.parameters, settings)
-        self.folder = runtime.checkpoints / name if runtime.checkpoints else None
+        self.optimizer = adam(self.parameters, settings)
         shapes: Json = [
             [key, list(tensor.shape)] for key, tensor in module_state(self.module).items()
         ]
-        self.fingerprint = digest([repr(settings), n_rows, runtime.seed, name, shapes])
-        self.progress = _Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
-        self.reported = 0
+        self.keeper = Keeper(
+            self.module,
+            self.optimizer,
+            runtime,
+            runtime.checkpoints / name if runtime.checkpoints else None,
+            digest([repr(settings), n_rows, runtime.seed, name, shapes]),
+        )
+        self.progress = Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
 
     def run(self) -> Fitted:
-        self.resume()
-        self.reported = self.progress.step
+        """All steps that are left."""
+        self.progress = self.keeper.resume() or self.progress
         while self.progress.step < self.total:
             self.advance()
             self.maybe_report()
             self.maybe_select()
-            self.maybe_save()
-        self.finish()
+            if self.progress.step < self.total:  # after the last step there is nothing to resume
+                self.keeper.save(self.progress)
         progress = self.progress
+        self.keeper.finish(progress, selected=self.keep is not None)
         if not all(
             bool(torch.isfinite(parameter.detach().sum())) for parameter in self.parameters
         ):  # the last step, after a loss that was good
@@ -161,8 +152,7 @@ class _Loop:
 
     def advance(self) -> None:
         """One optimiser step."""
-        number = self.progress.step
-        rate = rate_at(self.settings, number, self.total)
+        rate = rate_at(self.settings, self.progress.step, self.total)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.module.train(self.settings.dropout)
@@ -182,41 +172,31 @@ class _Loop:
         self.progress.step += 1
 
     def check(self, rate: float, fault: str) -> None:
-        """Raise `TrainingDiverged` where the losses show it, or something else is not finite
+        """Raise `TrainingDiverged` where the losses show it, or where something else is not finite
         (`fault`).
         """
-        start, unit = self.objective.comparable_from, self.objective.loss_unit
-        check_step(
+        course = Course(
             self.name,
-            self.progress.losses,
             self.total,
-            rate,
             self.settings.learning_rate,
-            start=start,
-            unit=unit,
-            fault=fault,
+            self.objective.comparable_from,
+            self.objective.loss_unit,
         )
+        check_step(course, self.progress.losses, rate, fault)
 
     def gradients(self) -> tuple[Step, torch.Tensor]:
-        """This worker's share of the loss, its gradients in the parameters; with smaller
-        micro-batches where memory runs out.
+        """The step, and this worker's share of its loss (a scalar), whose gradients are then in the
+        parameters. Where memory runs out the micro-batches become smaller.
         """
-        epoch, rows = self.order.rows(self.progress.step)
+        runtime, number = self.runtime, self.progress.step
+        epoch, rows = self.order.rows(number)
         while True:
             micro = self.progress.micro
-            step = Step(
-                self.progress.step,
-                epoch,
-                rows,
-                self.runtime.seed,
-                self.runtime.rank,
-                self.runtime.world_size,
-                micro,
-            )
+            step = Step(number, epoch, rows, runtime.seed, runtime.rank, runtime.world_size, micro)
             try:
                 return step, self.accumulate(step)
             except (torch.OutOfMemoryError, RuntimeError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 if micro == 1:
                     raise RaxalignError(
@@ -230,8 +210,8 @@ class _Loop:
             self.progress.micro = -(-min(micro, len(step.share())) // 2) or 1
 
     def accumulate(self, step: Step) -> torch.Tensor:
-        """The gradients of all micro-batches of this worker, summed."""
-        torch.manual_seed(mix(self.runtime.seed, step.number, step.rank, 2))
+        """The loss (a scalar) and the gradients of all micro-batches of this worker, summed."""
+        torch.manual_seed(mix(self.runtime.seed, step.number, step.rank, DROPOUT))
         self.objective.begin(step)
         share = step.share()
         total = torch.zeros((), device=self.runtime.device)
@@ -243,7 +223,7 @@ class _Loop:
         return total
 
     def maybe_report(self) -> None:
-        """A point of the curves: the mean loss since the last one."""
+        """Report a point of the curves: the mean loss since the last one."""
         step = self.progress.step
         every = -(-self.total // _CURVE_POINTS)
         if self.runtime.rank != 0 or (step % every and step != self.total):
@@ -256,123 +236,17 @@ class _Loop:
         self.runtime.report({f"{self.name}/{key}": value for key, value in curves.items()}, step)
 
     def maybe_select(self) -> None:
-        """Score the module, and keep it if it is the best so far."""
-        step = self.progress.step
-        every = self.select_every or self.order.steps_per_epoch
-        if self.select is None or self.runtime.rank != 0 or (step % every and step != self.total):
+        """Score the module, and keep its weights if they are the best so far."""
+        keep, progress, step = self.keep, self.progress, self.progress.step
+        if keep is None or self.runtime.rank != 0:
+            return
+        every = keep.every or self.order.steps_per_epoch
+        if step != self.total and (step % every or step < keep.start):
             return
         self.module.eval()
-        score = float(self.select(-(-step // self.order.steps_per_epoch)))
-        self.progress.scores.append((step, score))
-        self.runtime.report({f"{self.name}/selection": score}, step)
-        if (
-            self.progress.selected is None
-            or score > dict(self.progress.scores)[self.progress.selected]
-        ):
-            self.progress.selected, self.progress.best = step, copy_state(self.module)
-
-    def maybe_save(self) -> None:
-        """A checkpoint, when it is time; after the last step there is nothing left to come back
-        to.
-        """
-        step = self.progress.step
-        if (
-            self.folder is None
-            or self.runtime.rank != 0
-            or step % self.runtime.checkpoint_every
-            or step == self.total
-        ):
-            return
-        tensors = {
-            **with_prefix("module", module_state(self.module)),
-            **with_prefix("optimizer", optimizer_state(self.optimizer)),
-        }
-        write_checkpoint(
-            self.folder,
-            step,
-            Checkpoint(self.progress.record(self.fingerprint), tensors, self.progress.best),
-        )
-
-    def resume(self) -> None:
-        """Go back to the last checkpoint, read by the first worker; without one, all workers begin
-        with the first one's weights.
-        """
-        first, several = self.runtime.rank == 0, self.runtime.world_size > 1
-        found = (
-            read_checkpoint(self.folder, self.fingerprint)
-            if self.folder is not None and first
-            else None
-        )
-        record: Any = found.record if found else None
-        if several:
-            record = share_value(record)
-        if record is not None:
-            tensors = found.tensors if found else {}
-            if several:
-                tensors = self.share_tensors(tensors)
-            restore_module(self.module, without_prefix("module", tensors))
-            restore_optimizer(self.optimizer, without_prefix("optimizer", tensors))
-            scores = [(int(step), float(score)) for step, score in record["scores"]]
-            best = found.best if found else None
-            self.progress = _Progress(
-                record["step"],
-                record["micro"],
-                list(record["losses"]),
-                scores,
-                record["selected"],
-                best,
-            )
-        elif several:
-            share_state(module_state(self.module).values())
-
-    def share_tensors(self, tensors: Tensors) -> Tensors:
-        """The first worker's tensors on every worker, on its device."""
-        described: Any = share_value(
-            [
-                (key, tuple(t.shape), str(t.dtype).removeprefix("torch."))
-                for key, t in tensors.items()
-            ]
-        )
-        device = self.runtime.device
-        whole = {
-            key: (
-                tensors[key].to(device)
-                if tensors
-                else torch.empty(shape, dtype=getattr(torch, kind), device=device)
-            )
-            for key, shape, kind in described
-        }
-        share_state(whole.values())
-        return whole
-
-    def finish(self) -> None:
-        """Put the best weights into the module, on every worker."""
-        if self.progress.best is not None:
-            restore_module(self.module, self.progress.best)
-        if self.select is not None and self.runtime.world_size > 1:
-            share_state(module_state(self.module).values())
-            self.progress.scores, self.progress.selected = share_value(
-                (self.progress.scores, self.progress.selected)
-            )  # type: ignore[misc]
-        self.progress.best = None
-        self.optimizer.zero_grad(set_to_none=True)
-        self.module.eval()
-
-
-def _adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch.optim.AdamW:
-    """Adam with decoupled weight decay on matrices; without decay it is plain Adam."""
-    groups = [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
-    groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(
-        groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.eps, fused=True
-    )
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """CUDA has an exception for it; the CPU's allocator raises a plain RuntimeError."""
-    return isinstance(
-        error, torch.OutOfMemoryError
-    ) or "DefaultCPUAllocator: can't allocate memory" in str(error)
+        score = float(keep.score(-(-step // self.order.steps_per_epoch)))
+        sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
+        progress.scores.append((step, score))
+        self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
+        if progress.selected is None or sign * score > sign * best[progress.selected]:
+            progress.selected, progress.best = step, copy_state(self.module)

@@ -1,4 +1,4 @@
-"""What a training minimises: batch -> loss."""
+"""The loss that a training minimises, as a function of the batch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.train.chance import BATCH, mix
+
 if TYPE_CHECKING:
     import torch
     from torch import nn
@@ -16,26 +18,13 @@ else:
     torch = lazy.load("torch")
 
 
-def mix(*numbers: int) -> int:
-    """A seed (63 bits) made of several numbers; near numbers give unrelated seeds, and the same
-    ones the same seed everywhere.
-
-    >>> mix(0, 1) == mix(0, 1), mix(0, 1) == mix(1, 0)
-    (True, False)
-    """
-    return int(
-        np.random.SeedSequence([abs(n) for n in numbers]).generate_state(1, np.uint64)[0]
-        >> np.uint64(1)
-    )
-
-
 @dataclass(frozen=True)
 class Step:
     """One optimiser step (0-based `number`): `rows` are the rows of the *global* batch, the same on
     every worker and in the same order.
 
-    A worker computes a share of it, in micro-batches of at most `micro` rows, told as positions in
-    `rows`.
+    A worker computes a share of it, in micro-batches of at most `micro` rows, given as positions
+    in `rows`.
     """
 
     number: int
@@ -50,7 +39,7 @@ class Step:
         """Chance of the global batch (masks, negatives): fresh, on the CPU, the same on every
         worker and after resuming.
         """
-        return torch.Generator().manual_seed(mix(self.seed, self.number, 1))
+        return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     def share(self, rank: int | None = None) -> np.ndarray:
         """The positions in `rows` that a worker (this one) computes: every `world_size`-th, so that

@@ -1,4 +1,4 @@
-"""What a training or an evaluation may know about where it runs."""
+"""Where a training or an evaluation runs."""
 
 from __future__ import annotations
 

@@ -76,6 +76,7 @@ def asked_for(method: Method, root: Path) -> MethodInputs:
         bitext=whole.bitext if needs.bitext else {},
         text=whole.text if needs.text else {},
         files=files,
+        dev=(whole.pairs if needs.links else whole.bitext) if needs.dev else {},
     )
 
 

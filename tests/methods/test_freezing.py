@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from raxalign.encoders.models.freezing import FrozenParts, frozen, frozen_parts, lowest_trained
 from raxalign.errors import RaxalignError
-from raxalign.methods.families.freezing import FrozenParts, frozen, frozen_parts, lowest_trained
 from raxalign.methods.strong_contrastive import StrongContrastive
 from raxalign.methods.weak_contrastive import WeakContrastive
 from raxalign.train.runtime import Runtime

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.training.masked_words import masked_lm_loss
 from raxalign.encoders.training.masking import MaskRule, chance_of, choose_masks
-from raxalign.methods.objectives.masked_lm import MaskedLM, masked_lm_loss, masked_logits
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows, read_bitexts, single_rows
+from raxalign.methods.objectives.masked_lm import MaskedLM, masked_logits
+from raxalign.methods.rows.sentences import Rows, joint_rows, single_rows
+from raxalign.methods.rows.tokenised import Bitexts, read_bitexts
 from raxalign.train.objective import Step
 from tests.methods.toy import toy_encoder, toy_inputs
 

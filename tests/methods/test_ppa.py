@@ -15,7 +15,7 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.objectives.moco import MocoOptions
 from raxalign.methods.objectives.ppa import PostPretraining, PostPretrainingOptions, full_at
 from raxalign.methods.ppa import Ppa
-from raxalign.methods.rows.sentences import read_bitexts
+from raxalign.methods.rows.tokenised import read_bitexts
 from raxalign.methods.tlm import Tlm
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
@@ -218,9 +218,9 @@ def test_the_steps_before_a_queue_is_full_are_those_that_find_too_few_keys() -> 
     ]:
         sizes = [min(batch, n - start) for start in range(0, n, batch)] * epochs
         before = [sum(sizes[:step]) for step in range(len(sizes))]
-        assert full_at(n, batch, epochs, size)[1] == before[-1]
+        assert full_at(n, batch, len(sizes), size)[1] == before[-1]
         if size <= before[-1]:
-            assert full_at(n, batch, epochs, size)[0] == next(
+            assert full_at(n, batch, len(sizes), size)[0] == next(
                 step for step, keys in enumerate(before) if keys >= size
             )
 

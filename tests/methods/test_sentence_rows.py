@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from raxalign.encoders.models.pieces import share
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.methods.rows.sentences import (
-    Rows,
-    chosen,
-    joint_rows,
-    read_bitexts,
-    read_texts,
-    shares,
-    single_rows,
-)
+from raxalign.methods.rows.sentences import Rows, joint_rows, shares, single_rows
+from raxalign.methods.rows.tokenised import chosen, read_bitexts, read_texts
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows
 
 

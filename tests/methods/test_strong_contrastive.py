@@ -78,7 +78,7 @@ def test_a_frozen_layer_cannot_be_contrasted() -> None:
     with pytest.raises(
         RaxalignError, match="freeze leaves layer 1 as it is; choose layers from 2 on"
     ):
-        method(freeze="lower", layers="1-2")._options(method().resolved(), 2)
+        method(freeze="lower", layers="1-2").acts(2)
 
 
 def test_a_heavy_regulariser_leaves_the_encoder_nearly_as_it_was(tmp_path: Path) -> None:

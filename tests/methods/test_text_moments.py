@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raxalign.encoders.models.aligned import Affine, Unit
-from raxalign.methods.statistics.text_moments import TextMoments, text_moments
+from raxalign.methods.statistics.text_moments import TextMoments, WordReading, text_moments
 from tests.methods.planted import TableEncoder, normal, planted_inputs
 
 
 def test_means_deviations_and_second_moments_are_those_of_the_whole_matrix(tmp_path: Path) -> None:
     tables = {"de": normal(11, 3) * 5 + 2, "en": normal(11, 3, seed=1)}
     moments = text_moments(
-        TableEncoder(tables), planted_inputs(tmp_path, 11), "de", (0,), "last", gram=True
+        WordReading(TableEncoder(tables), (0,), "last"),
+        planted_inputs(tmp_path, 11),
+        "de",
+        gram=True,
     )
     x = tables["de"]
     assert moments.count == 11
@@ -28,7 +31,10 @@ def test_steps_come_before_the_sums_each_layer_having_its_own(tmp_path: Path) ->
     shift = Affine(torch.tensor([1.0, 0], dtype=torch.float64))
     steps = [(Unit(), shift), ()]
     moments = text_moments(
-        TableEncoder(tables), planted_inputs(tmp_path, 2), "de", (0, 0), "last", before=steps
+        WordReading(TableEncoder(tables), (0, 0), "last"),
+        planted_inputs(tmp_path, 2),
+        "de",
+        before=steps,
     )
     assert torch.allclose(
         moments.means(), torch.tensor([[-0.7, 0.9], [1.5, 3.0]], dtype=torch.float64), atol=1e-12

@@ -273,6 +273,13 @@ def test_an_alignment_is_not_lost_under_another(site: Path, tmp_path: Path) -> N
         align(site, tmp_path / "twice", "rotation", encoder=str(tmp_path / "once"))
 
 
+def test_selection_by_a_dev_part_that_one_alignment_does_not_have_is_refused(
+    site: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(RaxalignError, match="needs the dev part of a corpus, which only a grid"):
+        align(site, tmp_path / "out", "finetune", options=("selection=dev",))
+
+
 def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is of de-en, not of fr-en"):
         align(site, tmp_path / "out", "rotation", pairs={"fr": site / "pairs"})

@@ -10,7 +10,7 @@ import torch
 
 from raxalign.caveats import collecting
 from raxalign.errors import RaxalignError
-from raxalign.train.loop import Fitted, TrainingDiverged, TrainSettings, fit
+from raxalign.train.loop import Fitted, KeepBest, TrainingDiverged, TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
@@ -179,7 +179,7 @@ def test_selection_keeps_the_best_weights_also_after_resuming(tmp_path: Path) ->
             epochs.append(epoch)
             return scores[epoch]
 
-        fitted = fit(objective, 22, replace(SETTINGS, epochs=4), runtime, select=select)
+        fitted = fit(objective, 22, replace(SETTINGS, epochs=4), runtime, keep=KeepBest(select))
         return weights(objective), fitted, epochs
 
     best, expected, _ = run(Runtime())

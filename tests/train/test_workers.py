@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.runtime import Runtime
 from tests.train.problems import Regression, weights
 from tests.train.workers import run_workers
@@ -25,7 +25,9 @@ def train(runtime: Runtime, settings: TrainSettings = SETTINGS) -> tuple[Regress
     )  # the last batch of an epoch has one row: the second worker has none
     return (
         objective,
-        fit(objective, 21, settings, runtime, select=lambda epoch: -abs(epoch - 2.0)).losses,
+        fit(
+            objective, 21, settings, runtime, keep=KeepBest(lambda epoch: -abs(epoch - 2.0))
+        ).losses,
     )
 
 
@@ -46,7 +48,13 @@ def work(rank: int, folder: Path) -> None:
                 raise Stopped
 
     with pytest.raises(Stopped):
-        fit(Stopping(n=21), 21, SETTINGS, runtime, select=lambda epoch: -abs(epoch - 2.0))
+        fit(
+            Stopping(n=21),
+            21,
+            SETTINGS,
+            runtime,
+            keep=KeepBest(lambda epoch: -abs(epoch - 2.0)),
+        )
     objective, losses = train(runtime)
     result = {
         "losses": losses,

@@ -18,28 +18,27 @@ from raxalign.encoders.models.loading import save_masked_lm
 from raxalign.encoders.models.packing import flat_states, pack
 from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.masked_words import MaskedWords
+from raxalign.encoders.training.masking import Masks
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import train_wordpiece
 from raxalign.errors import RaxalignError
 from raxalign.train.loop import TrainSettings, fit
-from raxalign.train.objective import Objective, Step
+from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
 NAME = "scratch"
 """The curves and checkpoints of a pre-training are called so."""
 LAST = 20
 """Steps whose mean loss stands in the notes as the last one."""
-MASKING = 0
-"""What masks are drawn by: ``chance_of(step, MASKING)``."""
 
 
 def pretrain(
     params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path
 ) -> Mapping[str, object]:
     """Train vocabulary and model on the text of all languages; returns notes (sentences,
-    vocabulary, losses). The first worker saves them.
+    vocabulary, losses). The first worker saves them. Raises `RaxalignError` where there is no text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
@@ -54,22 +53,9 @@ def pretrain(
             lowercase=params.lowercase,
         )
         encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
-        rng = np.random.default_rng(params.seed)
-        rows = PackedRows.of(
-            [
-                row
-                for lang, part in sentences.items()
-                for row in pack_rows(encoder.pieces(part, lang), params.window, rng)
-            ]
-        )
-        settings = train_settings(params, rows)
-        fitted = fit(
-            Pretraining(encoder, rows, params),
-            len(rows),
-            settings,
-            replace(runtime, seed=params.seed),
-            name=NAME,
-        )
+        rows = _all_rows(encoder, sentences, params)
+        settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
+        fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
             save_masked_lm(encoder.model, tokenizer, folder)
     return {
@@ -80,6 +66,22 @@ def pretrain(
         "first_loss": fitted.losses[0],
         "last_loss": float(np.mean(fitted.losses[-LAST:])),
     }
+
+
+def _all_rows(
+    encoder: TransformerEncoder,
+    sentences: Mapping[str, Sequence[Sequence[str]]],
+    params: ScratchParams,
+) -> PackedRows:
+    """The training rows of all languages."""
+    rng = np.random.default_rng(params.seed)
+    return PackedRows.of(
+        [
+            row
+            for lang, part in sentences.items()
+            for row in pack_rows(encoder.pieces(part, lang), params.window, rng)
+        ]
+    )
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
@@ -132,46 +134,28 @@ class PackedRows:
         )
 
 
-class Pretraining(Objective):
-    """The mean cross-entropy over the masked places of the global batch; rows share a forward pass
-    without padding, each seeing only itself.
+class Pretraining(MaskedWords[PackedRows]):
+    """Predicts the masked pieces of packed rows; rows share a forward pass without padding, each
+    seeing only itself.
     """
 
     def __init__(
         self, encoder: TransformerEncoder, rows: PackedRows, params: ScratchParams
     ) -> None:
-        self.module = encoder.model
-        self.encoder, self.all_rows, self.window = encoder, rows, params.window
-        self.rule = MaskRule.of(encoder, params.mask_share)
-        self.rows: PackedRows
-        self.masks: Masks
+        super().__init__(encoder, params.mask_share)
+        self.all_rows, self.window = rows, params.window
 
-    def begin(self, step: Step) -> None:
-        """The rows of the global batch and its masks."""
-        self.rows = self.all_rows.take(step.rows)
-        self.masks = choose_masks(self.rows, self.rule, chance_of(step, MASKING))
+    def batch(self, step: Step) -> PackedRows:
+        """The rows of the global batch."""
+        return self.all_rows.take(step.rows)
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
-        """The contribution of some rows. Only masked places reach the head: with a large vocabulary
-        it costs more than the blocks.
-        """
-        masked = positions[np.diff(self.masks.offsets)[positions] > 0]
-        if not len(masked):
-            return torch.zeros((), device=self.encoder.device)
-        rows, masks = self.rows.take(masked), self.masks.take(masked)
+    def logits(self, rows: PackedRows, masks: Masks) -> torch.Tensor:
+        """The predictions at the masked places, (M, V)."""
         pad, lengths = int(self.encoder.tokenizer.pad_token_id), np.diff(rows.offsets)
         packed = pack(masks.applied(rows), lengths, pad, width=self.window, segments=rows.segments)
         (states_FH,) = flat_states(self.encoder, packed, (self.encoder.n_layers,))
-        places, targets = (
-            torch.from_numpy(part).to(self.encoder.device)
-            for part in (masks.flat(packed.starts_S), masks.targets)
-        )
-        return (
-            torch.nn.functional.cross_entropy(
-                self.encoder.lm_logits(states_FH[places]), targets, reduction="sum"
-            )
-            / masks.total
-        )
+        places_M = torch.from_numpy(masks.flat(packed.starts_S)).to(self.encoder.device)
+        return self.encoder.lm_logits(states_FH[places_M])
 
 
 def new_bert(params: ScratchParams, vocabulary: int) -> Any:

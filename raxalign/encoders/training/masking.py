@@ -11,7 +11,8 @@ import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.errors import RaxalignError
-from raxalign.train.objective import Step, mix
+from raxalign.train.chance import USES, mix
+from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -35,10 +36,10 @@ class FlatRows(Protocol):
 
 
 def chance_of(step: Step, use: int) -> np.random.Generator:
-    """Chance of the global batch for one `use` of it (any number; different uses are unrelated):
-    the same on every worker.
+    """The random generator of the global batch for one `use` (`MASKING` or `MIXING` of
+    `train.chance`): the same on every worker.
     """
-    return np.random.Generator(np.random.PCG64(mix(step.seed, step.number, 3, use)))
+    return np.random.Generator(np.random.PCG64(mix(step.seed, step.number, USES, use)))
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class MaskRule:
             )
         allowed_V = np.ones(max(len(tokenizer), int(encoder.model.config.vocab_size)), bool)
         allowed_V[np.array(tokenizer.all_special_ids)] = False
-        # What the output layer has beyond the vocabulary (padding to a round size) is no piece.
+        # Outputs beyond the vocabulary pad the layer to a round size; they are not pieces.
         return cls(
             share,
             int(tokenizer.mask_token_id),

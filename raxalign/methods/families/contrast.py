@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
+from raxalign.encoders.models.freezing import Freeze
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
-from raxalign.errors import RaxalignError
-from raxalign.methods.base import Acts, Method, MethodInputs, Needs
+from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.families.freezing import Freeze, frozen, lowest_trained
-from raxalign.methods.families.trained import Profiles, TrainedMethod, losses
-from raxalign.train.loop import TrainSettings, fit
-from raxalign.train.objective import mix
+from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
+from raxalign.train.chance import NEW_WEIGHTS, mix
+from raxalign.train.options import Epochs, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.methods.objectives.word_contrast import ContrastOptions
+    from raxalign.methods.rows.typed import WordRows
     from raxalign.train.runtime import Runtime
 
 _PAPER: Mapping[str, Any] = {
@@ -65,10 +66,6 @@ _SAME_TYPE = (
     "Whether links that share a word type on either side are negatives of one another (`keep`) or"
     " not (`mask`)."
 )
-_FREEZE = (
-    "What is not trained: the lower half of the blocks and the embeddings (`lower`), the upper half"
-    " of the blocks (`upper`), or what a mapping names."
-)
 _LAYERS = (
     "Layers whose words are contrasted, one by one, and averaged: `last`, one number or a range"
     " such as `9-12` (0: the embeddings)."
@@ -84,7 +81,7 @@ class ContrastMethod(TrainedMethod):
     strong: ClassVar[bool]
     name: ClassVar[str]
 
-    class Params(Method.Params):
+    class Params(TrainedParams):
         """`freeze: {blocks: lower, embeddings: false}` holds blocks and trains the embeddings, as
         AlignFreeze does, where `freeze: lower` holds the embeddings too.
         """
@@ -120,61 +117,35 @@ class ContrastMethod(TrainedMethod):
             description="Whether links of words that are spelt the same are left out (`drop`).",
         )
         same_type: Literal["keep", "mask"] | None = Field(None, description=_SAME_TYPE)
-        freeze: Freeze = Field("none", description=_FREEZE)
-        learning_rate: float | None = Field(None, gt=0, description=wording.LEARNING_RATE)
+        freeze: Freeze = "none"
+        learning_rate: LearningRate[float | None] = None
         batch_size: int | None = Field(None, ge=1, description=wording.BATCH_OF_PAIRS)
-        epochs: int = Field(1, ge=1, description=wording.EPOCHS_OR_STEPS)
-        steps: int | None = Field(None, ge=0, description=wording.STEPS)
-        warmup: float | None = Field(None, ge=0, description=wording.WARMUP)
+        epochs: Epochs = 1
+        steps: Steps[int | None] = None  # type: ignore[assignment]  # by profile
+        warmup: Warmup[float | None] = None
         layers: Layers = Field("last", description=_LAYERS)
         pooling: Pooling | None = Field(None, description=wording.WORD_POOLING)
-        dropout: bool = Field(True, description=wording.DROPOUT)
         max_length: int | None = Field(None, ge=3, description=wording.SENTENCE_LENGTH)
 
     params: Params
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True)
+        return Needs(links=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
         """The resolved params; without a regulariser there is no λ, without a projector neither
-        size nor bias, under `steps` no epochs.
+        size nor bias.
         """
-        resolved = self.resolved()
+        resolved = super().canonical()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:
             resolved |= {"regularizer": "none", "lambda": 0.0}
         alone = not resolved["projector"]
         bias = (
             alone or resolved["projector_bias"]
         )  # with it as before it could be left out: results made then keep their keys
-        idle = {"projector_size": alone, "projector_bias": bias, "epochs": resolved["steps"] > 0}
+        idle = {"projector_size": alone, "projector_bias": bias}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
-
-    def acts(self, n_layers: int) -> Acts:
-        """The whole stream, or with `freeze` what is above the frozen parts."""
-        self._layers(n_layers)
-        return Acts(stream_from=lowest_trained(self.params.freeze, n_layers))
-
-    def _layers(self, n_layers: int) -> tuple[int, ...]:
-        """The contrasted layers. Raises `RaxalignError` where one of them is beyond the encoder, or
-        frozen.
-        """
-        layers, lowest = (
-            parse_layers(self.params.layers, n_layers),
-            lowest_trained(self.params.freeze, n_layers),
-        )
-        if min(layers) < lowest:
-            held = f"layers {self.params.layers!r}: freeze leaves layer {min(layers)} as it is"
-            raise RaxalignError(
-                f"{held}; "
-                + (
-                    f"choose layers from {lowest} on"
-                    if lowest <= n_layers
-                    else "it holds every block"
-                )
-            )
-        return layers
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime
@@ -188,22 +159,27 @@ class ContrastMethod(TrainedMethod):
         from raxalign.methods.objectives.word_contrast import Contrast
         from raxalign.methods.rows.typed import read_word_rows
 
-        resolved, folders = self.resolved(), [inputs.pairs[lang] for lang in inputs.languages]
-        options, every_word = (
-            self._options(resolved, encoder.n_layers),
-            self.params.negatives == "all",
-        )
-        drop_identical, typed = (
-            self.params.identical_pairs == "drop",
-            every_word and options.mask_same_type,
-        )
-        corpus = read_word_rows(
-            encoder, folders, resolved["max_length"], drop_identical=drop_identical, all_types=typed
-        )
-        with frozen(encoder, self.params.freeze), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(mix(runtime.seed, 4))
+        resolved, every_word = self.resolved(), self.params.negatives == "all"
+        options = self._options(resolved, encoder.n_layers)
+
+        def read(pairs: Mapping[str, Path]) -> WordRows:
+            return read_word_rows(
+                encoder,
+                [pairs[lang] for lang in inputs.languages],
+                resolved["max_length"],
+                drop_identical=self.params.identical_pairs == "drop",
+                all_types=every_word and options.mask_same_type,
+            )
+
+        def dev() -> tuple[Contrast, int]:
+            held_out = read(inputs.dev)
+            return objective.on(held_out), len(held_out)
+
+        corpus = read(inputs.pairs)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(mix(runtime.seed, NEW_WEIGHTS))
             objective = (WordContrast if every_word else Contrast)(encoder, corpus, options)
-            fitted = fit(objective, len(corpus), self._settings(resolved), runtime, name=self.name)
+            fitted = self.fit(objective, len(corpus), runtime, self.name, dev)
         counts = {
             "sentences": len(corpus),
             "pairs": len(corpus.link_src),
@@ -214,7 +190,7 @@ class ContrastMethod(TrainedMethod):
     def _options(self, resolved: Mapping[str, Any], n_layers: int) -> ContrastOptions:
         from raxalign.methods.objectives.word_contrast import ContrastOptions
 
-        params, layers = self.params, self._layers(n_layers)
+        params, layers = self.params, parse_layers(self.params.layers, n_layers)
         return ContrastOptions(
             strong=self.strong,
             layers=layers,
@@ -224,15 +200,4 @@ class ContrastMethod(TrainedMethod):
             projector_size=params.projector_size if params.projector else None,
             projector_bias=resolved["projector_bias"],
             mask_same_type=resolved["same_type"] == "mask",
-        )
-
-    def _settings(self, resolved: Mapping[str, Any]) -> TrainSettings:
-        return TrainSettings(
-            learning_rate=resolved["learning_rate"],
-            batch_size=resolved["batch_size"],
-            epochs=self.params.epochs,
-            steps=resolved["steps"] or None,
-            warmup=resolved["warmup"],
-            schedule="linear",
-            dropout=self.params.dropout,
         )

@@ -1,19 +1,17 @@
-"""What methods that train by masked language modelling have in common: options, and the
-training.
-"""
+"""What methods that train by masked language modelling share: options, and the training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from raxalign.methods.base import Method
 from raxalign.methods.families import wording
-from raxalign.methods.families.trained import losses
+from raxalign.methods.families.trained import TrainedMethod, TrainedParams, losses
 from raxalign.methods.objectives.masked_lm import MaskedLM
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.options import Epochs, LearningRate, Warmup, WeightDecay
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -22,48 +20,49 @@ if TYPE_CHECKING:
     from raxalign.train.runtime import Runtime
 
 
-class MaskedLMParams(Method.Params):
+class MaskedLMParams(TrainedParams):
     """The options of a training by masked language modelling (Pan et al. 2021), with AdamW. Rows
     are sentences unless a subclass says otherwise.
     """
 
     mask_share: float = Field(0.15, gt=0, lt=1, description=wording.MASK_SHARE)
-    learning_rate: float = Field(3e-5, gt=0, description=wording.LEARNING_RATE)
+    learning_rate: LearningRate[float] = 3e-5
     batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_SENTENCES)
-    epochs: int = Field(10, ge=1, description=wording.EPOCHS)
-    warmup: float = Field(0.1, ge=0, description=wording.WARMUP)
-    weight_decay: float = Field(0.01, ge=0, description=wording.WEIGHT_DECAY)
+    epochs: Epochs = 10
+    warmup: Warmup[float] = 0.1
+    weight_decay: WeightDecay = 0.01
     max_length: int = Field(128, ge=8, description=wording.ROW_LENGTH)
-    dropout: bool = Field(True, description=wording.DROPOUT)
 
 
-def train_settings(params: MaskedLMParams) -> TrainSettings:
-    """The options of the loop."""
-    return TrainSettings(
-        learning_rate=params.learning_rate,
-        batch_size=params.batch_size,
-        epochs=params.epochs,
-        warmup=params.warmup,
-        schedule="linear",
-        weight_decay=params.weight_decay,
-        dropout=params.dropout,
-    )
+@dataclass(frozen=True)
+class MaskedText:
+    """What is masked: `rows_of(step)` makes the rows of a global batch out of `n_rows` rows."""
+
+    rows_of: Callable[[Step], Rows]
+    n_rows: int
 
 
-def train_masked_lm(
-    encoder: TransformerEncoder,
-    rows_of: Callable[[Step], Rows],
-    n_rows: int,
-    params: MaskedLMParams,
-    runtime: Runtime,
-    name: str,
-) -> dict[str, object]:
-    """Train the encoder in place; returns notes: the number of rows, and `losses`."""
-    fitted = fit(
-        MaskedLM(encoder, rows_of, params.mask_share),
-        n_rows,
-        train_settings(params),
-        runtime,
-        name=name,
-    )
-    return {"rows": n_rows, **losses(fitted)}
+class MaskedLMMethod(TrainedMethod):
+    """Trains by masked language modelling alone."""
+
+    params: MaskedLMParams
+
+    def train_on(
+        self,
+        encoder: TransformerEncoder,
+        text: MaskedText,
+        runtime: Runtime,
+        name: str,
+        dev: Callable[[], MaskedText],
+    ) -> dict[str, object]:
+        """Train the encoder in place; returns notes: the number of rows, and `losses`. `dev` reads
+        the text of the dev part.
+        """
+        objective = MaskedLM(encoder, text.rows_of, self.params.mask_share)
+
+        def on_dev() -> tuple[MaskedLM, int]:
+            held_out = dev()
+            return objective.on(held_out.rows_of), held_out.n_rows
+
+        fitted = self.fit(objective, text.n_rows, runtime, name, on_dev)
+        return {"rows": text.n_rows, **losses(fitted)}

@@ -12,7 +12,7 @@ from pydantic import Field
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
-from raxalign.methods.statistics.text_moments import Steps, TextMoments, text_moments
+from raxalign.methods.statistics.text_moments import Steps, TextMoments, WordReading, text_moments
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -60,16 +60,8 @@ class TextMethod(Method):
         for text without words.
         """
         layers = parse_layers(self.params.layers, encoder.n_layers)
-        return text_moments(
-            encoder,
-            inputs,
-            lang,
-            layers,
-            self.params.pooling,
-            self.params.max_sentences,
-            before=before,
-            gram=gram,
-        )
+        reading = WordReading(encoder, layers, self.params.pooling, self.params.max_sentences)
+        return text_moments(reading, inputs, lang, before=before, gram=gram)
 
     def each_by_itself(
         self,
@@ -79,8 +71,8 @@ class TextMethod(Method):
         *,
         gram: bool = False,
     ) -> AlignedEncoder:
-        """The encoder with what `maps` makes, a map a layer, of the moments of each language; notes
-        count words a language.
+        """The encoder with what `maps` makes of the moments of each language, one map per layer;
+        notes count words per language.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 

@@ -100,22 +100,16 @@ def supervised_pairs(
 
     entries = dictionary_entries(params, inputs, lang)
     entries_in_text(params, inputs, lang)
-    folder = inputs.bitext[lang]
-    src = collect_anchors(
-        encoder,
-        sentences_of(folder, "src"),
-        [entry[0] for entry in entries],
-        lang,
-        layers,
-        params.pooling,
-    )
-    tgt = collect_anchors(
-        encoder,
-        sentences_of(folder, "tgt"),
-        [entry[1] for entry in entries],
-        inputs.pivot,
-        layers,
-        params.pooling,
+    src, tgt = (
+        collect_anchors(
+            encoder,
+            sentences_of(inputs.bitext[lang], side),
+            [entry[i] for entry in entries],
+            code,
+            layers,
+            params.pooling,
+        )
+        for i, (side, code) in enumerate((("src", lang), ("tgt", inputs.pivot)))
     )
     src_E, tgt_E = (
         torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device)

@@ -1,4 +1,4 @@
-"""What the options are that several methods have: one sentence each, for the fields of their
+"""Descriptions of options that several methods have: one sentence each, for the fields of their
 `Params`.
 """
 
@@ -36,20 +36,8 @@ SWAP = (
     " English."
 )
 
-LEARNING_RATE = "Learning rate at the end of the warm-up, from which it falls linearly to 0."
-WARMUP = (
-    "Steps over which the learning rate rises linearly: below 1 a share of all steps, from 1 on a"
-    " number of steps."
-)
 BATCH_OF_PAIRS = "Sentence pairs per training step, counted over all languages together."
 BATCH_OF_SENTENCES = "Sentences per training step, counted over all languages together."
-EPOCHS = "Passes over the training data."
-EPOCHS_OR_STEPS = "Passes over the training data, where `steps` is 0."
-STEPS = "Training steps in place of `epochs` (0: train for `epochs`)."
-DROPOUT = "Whether dropout is on during training."
-WEIGHT_DECAY = "Weight decay of AdamW; biases and norms are spared."
-ADAM_EPS = "ε of Adam, the constant in the denominator of its update."
-CLIP = "Largest norm of the gradient, to which a longer one is scaled down (0: no limit)."
 
 SENTENCE_LENGTH = (
     "Largest number of pieces per sentence, special ones included; the end of a longer one is cut"

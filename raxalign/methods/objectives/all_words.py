@@ -4,7 +4,7 @@ AlignFreeze has it (Bakos et al. 2025).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import lazy_loader as lazy
 import numpy as np
@@ -111,8 +111,14 @@ class WordContrast(Contrast):
         self.shape = self.shape[1:]
         self.sides = (_Numbering(corpus.src), _Numbering(corpus.tgt))
 
+    def on(self, corpus: WordRows) -> Self:
+        """The same objective over other word pairs; it shares the module and its start."""
+        other = super().on(corpus)
+        other.sides = (_Numbering(corpus.src), _Numbering(corpus.tgt))
+        return other
+
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """The number of words that were read, of both sides."""
+        """The number of words of each row that were read, of both sides, (rows,)."""
         src, tgt = self.sides
         counts: np.ndarray = src.counts(rows) + tgt.counts(rows)
         return counts

@@ -4,9 +4,10 @@ it.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import lazy_loader as lazy
 import numpy as np
@@ -88,9 +89,7 @@ def item_weights(
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """What the loss is made of; the names are those of the params of `finetune`. `moves` is the
-    side that is brought to the other.
-    """
+    """The options of `finetune` that the loss reads; `moves` is the side that is brought over."""
 
     moves: Literal["src", "tgt"]
     layers: tuple[int, ...]
@@ -105,9 +104,7 @@ class AlignmentOptions:
 
 @dataclass(frozen=True)
 class _Items:
-    """Words to read: where the first piece of each begins in the packed rows, how many pieces it
-    has, and its weight.
-    """
+    """Words to read: the place of the first piece of each, its number of pieces, and its weight."""
 
     first: np.ndarray
     count: np.ndarray
@@ -142,10 +139,21 @@ class Alignment(Objective):
         options: AlignmentOptions,
     ) -> None:
         self.module = encoder.model
-        self.encoder, self.frozen, self.corpora, self.options = encoder, frozen, corpora, options
+        self.encoder, self.frozen, self.options = encoder, frozen, options
         self.loss_unit = max(1.0, options.reg_weight)
         self.reads_frozen = options.reg_weight > 0 or options.align_target == "frozen"
         self.reads_kept = options.reg_weight > 0 or options.align_target == "live"
+        self._read(corpora)
+
+    def on(self, corpora: list[LinkedRows]) -> Self:
+        """The same objective over other corpora of the same languages; it shares the module."""
+        other = copy.copy(self)
+        other._read(corpora)
+        return other
+
+    def _read(self, corpora: list[LinkedRows]) -> None:
+        """Count the links and the words that are held in each row of the corpora."""
+        self.corpora = corpora
         self.n_links = [np.diff(corpus.link_offsets) for corpus in corpora]
         self.n_kept = [_read_words(self.sides(corpus)[1]) for corpus in corpora]
         self.weights: list[tuple[np.ndarray, np.ndarray]] = []
@@ -173,8 +181,35 @@ class Alignment(Objective):
             self.weights.append((pair, word))
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of some rows of the global batch."""
+        """The contribution of some rows of the global batch, a scalar."""
         rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
+        live, frozen, starts = self.states(rows)
+        items = [
+            self.corpus_items(
+                c, rows[c], {name: part[c] for name, part in starts.items()}, positions
+            )
+            for c in range(len(rows))
+        ]
+        pairs, targets, words, origins = (_joined(parts) for parts in zip(*items, strict=True))
+        moving_PLH = self.read(live, pairs)
+        return alignment_loss(
+            moving_PLH,
+            self.read(live if self.options.align_target == "live" else frozen, targets),
+            self.read(live, words),
+            self.read(frozen or live, origins),
+            reg_weight=self.options.reg_weight,
+            norm=self.options.norm,
+            pair_weights_P=torch.from_numpy(pairs.weight).to(moving_PLH),
+            word_weights_W=torch.from_numpy(words.weight).to(moving_PLH),
+        )
+
+    def states(
+        self, rows: list[np.ndarray]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, np.ndarray]]:
+        """The states (pieces, H) of some rows of each corpus, per layer: of the encoder, and of the
+        frozen one where it is read. Then where the sentences begin in them, (corpora, rows): those
+        that move (`moving`), and those that are held (`live`, `frozen`), where they were read.
+        """
         moving, kept = (
             [(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)]
             for i in (0, 1)
@@ -182,40 +217,17 @@ class Alignment(Objective):
         live = read_states(
             self.encoder, [*moving, *kept] if self.reads_kept else moving, self.options.layers
         )
-        starts = dict(
-            zip(
-                ("moving", "live"),
-                np.split(live.starts_S, [len(positions) * len(rows)]),
-                strict=True,
-            )
-        )
+        begins = np.split(live.starts_S, [sum(map(len, rows))])
+        starts = dict(zip(("moving", "live"), begins, strict=True))
         frozen: list[torch.Tensor] = []
         if self.reads_frozen:
             with torch.no_grad():
                 held = read_states(self.frozen, kept, self.options.layers)
             frozen, starts["frozen"] = held.layers, held.starts_S
-        by_corpus = {name: part.reshape(-1, len(positions)) for name, part in starts.items()}
-        items = [
-            self.corpus_items(
-                c,
-                rows[c],
-                {name: part[c] for name, part in by_corpus.items() if len(part)},
-                positions,
-            )
-            for c in range(len(rows))
-        ]
-        pairs, targets, words, origins = (_joined(parts) for parts in zip(*items, strict=True))
-        moving_PLH = self.read(live.layers, pairs)
-        return alignment_loss(
-            moving_PLH,
-            self.read(live.layers if self.options.align_target == "live" else frozen, targets),
-            self.read(live.layers, words),
-            self.read(frozen or live.layers, origins),
-            reg_weight=self.options.reg_weight,
-            norm=self.options.norm,
-            pair_weights_P=torch.from_numpy(pairs.weight).to(moving_PLH),
-            word_weights_W=torch.from_numpy(words.weight).to(moving_PLH),
-        )
+        by_corpus = {
+            name: part.reshape(len(rows), -1) for name, part in starts.items() if len(part)
+        }
+        return live.layers, frozen, by_corpus
 
     def corpus_items(
         self, c: int, rows: np.ndarray, starts: dict[str, np.ndarray], positions: np.ndarray

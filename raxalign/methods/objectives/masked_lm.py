@@ -1,19 +1,22 @@
-"""Masked language modelling on rows of sentences or of pairs: the loss, and the objective that
-feeds it.
+"""Masked language modelling on rows of sentences or of pairs (Devlin et al. 2019; of pairs Conneau
+and Lample 2019, §3.3, which they call TLM).
+
+Formula: mean over the masked places m of the global batch of -log p(x_m | the row with masks).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import lazy_loader as lazy
-import numpy as np
 
-from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
+from raxalign.encoders.training.masked_words import MaskedWords
+from raxalign.encoders.training.masking import Masks
 from raxalign.methods.rows.sentences import Rows
 from raxalign.methods.rows.states import read_rows
-from raxalign.train.objective import Objective, Step
+from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     import torch
@@ -22,52 +25,36 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-MASKING, MIXING = 0, 1
-"""What masks are drawn by, ``chance_of(step, MASKING)``, and what `rows_of` draws by beside them,
-``chance_of(step, MIXING)``.
-"""
-
-
-def masked_lm_loss(logits_MV: torch.Tensor, targets_M: torch.Tensor, total: int) -> torch.Tensor:
-    """The cross-entropies of some masked places, summed, over the `total` of the global batch:
-    their part of its mean.
-    """
-    return torch.nn.functional.cross_entropy(logits_MV, targets_M, reduction="sum") / total
-
 
 def masked_logits(encoder: TransformerEncoder, rows: Rows, masks: Masks) -> torch.Tensor:
-    """What the masked-LM head predicts at the masked places of rows, (M, V), in the order of
-    `masks`; only these reach the head.
+    """The predictions of the masked-LM head at the masked places of rows, (M, V), in the order of
+    `masks`; only these places reach the head.
     """
     states_FH, starts_R = read_rows(encoder, [(rows, masks.applied(rows))])
     return encoder.lm_logits(states_FH[torch.from_numpy(masks.flat(starts_R)).to(states_FH.device)])
 
 
-class MaskedLM(Objective):
-    """The mean cross-entropy over the masked places of the global batch. `rows_of(step)` makes its
-    rows, row r of them from ``step.rows[r]``.
+class MaskedLM(MaskedWords[Rows]):
+    """Predicts the masked pieces of the rows that `rows_of(step)` makes, row r of them from
+    ``step.rows[r]``.
     """
 
     def __init__(
         self, encoder: TransformerEncoder, rows_of: Callable[[Step], Rows], mask_share: float
     ) -> None:
-        self.module = encoder.model
-        self.encoder, self.rows_of, self.rule = encoder, rows_of, MaskRule.of(encoder, mask_share)
-        self.rows: Rows
-        self.masks: Masks
+        super().__init__(encoder, mask_share)
+        self.rows_of = rows_of
 
-    def begin(self, step: Step) -> None:
-        """The rows of the global batch and its masks."""
-        self.rows = self.rows_of(step)
-        self.masks = choose_masks(self.rows, self.rule, chance_of(step, MASKING))
+    def on(self, rows_of: Callable[[Step], Rows]) -> Self:
+        """The same objective over other rows; it shares the module."""
+        other = copy.copy(self)
+        other.rows_of = rows_of
+        return other
 
-    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
-        """The contribution of some rows; rows without a masked place are not read at all."""
-        masked = positions[np.diff(self.masks.offsets)[positions] > 0]
-        if not len(masked):
-            return torch.zeros((), device=self.encoder.device)
-        masks = self.masks.take(masked)
-        logits_MV = masked_logits(self.encoder, self.rows.take(masked), masks)
-        return masked_lm_loss(
-            logits_MV, torch.from_numpy(masks.targets).to(logits_MV.device), masks.total
-        )
+    def batch(self, step: Step) -> Rows:
+        """The rows of the global batch."""
+        return self.rows_of(step)
+
+    def logits(self, rows: Rows, masks: Masks) -> torch.Tensor:
+        """The predictions at the masked places, (M, V)."""
+        return masked_logits(self.encoder, rows, masks)

@@ -27,7 +27,7 @@ def contrast_logits(
     temperature: float,
 ) -> torch.Tensor:
     """(B, 1 + K) similarities over the temperature: the positive at index 0, then the queue; a key
-    where `same_BK` is no negative (-inf).
+    where `same_BK` is not a negative (-inf).
     """
     positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
     negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)

@@ -1,21 +1,27 @@
-"""The training of `ppa` (Pan et al. 2021): momentum contrast on [CLS], and masked words of both
-sentences predicted together.
+"""The objective of `ppa` (Pan et al. 2021, §3): momentum contrast on [CLS], and masked words of
+both sentences predicted together.
+
+Formula: L = L_MoCo + L_TLM. L_MoCo = mean over sentence pairs of -log(e^(q·k/τ) / (e^(q·k/τ) +
+Σ_queue e^(q·k'/τ))); L_TLM = mean over masked pieces m of -log p(x_m | both sentences with masks).
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 
+from raxalign.encoders.training.masked_words import masked_lm_loss
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
-from raxalign.methods.objectives.masked_lm import MASKING, MIXING, masked_lm_loss
 from raxalign.methods.objectives.moco import Moco, MocoOptions
-from raxalign.methods.rows.sentences import Bitexts, Rows, Sentences, joint_rows, single_rows
+from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_rows
 from raxalign.methods.rows.states import read_rows
-from raxalign.train.objective import Objective, Step, mix
+from raxalign.methods.rows.tokenised import Bitexts
+from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
+from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostPretrainingOptions:
-    """What the loss is made of: `moco` None leaves the contrast out, `mask_share` None the masked
+    """The parts of the loss: `moco` None leaves the contrast out, `mask_share` None the masked
     words; with `joint` these see both sentences, else only their own.
     """
 
@@ -75,7 +81,7 @@ class PostPretraining(Objective):
 
         self.encoder, self.bitexts, self.options = encoder, bitexts, options
         self.moco = (
-            Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, 4))
+            Moco(encoder.model, encoder.hidden_size, options.moco, mix(seed, NEW_WEIGHTS))
             if options.moco
             else None
         )
@@ -83,14 +89,23 @@ class PostPretraining(Objective):
         self.slow = (
             Transformer(self.moco.key, encoder.tokenizer, encoder.device) if self.moco else encoder
         )
-        self.pivots_P = torch.from_numpy(sentence_numbers(bitexts.sentences, bitexts.tgt_P)).to(
-            encoder.device
-        )
+        numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P)
+        self.pivots_P = torch.from_numpy(numbers).to(encoder.device)
         self.rule = (
             MaskRule.of(encoder, options.mask_share) if options.mask_share is not None else None
         )
         self.contrasted: _Contrasted | None = None
         self.predicted: _Predicted | None = None
+
+    def on(self, bitexts: Bitexts) -> Self:
+        """The same objective over other sentence pairs; it shares the module, and so the queue. All
+        keys of the queue are negatives for them.
+        """
+        other = copy.copy(self)
+        other.bitexts = bitexts
+        numbers = sentence_numbers(bitexts.sentences, bitexts.tgt_P) + len(self.pivots_P)
+        other.pivots_P = torch.from_numpy(numbers).to(self.encoder.device)
+        return other
 
     def begin(self, step: Step) -> None:
         """The order of sentences and the masks of the global batch."""
@@ -202,14 +217,15 @@ def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
     )
 
 
-def full_at(n_rows: int, batch_size: int, epochs: int, queue_size: int) -> tuple[int, int]:
-    """(the steps before the one that finds the queue full, the keys that were ever put into it when
-    the last step begins).
+def full_at(n_rows: int, batch_size: int, steps: int, queue_size: int) -> tuple[int, int]:
+    """The steps before the one that finds the queue full, and the keys that were ever put into it
+    when the last of `steps` begins.
 
-    >>> full_at(10, 4, 2, 10), full_at(10, 4, 2, 11), full_at(10, 4, 2, 18)
-    ((3, 18), (4, 18), (5, 18))
+    >>> full_at(10, 4, 6, 10), full_at(10, 4, 6, 11), full_at(10, 4, 6, 18), full_at(10, 4, 4, 10)
+    ((3, 18), (4, 18), (5, 18), (3, 10))
     """
-    steps = -(-n_rows // batch_size)
-    before = (epochs - 1) * n_rows + (steps - 1) * batch_size
+    per_epoch = -(-n_rows // batch_size)
+    epochs, batches = divmod(steps - 1, per_epoch)
+    before = epochs * n_rows + batches * batch_size
     whole, rest = divmod(queue_size, n_rows)
-    return whole * steps + -(-rest // batch_size), before
+    return whole * per_epoch + -(-rest // batch_size), before

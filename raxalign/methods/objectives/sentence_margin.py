@@ -4,8 +4,9 @@ objective that feeds it.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import lazy_loader as lazy
 import numpy as np
@@ -49,8 +50,8 @@ def margin_loss(
 
 @dataclass(frozen=True)
 class MarginOptions:
-    """What the loss is made of; the names are those of the params. `layer` is the one that is
-    read.
+    """The options of the method that the loss reads; `layer` is the layer whose vectors are
+    compared.
     """
 
     layer: int
@@ -72,8 +73,14 @@ class Margin(WholeBatch):
         self.module = encoder.model
         self.shape = (2, encoder.hidden_size)
 
+    def on(self, corpus: SentenceRows) -> Self:
+        """The same objective over other sentence pairs; it shares the module."""
+        other = copy.copy(self)
+        other.corpus = corpus
+        return other
+
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """One pair a row."""
+        """One pair per row."""
         return np.ones(len(rows), np.int64)
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -19,11 +19,12 @@ from torch.nn import functional
 
 from raxalign.encoders.training.masking import MaskRule, Masks, chance_of, choose_masks
 from raxalign.errors import RaxalignError
-from raxalign.methods.objectives.masked_lm import MASKING
 from raxalign.methods.rows.piece_links import Partners
-from raxalign.methods.rows.sentences import Bitexts, Rows, joint_rows
+from raxalign.methods.rows.sentences import Rows, joint_rows
 from raxalign.methods.rows.states import read_rows
+from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.pairing.aligners.base import Links
+from raxalign.train.chance import MASKING
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -173,6 +174,12 @@ class WordExchange(Objective):
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
         self.rule = MaskRule.of(encoder, options.mask_share)
         self.batch: _Batch | None = None
+
+    def on(self, bitexts: Bitexts, links: Links) -> Self:
+        """The same objective over other sentence pairs; it shares the module."""
+        other = copy.copy(self)
+        other.bitexts, other.links = bitexts, links
+        return other
 
     def begin(self, step: Step) -> None:
         """Masks of the global batch, and which of them have partners."""

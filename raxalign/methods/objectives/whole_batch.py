@@ -11,7 +11,8 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.train.objective import Objective, Step, mix
+from raxalign.train.chance import DROPOUT_TWICE, mix
+from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     import torch
@@ -125,4 +126,4 @@ def _is_direct(step: Step) -> bool:
 
 def _reseed(step: Step, positions: np.ndarray) -> None:
     """The same dropout for the same micro-batch in both passes."""
-    torch.manual_seed(mix(step.seed, step.number, step.rank, int(positions[0]), 3))
+    torch.manual_seed(mix(step.seed, step.number, step.rank, int(positions[0]), DROPOUT_TWICE))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import lazy_loader as lazy
 import numpy as np
@@ -104,8 +105,8 @@ def parameter_distance(
 
 @dataclass(frozen=True)
 class ContrastOptions:
-    """What the loss is made of; the names are those of the params. `projector_size` None: no
-    projector; `reg_weight` 0: no regulariser.
+    """The options of the methods that the loss reads. `projector_size` None: no projector;
+    `reg_weight` 0: no regulariser.
     """
 
     strong: bool
@@ -146,8 +147,14 @@ class Contrast(WholeBatch):
         self.origins = [p.detach().clone() for p in self.trained]
         self.loss_unit = max(1.0, options.reg_weight)
 
+    def on(self, corpus: WordRows) -> Self:
+        """The same objective over other word pairs; it shares the module and its start."""
+        other = copy.copy(self)
+        other.corpus = corpus
+        return other
+
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """The number of links."""
+        """The number of links of each row, (rows,)."""
         counts: np.ndarray = self.corpus.link_offsets[rows + 1] - self.corpus.link_offsets[rows]
         return counts
 

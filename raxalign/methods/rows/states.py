@@ -27,8 +27,8 @@ SentencePooling = Literal["cls", "mean"]
 
 @dataclass(frozen=True)
 class States:
-    """Hidden states of some sentences laid end to end, a tensor (pieces, H) a layer; sentence s has
-    `lengths_S` pieces from `starts_S` on.
+    """Hidden states of some sentences end to end, one tensor (pieces, H) per layer; sentence s has
+    ``lengths_S[s]`` pieces from ``starts_S[s]`` on.
     """
 
     layers: list[torch.Tensor]

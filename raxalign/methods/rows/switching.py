@@ -4,7 +4,7 @@ from pieces that were made once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.methods.rows.sentences import Rows, Sentences, read_texts
+from raxalign.methods.rows.sentences import Rows, Sentences
+from raxalign.methods.rows.tokenised import read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -63,52 +64,49 @@ def make_lexicon(
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
     """
-    from raxalign.encoders.models.pieces import bulk_pieces
-
     found = _translations(dictionaries, pivot)
-    words = list(
-        dict.fromkeys(
-            word for by_lang in found.values() for group in by_lang.values() for word in group
-        )
+    spans, ids = _word_pieces(
+        encoder,
+        (word for by_lang in found.values() for group in by_lang.values() for word in group),
     )
-    pieces = {
-        word: ids
-        for word, (ids, _) in zip(
-            words, bulk_pieces(encoder.tokenizer, [[word] for word in words], None), strict=True
-        )
-    }
-    ends = np.cumsum([len(ids) for ids in pieces.values()]).tolist()
-    place = {
-        word: (end - len(ids), len(ids))
-        for end, (word, ids) in zip(ends, pieces.items(), strict=True)
-    }
     types: dict[str, dict[str, int]] = {lang: {} for lang in languages}
     groups: list[int] = []
     of_group: list[tuple[int, int]] = []
     of_entry: list[tuple[int, int]] = []
     for (lang, word), by_lang in found.items():
         read = {
-            other: [place[t] for t in translations if place[t][1]]
+            other: [spans[t] for t in translations if spans[t][1]]
             for other, translations in by_lang.items()
         }
-        read = {other: spans for other, spans in read.items() if spans}
+        read = {other: entries for other, entries in read.items() if entries}
         if read:
             types[lang][word] = len(groups)
             groups.append(len(read))
-            of_group += [(languages.index(other), len(spans)) for other, spans in read.items()]
-            of_entry += [span for spans in read.values() for span in spans]
+            of_group += [(languages.index(other), len(part)) for other, part in read.items()]
+            of_entry += [span for part in read.values() for span in part]
     langs_G, counts_G = np.array(of_group, np.int64).reshape(-1, 2).T
     first_E, count_E = np.array(of_entry, np.int64).reshape(-1, 2).T
-    ids = np.concatenate([np.zeros(0, np.int32), *pieces.values()])
-    return Lexicon(
-        types,
-        offsets_of(np.array(groups, np.int64)),
-        langs_G,
-        offsets_of(counts_G),
-        first_E,
-        count_E,
-        ids,
-    )
+    group_offsets = offsets_of(np.array(groups, np.int64))
+    return Lexicon(types, group_offsets, langs_G, offsets_of(counts_G), first_E, count_E, ids)
+
+
+def _word_pieces(
+    encoder: TransformerEncoder, words: Iterable[str]
+) -> tuple[dict[str, tuple[int, int]], np.ndarray]:
+    """The pieces of words, each word once, end to end: the first piece and the number of pieces of
+    each word, and all pieces.
+    """
+    from raxalign.encoders.models.pieces import bulk_pieces
+
+    different = list(dict.fromkeys(words))
+    read = bulk_pieces(encoder.tokenizer, [[word] for word in different], None)
+    pieces = [ids for ids, _ in read]
+    starts = offsets_of(np.array([len(ids) for ids in pieces], np.int64)).tolist()
+    spans = {
+        word: (start, len(ids))
+        for word, start, ids in zip(different, starts[:-1], pieces, strict=True)
+    }
+    return spans, np.concatenate([np.zeros(0, np.int32), *pieces])
 
 
 def _translations(
@@ -245,40 +243,36 @@ def _laid_out(
     count: np.ndarray,
     langs: np.ndarray,
 ) -> Rows:
-    """Rows of words, told by their pieces, with special pieces around them."""
+    """Rows of words, given by their pieces, with special pieces around them."""
     before, after = sentences.before, sentences.after_single
-    ends = np.cumsum(n_words_R)
-    pieces = offsets_of(count)
-    before_word = pieces[:-1] - np.repeat(pieces[ends - n_words_R], n_words_R)
-    kept = np.clip(sentences.max_length - before[1] - after[1] - before_word, 0, count)
-    parts = offsets_of(n_words_R + 2)
+    kept = _kept(n_words_R, count, sentences.max_length - before[1] - after[1])
+    parts = offsets_of(n_words_R + 2)  # the words of each row, between two special parts
     inner = np.ones(parts[-1], bool)
     inner[parts[:-1]] = inner[parts[1:] - 1] = False
-    starts_P, lengths_P, words_P = (
-        np.empty(parts[-1], np.int64),
-        np.empty(parts[-1], np.int64),
-        np.full(parts[-1], -1),
-    )
+    starts_P, lengths_P = np.empty(parts[-1], np.int64), np.empty(parts[-1], np.int64)
+    words_P = np.full(parts[-1], -1)
     langs_P = np.repeat(sentences.langs_S[numbers], n_words_R + 2)
     starts_P[parts[:-1]], lengths_P[parts[:-1]] = before
     starts_P[parts[1:] - 1], lengths_P[parts[1:] - 1] = after
     starts_P[inner], lengths_P[inner], langs_P[inner] = first, kept, langs
-    words_P[inner] = np.arange(len(first)) - np.repeat(ends - n_words_R, n_words_R)
+    words_P[inner] = np.arange(len(first)) - np.repeat(offsets_of(n_words_R)[:-1], n_words_R)
     piece_ends = np.cumsum(lengths_P)
     index = np.arange(piece_ends[-1]) + np.repeat(starts_P - (piece_ends - lengths_P), lengths_P)
     lengths_R = np.add.reduceat(lengths_P, parts[:-1])
-    ids, words, of_language = (
+    return Rows(
         sentences.ids[index],
         np.repeat(words_P, lengths_P),
         np.repeat(langs_P, lengths_P),
-    )
-    one_R1 = np.full((len(numbers), 1), before[1])
-    return Rows(
-        ids,
-        words,
-        of_language,
         np.zeros(len(index), np.int64),
         offsets_of(lengths_R),
-        one_R1,
+        np.full((len(numbers), 1), before[1]),
         lengths_R[:, None] - before[1] - after[1],
     )
+
+
+def _kept(n_words_R: np.ndarray, count: np.ndarray, room: int) -> np.ndarray:
+    """How many of its `count` pieces each word keeps (words,), where a row has room for so many."""
+    pieces, words = offsets_of(count), offsets_of(n_words_R)
+    before_word = pieces[:-1] - np.repeat(pieces[words[:-1]], n_words_R)
+    kept: np.ndarray = np.clip(room - before_word, 0, count)
+    return kept

@@ -1,5 +1,5 @@
-"""Word pairs and sentence pairs of several languages as one numbering of rows, with the types by
-which false negatives are told.
+"""Word pairs and sentence pairs of several languages in one numbering of rows, with the types by
+which false negatives are recognised.
 """
 
 from __future__ import annotations
@@ -74,20 +74,12 @@ def read_word_rows(
 
     Raises `DataError` where none is left to learn from.
     """
-    corpora: list[LinkedRows] = []
-    words: list[tuple[pa.Array, pa.Array]] = []
-    dropped = 0
-    for folder in folders:
-        corpus, spelt = _read_words(encoder, folder, max_length)
-        if drop_identical:
-            differ = np.asarray(pc.not_equal(*spelt))
-            dropped += len(differ) - int(differ.sum())
-            corpus, spelt = (
-                _kept(corpus, differ),
-                (spelt[0].filter(differ), spelt[1].filter(differ)),
-            )
-        corpora.append(corpus)
-        words.append(spelt)
+    read = [_read_words(encoder, folder, max_length) for folder in folders]
+    before = sum(len(corpus.link_src) for corpus, _ in read)
+    if drop_identical:
+        read = [_without_identical(corpus, spelt) for corpus, spelt in read]
+    corpora, words = [corpus for corpus, _ in read], [spelt for _, spelt in read]
+    dropped = before - sum(len(corpus.link_src) for corpus in corpora)
     if not any(len(corpus.link_src) for corpus in corpora):
         raise DataError(
             folders[0],
@@ -168,6 +160,16 @@ def _with_all_types(corpus: WordRows, folders: Sequence[Path]) -> WordRows:
         types[1][corpus.tgt.word_offsets[rows] + corpus.link_tgt],
     )
     return replace(corpus, src_types=src_types, tgt_types=tgt_types, word_types=types)
+
+
+def _without_identical(
+    corpus: LinkedRows, spelt: tuple[pa.Array, pa.Array]
+) -> tuple[LinkedRows, tuple[pa.Array, pa.Array]]:
+    """Rows without the links whose words are spelt the same, and how the words of the others are
+    spelt.
+    """
+    differ = np.asarray(pc.not_equal(*spelt))
+    return _kept(corpus, differ), (spelt[0].filter(differ), spelt[1].filter(differ))
 
 
 def _kept(corpus: LinkedRows, keep: np.ndarray) -> LinkedRows:

@@ -78,25 +78,35 @@ class TextMoments:
         return torch.where(constant, 1.0, variances.sqrt())
 
 
+@dataclass(frozen=True)
+class WordReading:
+    """How the words of a text become vectors: the encoder, its layers, the pooling of pieces, and
+    the number of sentences (None: all of them).
+    """
+
+    encoder: Encoder
+    layers: tuple[int, ...]
+    pooling: Pooling
+    limit: int | None = None
+
+
 def text_moments(
-    encoder: Encoder,
+    reading: WordReading,
     inputs: MethodInputs,
     lang: str,
-    layers: tuple[int, ...],
-    pooling: Pooling,
-    limit: int | None = None,
     *,
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """The moments of the word vectors of one language's text (its first `limit` sentences), after
-    the steps `before` of each layer.
+    """The moments of the word vectors of one language's text, after the steps `before` of each
+    layer.
 
     Raises `RaxalignError` where the encoder reads no word of it.
     """
+    encoder, layers = reading.encoder, reading.layers
     moments = TextMoments.empty(len(layers), encoder.hidden_size, encoder.device, gram=gram)
-    for sentences in _first(sentences_of(inputs.text[lang], "words"), limit):
-        for _, part in encoder.iter_words(sentences, lang, layers=layers, pooling=pooling):
+    for sentences in _first(sentences_of(inputs.text[lang], "words"), reading.limit):
+        for _, part in encoder.iter_words(sentences, lang, layers=layers, pooling=reading.pooling):
             vectors_NLH = part.vectors_NLH[part.present_N]
             moments.add(vectors_NLH if before is None else stepped(vectors_NLH, before))
     if not moments.count:

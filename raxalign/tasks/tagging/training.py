@@ -21,7 +21,7 @@ from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models
 from raxalign.tasks.transfer.tuning import Recipe
-from raxalign.train.loop import fit
+from raxalign.train.loop import KeepBest, fit
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ class _Run:
             recipe.settings(settings),
             self.place.runtime,
             name=self.place.name,
-            select=None if last else self.score,
-            select_every=settings.evaluate_every,
+            keep=None if last else KeepBest(self.score, settings.evaluate_every),
         )
         after = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):

@@ -22,7 +22,7 @@ from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
 from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.selection import Selection, best_epoch, kept
-from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import Runtime
 
@@ -205,7 +205,7 @@ def fit_epochs(
         settings,
         run.runtime,
         name=run.name,
-        select=None if rule == "last" else end_of_epoch,
+        keep=None if rule == "last" else KeepBest(end_of_epoch),
     )
     after = objective.model.frozen()
     assert all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()), (

@@ -1,4 +1,4 @@
-"""What of an encoder a method's training leaves as it is: blocks, and embeddings."""
+"""The parts of an encoder that a training leaves as they are: blocks, and embeddings."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from raxalign.errors import RaxalignError
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
+_FREEZE = (
+    "Parts that are not trained: the lower half of the blocks and the embeddings (`lower`), the"
+    " upper half of the blocks (`upper`), what a mapping names, or `none`."
+)
 _BLOCKS = re.compile(r"none|lower|upper|last|[1-9]\d*(-[1-9]\d*)?")
 
 
@@ -29,8 +33,8 @@ def _named(blocks: str) -> str:
 
 
 Blocks = Annotated[str, AfterValidator(_named)]
-"""Blocks counted from 1, as `6` or `1-6`, the last one, or a half of them (the middle block of an
-odd number is of the upper half).
+"""Blocks counted from 1, such as `6` or `1-6`, the last one, or a half of them (the middle block of
+an odd number belongs to the upper half).
 """
 
 
@@ -49,22 +53,26 @@ class FrozenParts(BaseParams):
 
 
 def _in_a_word(freeze: str | FrozenParts) -> str | FrozenParts:
-    """What a mapping holds that a word holds too has one identity."""
+    """A mapping that freezes what a word freezes, as that word, so that both have one identity."""
     if not isinstance(freeze, FrozenParts):
         return freeze
     words = {("none", False): "none", ("lower", True): "lower", ("upper", False): "upper"}
     return words.get((freeze.blocks, freeze.embeddings), freeze)
 
 
-Freeze = Annotated[Literal["none", "lower", "upper"] | FrozenParts, AfterValidator(_in_a_word)]
+Freeze = Annotated[
+    Literal["none", "lower", "upper"] | FrozenParts,
+    AfterValidator(_in_a_word),
+    Field(description=_FREEZE),
+]
 """`lower` holds the lower half of the blocks with the embeddings, `upper` the upper half of the
 blocks.
 """
 
 
 def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
-    """(the held blocks, counted from 1, whether the embeddings are held). Raises `RaxalignError`
-    where there is no such block.
+    """The held blocks, counted from 1, and whether the embeddings are held. Raises `RaxalignError`
+    where the encoder does not have such a block.
     """
     parts = (
         freeze
@@ -93,9 +101,12 @@ def lowest_trained(freeze: Freeze, n_blocks: int) -> int:
 
 @contextmanager
 def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
-    """Without gradients meanwhile: the parameters of what `freeze` names (AlignFreeze; Bakos et al.
-    2025).
+    """Take the gradients from the parameters of what `freeze` names, until the block ends
+    (AlignFreeze; Bakos et al. 2025).
     """
+    if freeze == "none":
+        yield
+        return
     from raxalign.encoders.models.blocks import find_blocks
 
     _, _, blocks = find_blocks(encoder.model.base_model)

@@ -1,0 +1,64 @@
+"""The loss of an objective on rows that nothing is trained on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lazy_loader as lazy
+import numpy as np
+
+from raxalign.errors import TrainingDiverged
+from raxalign.train.chance import DEV, mix
+from raxalign.train.objective import Objective, Step
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy.load("torch")
+
+MICRO = 64
+"""Rows that are read at once."""
+
+
+@dataclass(frozen=True)
+class DevLoss:
+    """The loss on the rows 0 to `n_rows` - 1 of `objective`, which shares its module with the
+    objective that is trained.
+
+    Batches of `batch_size` rows come in the order of the rows; masks and other draws are the same
+    each time, so that losses of different steps can be compared.
+    """
+
+    objective: Objective
+    n_rows: int
+    batch_size: int
+    seed: int
+
+    def measure(self) -> float:
+        """The mean over the batches, each weighted by its number of rows. Raises `TrainingDiverged`
+        where it is not finite.
+        """
+        total = 0.0
+        with torch.no_grad():
+            for number, start in enumerate(range(0, self.n_rows, self.batch_size)):
+                rows = np.arange(start, min(start + self.batch_size, self.n_rows))
+                total += self._batch(number, rows) * len(rows)
+        mean = total / self.n_rows
+        if not math.isfinite(mean):
+            raise TrainingDiverged(
+                f"training diverged: the loss on the dev part is {mean}. Choose a smaller"
+                " `learning_rate`, or a longer `warmup`"
+            )
+        return mean
+
+    def _batch(self, number: int, rows: np.ndarray) -> float:
+        """The loss of one batch."""
+        step = Step(number, 0, rows, seed=mix(self.seed, DEV), micro=MICRO)
+        self.objective.begin(step)
+        share = step.share()
+        return sum(
+            float(self.objective.loss(step, share[first : first + MICRO]))
+            for first in range(0, len(share), MICRO)
+        )
