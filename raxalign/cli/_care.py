@@ -99,7 +99,7 @@ def sync(file: GridFile, storage: Storage = None) -> None:
     """Bring to MLflow what could not be brought while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.sweep.grid import local_folder, target_of
-    from raxalign.tracking import sync as bring
+    from raxalign.tracking.sync import sync as bring
 
     opened = open_grid(file, storage=storage)
     target = target_of(opened, local_folder(opened.root))
@@ -114,6 +114,6 @@ def ui(
 ) -> None:
     """Open the MLflow UI on the storage's runs."""
     from raxalign.single.place import storage_of
-    from raxalign.tracking import serve
+    from raxalign.tracking.ui import serve
 
     raise typer.Exit(serve(storage_of(storage), host, port, os.environ.get("MLFLOW_TRACKING_URI")))

@@ -5,9 +5,6 @@ values.
 from __future__ import annotations
 
 import json
-import os
-import socket
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +18,6 @@ from raxalign.plan.trial import Trial
 from raxalign.provenance import commit
 from raxalign.store.key import digest
 
-_SILENCE = (
-    300.0  # a driver on another machine that has not been heard of for so many seconds is dead
-)
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
 
 
@@ -121,32 +115,6 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             :_LONGEST_TAG
         ]
     return tags
-
-
-def driver_sign() -> str:
-    """What a driver leaves at its grid's run from time to time: who it is, and when it lived."""
-    return json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "at": time.time()})
-
-
-def another_driver_lives(sign: str | None) -> bool:
-    """Whether the driver that left a sign is another than this process, and lives."""
-    driver = json.loads(sign or "null")
-    if not driver or (driver["host"], driver["pid"]) == (socket.gethostname(), os.getpid()):
-        return False
-    if driver["host"] != socket.gethostname():
-        return bool(time.time() - driver["at"] < _SILENCE)
-    return process_lives(driver["pid"])
-
-
-def process_lives(pid: int) -> bool:
-    """Whether a process of this machine lives."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:

@@ -25,8 +25,9 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
-from raxalign.tracking import Target, TrackingError, default_uri, sync
-from raxalign.tracking import keep_report as bring_report
+from raxalign.tracking.client import Target, TrackingError, default_uri
+from raxalign.tracking.sync import keep_report as bring_report
+from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
     from raxalign.sweep.tuner import Summary

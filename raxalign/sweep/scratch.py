@@ -12,7 +12,7 @@ from pathlib import Path
 
 import fsspec
 
-from raxalign.plan.runs import process_lives
+from raxalign.tracking.drivers import process_lives
 
 _PREFIX = "raxalign-ray-"
 

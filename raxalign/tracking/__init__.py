@@ -1,0 +1,1 @@
+"""Bringing a grid's runs to MLflow; the only folder that imports it."""
