@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 Options = Mapping[
     str, object
 ]  # options of a plug-in by their YAML names; a text is read as on the command line
-_TEXT = (
-    "trial",
-    "method",
-    "params",
-    "encoder",
-    "task",
-    "task_params",
-    "lang",
-    "metric",
-    "split",
-    "evaluation",
-    "cell",
-    "baseline",
-    "verdict",
-    "reason",
-)
-_WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
-_TRUTH = ("paired", "at_chance")
 RESULTS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
     *("task", "task_params", "lang", "metric", "split", "value", "evaluation"),
@@ -91,17 +73,20 @@ def run(
     plan = select(opened.plan, only=only, limit=limit)
     for remark in plan.remarks():
         tell(f"note: {remark}")
-    there = Ledger(opened.root).keys()
-    if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
-        for message in sweep.finish_tracking(opened, plan, local):
-            tell(f"warning: {message}")
-        return Finished(plan, 0, plan.cached(there), {})
-    if short := shortages(plan):
+    cached = plan.cached(Ledger(opened.root).keys())
+    if cached == len(plan.trials):
+        finished, messages = (
+            Finished(plan, 0, cached, {}),
+            sweep.finish_tracking(opened, plan, local),
+        )
+    elif short := shortages(plan):
         raise RaxalignError("\n".join(short))
-    summary, messages = sweep.run(opened, plan)
+    else:
+        ended, messages = sweep.run(opened, plan)
+        finished = Finished(plan, ended.done, ended.cached, ended.failed)
     for message in messages:
         tell(f"warning: {message}")
-    return Finished(plan, summary.done, summary.cached, summary.failed)
+    return finished
 
 
 def results(opened: Opened) -> pa.Table:
@@ -111,9 +96,10 @@ def results(opened: Opened) -> pa.Table:
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
     """
     from raxalign.plan.results import rows
+    from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger
 
-    return _table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
+    return as_table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
 
 
 def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
@@ -136,6 +122,7 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
     from raxalign.plan.comparisons import comparisons
     from raxalign.plan.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
+    from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger
 
     plan, ledger = _current(opened).plan, Ledger(opened.root)
@@ -143,7 +130,7 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
     compared = (
         comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
     )
-    return _table(comparison_rows(compared, plan), FIELDS)
+    return as_table(comparison_rows(compared, plan), FIELDS)
 
 
 def word_pairs(
@@ -278,12 +265,13 @@ def evaluate(
     Raises:
         RaxalignError: the grid has no such task or language, or the data is wrong.
     """
+    from raxalign.single.arrow_table import as_table
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     found, _ = evaluate_encoder(
         opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads)
     )
-    return _table(found, RESULTS)
+    return as_table(found, RESULTS)
 
 
 def _current(opened: Opened) -> Opened:
@@ -302,32 +290,3 @@ def _texts(options: Options | None) -> tuple[str, ...]:
         for name, value in (options or {}).items()
     }
     return tuple(f"{name}={text}" for name, text in shown.items())
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows, so that
-    an empty table has them too.
-    """
-    import pyarrow as pa
-
-    def kind(name: str) -> Any:
-        if name == "languages":
-            return pa.list_(pa.string())
-        return (
-            pa.string()
-            if name in _TEXT
-            else pa.int64()
-            if name in _WHOLE
-            else pa.bool_()
-            if name in _TRUTH
-            else pa.float64()
-        )
-
-    def plain(value: object) -> object:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else value
-
-    schema = pa.schema([(name, kind(name)) for name in columns])
-    return pa.table(
-        {name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns},
-        schema=schema,
-    )

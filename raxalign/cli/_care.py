@@ -36,7 +36,7 @@ def init(
 def list_(
     what: Annotated[str, typer.Argument(help="methods, tasks, corpora, encoders or aligners")],
     kind: Annotated[
-        str | None, typer.Argument(help="One of them, for what it is and what its options are.")
+        str | None, typer.Argument(help="One of them: print its description and its options.")
     ] = None,
     format: Annotated[  # noqa: A002
         ListFormat, typer.Option(help="text, or markdown as in docs/.")
@@ -45,7 +45,7 @@ def list_(
 ) -> None:
     """List the plug-ins of a kind with their options, or print one with a sentence on each option.
 
-    One from outside that cannot be loaded is a warning.
+    A plug-in from outside that cannot be loaded is reported as a warning.
     """
     from raxalign.catalog import PluginFault, PluginFile, open_file, visible
     from raxalign.report import catalogue
@@ -69,8 +69,8 @@ def list_(
 def doctor(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None
 ) -> None:
-    """Tell what is installed, which devices there are, whether the storage can be written; with a
-    grid, whether its data is there and sound.
+    """Report what is installed, which devices there are and whether the storage can be written; with
+    a grid, whether its data exists and can be read.
     """
     from raxalign.report.doctor import examine
 
@@ -86,7 +86,7 @@ def gc(
     ],
     storage: Storage = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete; without it, only say what would be.")
+        bool, typer.Option("--delete", help="Delete; without it, only list what would be deleted.")
     ] = False,
 ) -> None:
     """Remove artifacts that no given grid needs. Results in the ledger are never removed."""
@@ -96,7 +96,7 @@ def gc(
 
 
 def sync(file: GridFile, storage: Storage = None) -> None:
-    """Bring to MLflow what could not be brought while a grid ran."""
+    """Bring to MLflow the results that could not be brought while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.sweep.grid import local_folder, target_of
     from raxalign.tracking.sync import sync as bring

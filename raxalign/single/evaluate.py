@@ -61,6 +61,15 @@ class EvaluateRequest:
     threads: int | None = None
 
 
+@dataclass(frozen=True)
+class _Evaluated:
+    """The encoder that is evaluated: its stages before and after alignment, and its kind."""
+
+    start: Stage
+    aligned: Stage
+    kind: Any
+
+
 class _Given:
     """Stands for the method of an encoder that is aligned already: only what its transforms change
     is known of it.
@@ -135,11 +144,12 @@ def _plan(
         grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
     )  # what others ask for may not suit the encoder
     stages, method = TaskStages(wanted, shared), _Given(records, grid.pivot)
+    encoder = _Evaluated(start, aligned, kind)
     trials = [
         trial
         for group in ([languages] if grid.together else [(lang,) for lang in languages])
         for seed in (grid.seeds if request.seed is None else (request.seed,))
-        if (trial := _trial(stages, method, start, aligned, kind, group, seed)).evaluations
+        if (trial := _trial(stages, method, encoder, group, seed)).evaluations
     ]
     identity.refuse_missing()
     if not trials:
@@ -154,13 +164,12 @@ def _plan(
 def _trial(
     stages: TaskStages,
     method: Any,
-    start: Stage,
-    aligned: Stage,
-    kind: Any,
+    encoder: _Evaluated,
     languages: tuple[str, ...],
     seed: int,
 ) -> Trial:
     given: Method = method
+    start, aligned, kind = encoder.start, encoder.aligned, encoder.kind
     evaluations = stages.evaluations(given, start, aligned, kind.family, languages, seed)
     chance = any("seed" in stages.shared.stages[key].params for key in evaluations.values())
     return Trial(

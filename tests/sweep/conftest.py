@@ -1,4 +1,4 @@
-"""A grid of one language for the tests of `sweep`, and one small Ray that they share."""
+"""A grid of one language for the tests of `sweep`, and a small Ray that those of a module share."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def job(plan: Plan, tmp_path: Path) -> Job:
     return Job(root, write_plan(plan, root), max_failures=0, scratch=str(tmp_path / "scratch"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def local_ray() -> Iterator[None]:
+    """Ray on this machine, for one module: `run_grid` of other tests starts and ends its own."""
     import ray
 
     connect(None, Job("", "", threads=1))
