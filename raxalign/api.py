@@ -28,8 +28,8 @@ RESULTS = (
 
 @dataclass(frozen=True)
 class Finished:
-    """How a grid ended: the plan that was run, how many of its trials were run now and how many
-    were there before, and the failures (trial key -> message).
+    """The end of a grid: the plan that was run, how many of its trials were run now, how many were
+    done before, and the failures (trial key -> message).
     """
 
     plan: Plan
@@ -55,38 +55,41 @@ def run(
     Args:
         opened: what `plan` returned.
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
-        limit: at most so many trials.
+        limit: the largest number of trials to run.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
         RaxalignError: something is wrong before anything starts (data, storage, resources).
             Failures of trials are in what is returned.
     """
-    from raxalign.errors import RaxalignError
     from raxalign.plan.load import resolve, select
+    from raxalign.sweep.grid import local_folder
+
+    opened = resolve(opened, local_folder(opened.root) / "downloads")
+    plan = select(opened.plan, only=only, limit=limit)
+    for remark in plan.remarks():
+        tell(f"note: {remark}")
+    finished, messages = _run_missing(opened, plan)
+    for message in messages:
+        tell(f"warning: {message}")
+    return finished
+
+
+def _run_missing(opened: Opened, plan: Plan) -> tuple[Finished, list[str]]:
+    """Run what the ledger lacks, and bring it to MLflow; returns also messages for the user."""
+    from raxalign.errors import RaxalignError
     from raxalign.plan.shortage import shortages
     from raxalign.store.ledger import Ledger
     from raxalign.sweep import grid as sweep
 
-    local = sweep.local_folder(opened.root)
-    opened = resolve(opened, local / "downloads")
-    plan = select(opened.plan, only=only, limit=limit)
-    for remark in plan.remarks():
-        tell(f"note: {remark}")
     cached = plan.cached(Ledger(opened.root).keys())
     if cached == len(plan.trials):
-        finished, messages = (
-            Finished(plan, 0, cached, {}),
-            sweep.finish_tracking(opened, plan, local),
-        )
-    elif short := shortages(plan):
+        messages = sweep.finish_tracking(opened, plan, sweep.local_folder(opened.root))
+        return Finished(plan, 0, cached, {}), messages
+    if short := shortages(plan):
         raise RaxalignError("\n".join(short))
-    else:
-        ended, messages = sweep.run(opened, plan)
-        finished = Finished(plan, ended.done, ended.cached, ended.failed)
-    for message in messages:
-        tell(f"warning: {message}")
-    return finished
+    ended, messages = sweep.run(opened, plan)
+    return Finished(plan, ended.done, ended.cached, ended.failed), messages
 
 
 def results(opened: Opened) -> pa.Table:
@@ -163,11 +166,11 @@ def word_pairs(
         heldout: how many last lines are left out.
         aligner: the word aligner, a kind of `raxalign list aligners`, with its `aligner_options`.
         aligner_options: options of the word aligner.
-        symmetrization: what becomes of the two directions.
-        one_to_one: whether only links of words are kept that have no other.
+        symmetrization: how the links of the two directions are combined.
+        one_to_one: whether to keep only links of words that have no other link.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         threads: CPU threads.
-        plugins: files with plug-ins of one's own.
+        plugins: files with your own plug-ins.
 
     Returns:
         The dataset's counts: `sentence_pairs`, `word_pairs` and what was dropped.
@@ -222,7 +225,7 @@ def align(
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
         storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
-        plugins: files with plug-ins of one's own.
+        plugins: files with your own plug-ins.
 
     Returns:
         What the method noted about itself.
@@ -251,7 +254,7 @@ def evaluate(
     threads: int | None = None,
 ) -> pa.Table:
     """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the
-    ledger has is not computed again.
+    ledger holds is not computed again.
 
     Args:
         opened: what `plan` returned.

@@ -69,8 +69,8 @@ def list_(
 def doctor(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None
 ) -> None:
-    """Report what is installed, which devices there are and whether the storage can be written; with
-    a grid, whether its data exists and can be read.
+    """Report what is installed, which devices there are and whether the storage can be written;
+    with a grid, whether its data exists and can be read.
     """
     from raxalign.report.doctor import examine
 

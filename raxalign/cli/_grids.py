@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 _COMPARE = (
-    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a name,"
-    " the baseline is the method of kind none; otherwise name it as the tables do (`rotation center=true`)."
-    " With --format json or csv, print the rows that the report writes as comparisons.json and comparisons.csv."
+    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a"
+    " name, the baseline is the method of kind none; otherwise name it as the tables do (`rotation"
+    " center=true`). With --format json or csv, print the rows that the report writes as"
+    " comparisons.json and comparisons.csv."
 )
 
 

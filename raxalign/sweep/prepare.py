@@ -131,5 +131,5 @@ def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
 
 
 def failed_inputs(plan: Plan, failed: Mapping[str, Made], evaluations: list[str]) -> Made | None:
-    """The failure that keeps these evaluations from running, if there is one."""
+    """Return the failure that keeps these evaluations from running, if there is one."""
     return next((failed[key] for key in plan.closure(evaluations) if key in failed), None)

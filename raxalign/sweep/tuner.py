@@ -166,7 +166,7 @@ def _tune(
 
 
 class _Watch(tune.Callback):  # type: ignore[misc]
-    """Hears from Tune and tells the observer."""
+    """A listener of Tune that passes on what it hears to the observer."""
 
     def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
         self._plan, self._observer, self._ledger, self._max_failures = (
