@@ -30,15 +30,15 @@ def silent(text: str) -> None:
 
 
 def storage_of(storage: str | None) -> str:
-    """Return the storage root: the flag, else the environment, else the default, as for a grid without a
-    `run` section.
+    """Return the storage root: the flag, else the environment, else the default, as for a grid
+    without a `run` section.
     """
     return effective(RunConfig(), storage=storage, environ=os.environ).storage
 
 
 def local_folder(root: str) -> Path:
-    """Return a folder of this machine for downloads and checkpoints: the storage where that is a file
-    system, else in the user's cache.
+    """Return a folder of this machine for downloads and checkpoints: the storage where that is a
+    file system, else in the user's cache.
     """
     if "://" not in root:
         return Path(root)

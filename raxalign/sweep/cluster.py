@@ -72,8 +72,8 @@ def connect(address: str | None, job: Job) -> None:
 
 
 def node_resources(address: str | None = None) -> list[Mapping[str, float]]:
-    """Return what each node has: those that are alive, and on the head of a cluster that grows those that
-    it may still start.
+    """Return what each node has: those that are alive, and on the head of a cluster that grows
+    those that it may still start.
     """
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not address:

@@ -83,8 +83,8 @@ def read_plan(place: str) -> Plan:
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """Return the environment that holds a worker to its share of the cores: several processes with a full
-    set of threads each slow one another tenfold. The numeric libraries read it when they are
+    """Return the environment that holds a worker to its share of the cores: several processes with
+    a full set of threads each slow one another tenfold. The numeric libraries read it when they are
     loaded, so a worker must begin with it.
     """
     names = (

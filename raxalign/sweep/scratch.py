@@ -18,8 +18,8 @@ _PREFIX = "raxalign-ray-"
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage, which
-    every node sees.
+    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
+    which every node sees.
     """
     if address:
         return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"
