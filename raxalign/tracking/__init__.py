@@ -1,1 +1,1 @@
-"""Bringing a grid's runs to MLflow; the only folder that imports it."""
+"""Bringing the runs of a grid to MLflow; the only folder that imports it."""
