@@ -20,24 +20,6 @@ if TYPE_CHECKING:
 Options = Mapping[
     str, object
 ]  # options of a plug-in by their YAML names; a text is read as on the command line
-_TEXT = (
-    "trial",
-    "method",
-    "params",
-    "encoder",
-    "task",
-    "task_params",
-    "lang",
-    "metric",
-    "split",
-    "evaluation",
-    "cell",
-    "baseline",
-    "verdict",
-    "reason",
-)
-_WHOLE = ("sentences", "seed", "runs", "examples", "baseline_runs")
-_TRUTH = ("paired", "at_chance")
 RESULTS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
     *("task", "task_params", "lang", "metric", "split", "value", "evaluation"),
@@ -46,8 +28,8 @@ RESULTS = (
 
 @dataclass(frozen=True)
 class Finished:
-    """How a grid ended: the plan that was run, how many of its trials were run now and how many
-    were there before, and the failures (trial key -> message).
+    """The end of a grid: the plan that was run, how many of its trials were run now, how many were
+    done before, and the failures (trial key -> message).
     """
 
     plan: Plan
@@ -73,35 +55,41 @@ def run(
     Args:
         opened: what `plan` returned.
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
-        limit: at most so many trials.
+        limit: the largest number of trials to run.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
         RaxalignError: something is wrong before anything starts (data, storage, resources).
             Failures of trials are in what is returned.
     """
-    from raxalign.errors import RaxalignError
     from raxalign.plan.load import resolve, select
+    from raxalign.sweep.grid import local_folder
+
+    opened = resolve(opened, local_folder(opened.root) / "downloads")
+    plan = select(opened.plan, only=only, limit=limit)
+    for remark in plan.remarks():
+        tell(f"note: {remark}")
+    finished, messages = _run_missing(opened, plan)
+    for message in messages:
+        tell(f"warning: {message}")
+    return finished
+
+
+def _run_missing(opened: Opened, plan: Plan) -> tuple[Finished, list[str]]:
+    """Run what the ledger lacks, and bring it to MLflow; returns also messages for the user."""
+    from raxalign.errors import RaxalignError
     from raxalign.plan.shortage import shortages
     from raxalign.store.ledger import Ledger
     from raxalign.sweep import grid as sweep
 
-    local = sweep.local_folder(opened.root)
-    opened = resolve(opened, local / "downloads")
-    plan = select(opened.plan, only=only, limit=limit)
-    for remark in plan.remarks():
-        tell(f"note: {remark}")
-    there = Ledger(opened.root).keys()
-    if all(there.issuperset(trial.evaluations.values()) for trial in plan.trials):
-        for message in sweep.finish_tracking(opened, plan, local):
-            tell(f"warning: {message}")
-        return Finished(plan, 0, plan.cached(there), {})
+    cached = plan.cached(Ledger(opened.root).keys())
+    if cached == len(plan.trials):
+        messages = sweep.finish_tracking(opened, plan, sweep.local_folder(opened.root))
+        return Finished(plan, 0, cached, {}), messages
     if short := shortages(plan):
         raise RaxalignError("\n".join(short))
-    summary, messages = sweep.run(opened, plan)
-    for message in messages:
-        tell(f"warning: {message}")
-    return Finished(plan, summary.done, summary.cached, summary.failed)
+    ended, messages = sweep.run(opened, plan)
+    return Finished(plan, ended.done, ended.cached, ended.failed), messages
 
 
 def results(opened: Opened) -> pa.Table:
@@ -111,9 +99,10 @@ def results(opened: Opened) -> pa.Table:
     `params` and `task_params` are JSON texts. ``.to_pandas()`` makes a data frame.
     """
     from raxalign.plan.results import rows
+    from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger
 
-    return _table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
+    return as_table(rows(_current(opened).plan, Ledger(opened.root)), RESULTS)
 
 
 def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
@@ -136,6 +125,7 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
     from raxalign.plan.comparisons import comparisons
     from raxalign.plan.results import rows
     from raxalign.report.compared import FIELDS, comparison_rows
+    from raxalign.single.arrow_table import as_table
     from raxalign.store.ledger import Ledger
 
     plan, ledger = _current(opened).plan, Ledger(opened.root)
@@ -143,7 +133,7 @@ def compare(opened: Opened, baseline: str | None = None) -> pa.Table:
     compared = (
         comparisons(cells(found, plan.pivot), plan, ledger, baseline=baseline) if found else []
     )
-    return _table(comparison_rows(compared, plan), FIELDS)
+    return as_table(comparison_rows(compared, plan), FIELDS)
 
 
 def word_pairs(
@@ -179,12 +169,12 @@ def word_pairs(
         aligner: the word aligner, a kind of `raxalign list aligners`, with its `aligner_options`.
         aligner_options: options of the word aligner.
         encoder: the encoder of a word aligner that reads one, a folder or a hub name.
-        symmetrization: what becomes of the two directions.
-        one_to_one: whether only links of words are kept that have no other.
+        symmetrization: how the links of the two directions are combined.
+        one_to_one: whether to keep only links of words that have no other link.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         device: a torch device for that encoder (None: the GPU where there is one).
         threads: CPU threads.
-        plugins: files with plug-ins of one's own.
+        plugins: files with your own plug-ins.
 
     Returns:
         The dataset's counts: `sentence_pairs`, `word_pairs` and what was dropped.
@@ -241,7 +231,7 @@ def align(
         device: a torch device (None: the GPU where there is one).
         threads: CPU threads (None: torch's own number).
         storage: the storage root, for checkpoints (None: RAXALIGN_STORAGE, then .raxalign).
-        plugins: files with plug-ins of one's own.
+        plugins: files with your own plug-ins.
 
     Returns:
         What the method noted about itself.
@@ -270,7 +260,7 @@ def evaluate(
     threads: int | None = None,
 ) -> pa.Table:
     """Evaluate any encoder on the tasks of a grid; returns a table like that of `results`. What the
-    ledger has is not computed again.
+    ledger holds is not computed again.
 
     Args:
         opened: what `plan` returned.
@@ -284,12 +274,13 @@ def evaluate(
     Raises:
         RaxalignError: the grid has no such task or language, or the data is wrong.
     """
+    from raxalign.single.arrow_table import as_table
     from raxalign.single.evaluate import EvaluateRequest, evaluate_encoder
 
     found, _ = evaluate_encoder(
         opened, EvaluateRequest(encoder, tuple(tasks), tuple(languages), seed, device, threads)
     )
-    return _table(found, RESULTS)
+    return as_table(found, RESULTS)
 
 
 def _current(opened: Opened) -> Opened:
@@ -308,32 +299,3 @@ def _texts(options: Options | None) -> tuple[str, ...]:
         for name, value in (options or {}).items()
     }
     return tuple(f"{name}={text}" for name, text in shown.items())
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pa.Table:
-    """Rows as an Arrow table; mappings become JSON texts. Types do not depend on the rows, so that
-    an empty table has them too.
-    """
-    import pyarrow as pa
-
-    def kind(name: str) -> Any:
-        if name == "languages":
-            return pa.list_(pa.string())
-        return (
-            pa.string()
-            if name in _TEXT
-            else pa.int64()
-            if name in _WHOLE
-            else pa.bool_()
-            if name in _TRUTH
-            else pa.float64()
-        )
-
-    def plain(value: object) -> object:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping) else value
-
-    schema = pa.schema([(name, kind(name)) for name in columns])
-    return pa.table(
-        {name: pa.array([plain(row[name]) for row in rows], kind(name)) for name in columns},
-        schema=schema,
-    )

@@ -18,7 +18,10 @@ import pytest
 from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
-from raxalign.tracking import Recorder, Target, TrackingError, end_dead_runs, keep_report, sync
+from raxalign.tracking.client import Target, TrackingError
+from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.sync import keep_report, sync
+from raxalign.tracking.ui import end_dead_runs
 from tests.e2e.runs import tracked, wait_for
 from tests.grids import write_grid
 

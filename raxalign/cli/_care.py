@@ -39,7 +39,7 @@ def list_(
         typer.Argument(help="methods, tasks, corpora, encoders, aligners, metrics or sections"),
     ],
     kind: Annotated[
-        str | None, typer.Argument(help="One of them, for what it is and what its options are.")
+        str | None, typer.Argument(help="One of them: print its description and its options.")
     ] = None,
     format: Annotated[  # noqa: A002
         ListFormat, typer.Option(help="text, or markdown as in docs/.")
@@ -48,7 +48,7 @@ def list_(
 ) -> None:
     """List the plug-ins of a kind with their options, or print one with a sentence on each option.
 
-    One from outside that cannot be loaded is a warning.
+    A plug-in from outside that cannot be loaded is reported as a warning.
     """
     from raxalign.catalog import PluginFault, PluginFile
     from raxalign.plugin_files import open_file, visible
@@ -73,8 +73,8 @@ def list_(
 def doctor(
     file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None
 ) -> None:
-    """Tell what is installed, which devices there are, whether the storage can be written; with a
-    grid, whether its data is there and sound.
+    """Report what is installed, which devices there are and whether the storage can be written;
+    with a grid, whether its data exists and can be read.
     """
     from raxalign.report.doctor import examine
 
@@ -90,7 +90,7 @@ def gc(
     ],
     storage: Storage = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Delete; without it, only say what would be.")
+        bool, typer.Option("--delete", help="Delete; without it, only list what would be deleted.")
     ] = False,
 ) -> None:
     """Remove artifacts that no given grid needs. Results in the ledger are never removed."""
@@ -100,10 +100,10 @@ def gc(
 
 
 def sync(file: GridFile, storage: Storage = None) -> None:
-    """Bring to MLflow what could not be brought while a grid ran."""
+    """Bring to MLflow the results that could not be brought while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.sweep.grid import local_folder, target_of
-    from raxalign.tracking import sync as bring
+    from raxalign.tracking.sync import sync as bring
 
     opened = open_grid(file, storage=storage)
     target = target_of(opened, local_folder(opened.root))
@@ -118,6 +118,6 @@ def ui(
 ) -> None:
     """Open the MLflow UI on the storage's runs."""
     from raxalign.single.place import storage_of
-    from raxalign.tracking import serve
+    from raxalign.tracking.ui import serve
 
     raise typer.Exit(serve(storage_of(storage), host, port, os.environ.get("MLFLOW_TRACKING_URI")))

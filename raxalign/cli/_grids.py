@@ -19,12 +19,14 @@ from raxalign.cli._terminal import (
 )
 
 if TYPE_CHECKING:
+    from raxalign.api import Finished
     from raxalign.plan.plan import Plan
 
 _COMPARE = (
-    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a name"
-    " it is the method of the kind none, else a name as in the tables (`rotation center=true`)."
-    " Format json or csv prints what the report keeps as comparisons.json and comparisons.csv."
+    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a"
+    " name, the baseline is the method of kind none; otherwise name it as the tables do (`rotation"
+    " center=true`). With --format json or csv, print the rows that the report writes as"
+    " comparisons.json and comparisons.csv."
 )
 
 
@@ -43,7 +45,7 @@ def grid(
             help="Run a part: name=value, for example method=finetune (several: comma-separated)."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Run at most so many trials.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Run at most this many trials.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
@@ -56,7 +58,11 @@ def grid(
     if dry_run:
         _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
         return
-    finished = run(opened, only=only, limit=limit, tell=tell)
+    _tell_end(run(opened, only=only, limit=limit, tell=tell), file)
+
+
+def _tell_end(finished: Finished, file: Path) -> None:
+    """Report how a grid ended; exit code 1 where trials failed."""
     if not finished.done and not finished.failed:
         tell(
             f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results"
@@ -77,7 +83,7 @@ def plan(
     storage: Storage = None,
     format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
 ) -> None:
-    """Show what a grid will run, what is there already, and what it may cost."""
+    """Show what a grid will run, what exists already, and what it may cost."""
     from raxalign.plan.load import open_grid
 
     opened = open_grid(file, storage=storage, allow_missing=True)
@@ -105,7 +111,9 @@ def _tell_shortages(plan_: Plan) -> None:
 
 
 def status(file: GridFile, storage: Storage = None) -> None:
-    """How far a grid is: reads the ledger alone, works while it runs and after a crash."""
+    """Show how far a grid is. Only the ledger is read: it works while the grid runs and after a
+    crash.
+    """
     from raxalign.plan.load import open_grid
     from raxalign.report.status import status as read_status
     from raxalign.store.ledger import Ledger
@@ -118,7 +126,7 @@ def results(
     file: GridFile,
     storage: Storage = None,
     format: Annotated[  # noqa: A002
-        Format, typer.Option(help="table, json (a row a value) or csv.")
+        Format, typer.Option(help="table, json (one row per value) or csv.")
     ] = Format.table,
     every: Annotated[
         bool,
@@ -128,7 +136,7 @@ def results(
     ] = False,
     compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
 ) -> None:
-    """Print the results that the ledger has, or with `--compare` what tests say of them."""
+    """Print the results that the ledger has, or with `--compare` the tests on them."""
     from raxalign.plan.load import open_grid
     from raxalign.plan.remarks import remarks
     from raxalign.plan.results import read_records, rows_of
@@ -152,7 +160,7 @@ def report(
     file: GridFile,
     storage: Storage = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder (default: <name>-report beside the grid file).")
+        Path | None, typer.Option(help="Folder (default: <name>-report next to the grid file).")
     ] = None,
 ) -> None:
     """Write the report: one HTML page, Markdown, LaTeX, CSV, JSON and figures, with the papers'

@@ -37,7 +37,9 @@ def pairs(
         int | None,
         typer.Option(min=1, help="Sentence pairs, from the end of the corpus (default: all)."),
     ] = None,
-    heldout: Annotated[int, typer.Option(min=0, help="Leave the last lines out.")] = 0,
+    heldout: Annotated[
+        int, typer.Option(min=0, help="Leave out this many lines at the end of the corpus.")
+    ] = 0,
     aligner: Annotated[
         str, typer.Option(help="The word aligner: a kind of `raxalign list aligners`.")
     ] = "eflomal",
@@ -49,10 +51,10 @@ def pairs(
         typer.Option(help="The encoder of a word aligner that reads one: a folder or a hub name."),
     ] = None,
     symmetrization: Annotated[
-        Symmetrization, typer.Option(help="What becomes of the two directions.")
+        Symmetrization, typer.Option(help="How the links of the two directions are combined.")
     ] = Symmetrization.intersection,
     one_to_one: Annotated[
-        bool, typer.Option(help="Keep links of words that have no other.")
+        bool, typer.Option(help="Keep only links of words that have no other link.")
     ] = True,
     export_links: Annotated[
         Path | None, typer.Option(help="Also write the links to this file, as i-j (Pharaoh).")
@@ -114,10 +116,10 @@ def aer(
         bool, typer.Option("--links-one-based", help="LINKS counts words from 1.")
     ] = False,
     swap: Annotated[
-        bool, typer.Option("--swap", help="GOLD has the sides the other way round.")
+        bool, typer.Option("--swap", help="GOLD has its two sides in the opposite order.")
     ] = False,
 ) -> None:
-    """Score word links beside links made by hand: precision (possible links), recall (sure links),
+    """Score word links against links made by hand: precision (possible links), recall (sure links),
     F1 and the alignment error rate.
     """
     from raxalign.single.aer import ErrorRateRequest, error_rate
@@ -136,7 +138,7 @@ def align(
         list[str],
         typer.Option(
             metavar="LANG=FOLDER",
-            help="Word pairs of a language, from `raxalign pairs`; once a language.",
+            help="Word pairs of a language, from `raxalign pairs`; once per language.",
         ),
     ],
     out: Out,
@@ -188,7 +190,7 @@ def evaluate(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="One seed (default: the grid's).")] = None,
     format: Annotated[  # noqa: A002
-        Format, typer.Option(help="table, json (a row a value) or csv.")
+        Format, typer.Option(help="table, json (one row per value) or csv.")
     ] = Format.table,
     every: Annotated[
         bool,

@@ -48,42 +48,18 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     killed training goes on from there.
     """
     refuse_existing(out)
-    language(request.pivot)
-    params = read_options("methods", request.method, request.options, Path.cwd())
-    method = catalog("methods")[request.method](params)
-    start = catalog("encoders")["transformer"](
-        read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
-    )
-    if start.family not in method.accepts:
-        raise RaxalignError(f"{request.method} does not take {start.family} encoders")
-    if method.needs().dev:
-        raise RaxalignError(
-            f"{request.method}: `selection: dev` needs the dev part of a corpus, which only a grid"
-            " has; leave `selection` out"
-        )
+    method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)
     _refuse_transforms(Path(request.encoder).expanduser())
     identity = Identity(FileDigests(root).of, start.fetch().get)
     encoder_digests, locations = identity.of(start.sources())
     pairs = {lang: _digest(identity, folder) for lang, folder in request.pairs.items()}
-    digests: dict[str, Any] = {
-        "encoder": encoder_digests,
-        "pairs": pairs,
-        "files": {
-            name: identity.of({lang: LocalFile(path) for lang, path in files.items()})[0]
-            for name, files in inputs.files.items()
-        },
+    files = {
+        name: identity.of({lang: LocalFile(path) for lang, path in places.items()})[0]
+        for name, places in inputs.files.items()
     }
     identity.refuse_missing()
-    key = digest(
-        {
-            "method": catalog("methods").kind(request.method),
-            "version": method.VERSION,
-            "params": method.canonical(),
-            "seed": request.seed,
-            "inputs": digests,
-        }
-    )
+    key = _key(request, method, {"encoder": encoder_digests, "pairs": pairs, "files": files})
     checkpoints = local_folder(root) / "checkpoints" / key
     where = replace(
         runtime(request.device, seed=request.seed, threads=request.threads), checkpoints=checkpoints
@@ -107,6 +83,39 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         card.write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
+
+
+def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:
+    """Return the key of a training's checkpoints, from the digests of all that it reads."""
+    return digest(
+        {
+            "method": catalog("methods").kind(request.method),
+            "version": method.VERSION,
+            "params": method.canonical(),
+            "seed": request.seed,
+            "inputs": inputs,
+        }
+    )
+
+
+def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
+    """Return the method and the kind of the encoder, neither loaded. Raises `RaxalignError` where
+    they do not go together.
+    """
+    language(request.pivot)
+    params = read_options("methods", request.method, request.options, Path.cwd())
+    method = catalog("methods")[request.method](params)
+    start = catalog("encoders")["transformer"](
+        read_options("encoders", "transformer", [f"name={request.encoder}"], Path.cwd())
+    )
+    if start.family not in method.accepts:
+        raise RaxalignError(f"{request.method} does not take {start.family} encoders")
+    if method.needs().dev:
+        raise RaxalignError(
+            f"{request.method}: `selection: dev` needs the dev part of a corpus, which only a grid"
+            " has; leave `selection` out"
+        )
+    return method, start
 
 
 def _inputs(method: Any, request: AlignRequest) -> MethodInputs:

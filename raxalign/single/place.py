@@ -26,19 +26,19 @@ TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
 
 
 def silent(text: str) -> None:
-    """Tells nobody."""
+    """Report to nobody."""
 
 
 def storage_of(storage: str | None) -> str:
-    """The storage root: the flag, else the environment, else the default, as for a grid without a
-    `run` section.
+    """Return the storage root: the flag, else the environment, else the default, as for a grid
+    without a `run` section.
     """
     return effective(RunConfig(), storage=storage, environ=os.environ).storage
 
 
 def local_folder(root: str) -> Path:
-    """A folder of this machine for downloads and checkpoints: the storage where that is a file
-    system, else in the user's cache.
+    """Return a folder of this machine for downloads and checkpoints: the storage where that is a
+    file system, else in the user's cache.
     """
     if "://" not in root:
         return Path(root)
@@ -48,7 +48,7 @@ def local_folder(root: str) -> Path:
 
 
 def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:
-    """The workshop of this process."""
+    """Open the workshop of this process."""
     return Workshop(plan, ArtifactStore(root), Ledger(root), runtime, local_folder(root))
 
 
@@ -100,7 +100,7 @@ def appearing(out: Path) -> Iterator[Path]:
 
 
 def transforms_of(folder: Path) -> list[dict[str, Any]]:
-    """The records of the transforms beside an exported encoder's weights; none for a plain folder
+    """Return the records of the transforms of an exported encoder; none for a plain folder
     or a hub name.
     """
     path = folder / TRANSFORMS
@@ -110,4 +110,4 @@ def transforms_of(folder: Path) -> list[dict[str, Any]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(path, f"is no aligned encoder's record ({error})") from error
+        raise DataError(path, f"is not the record of an aligned encoder ({error})") from error

@@ -72,8 +72,8 @@ def connect(address: str | None, job: Job) -> None:
 
 
 def node_resources(address: str | None = None) -> list[Mapping[str, float]]:
-    """What each node has: those that are alive, and on the head of a cluster that grows those that
-    it may still start.
+    """Return what each node has: those that are alive, and on the head of a cluster that grows
+    those that it may still start.
     """
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     if not address:
@@ -93,7 +93,7 @@ def node_resources(address: str | None = None) -> list[Mapping[str, float]]:
 
 
 def _wanted(job: Job) -> dict[str, float]:
-    """What one worker holds."""
+    """Return what one worker holds."""
     return {"CPU": float(job.threads), **({"GPU": job.gpus} if job.gpus else {})}
 
 
@@ -130,12 +130,12 @@ def check_fits(job: Job, nodes: list[Mapping[str, float]], *, training: bool) ->
 
 
 def _slots(node: Mapping[str, float], wanted: Mapping[str, float]) -> int:
-    """How many workers a node has room for."""
+    """Count the workers that a node has room for."""
     return min(int(node.get(resource, 0.0) / amount + 1e-6) for resource, amount in wanted.items())
 
 
 def concurrency(job: Job, nodes: list[Mapping[str, float]], *, training: bool) -> int:
-    """How many trials can hold all their workers at once: computed, so that no two wait for each
+    """Count the trials that can hold all their workers at once, so that no two wait for each
     other for ever.
     """
     slots = sum(_slots(node, _wanted(job)) for node in nodes)

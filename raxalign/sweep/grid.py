@@ -25,15 +25,16 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
-from raxalign.tracking import Target, TrackingError, default_uri, sync
-from raxalign.tracking import keep_report as bring_report
+from raxalign.tracking.client import Target, TrackingError, default_uri
+from raxalign.tracking.sync import keep_report as bring_report
+from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
     from raxalign.sweep.tuner import Summary
 
 
 def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
-    """Run what is missing of a plan; returns how it ended and what the user should be told.
+    """Run what is missing of a plan; returns how it ended and the messages for the user.
 
     Raises `RaxalignError` with all faults of its data files, before anything is started.
     """
@@ -103,7 +104,7 @@ def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
 
 
 def target_of(opened: Opened, local: Path) -> Target:
-    """Where the runs of a grid go."""
+    """Return where the runs of a grid go."""
     return Target(
         opened.run.tracking_uri or default_uri(opened.root, local),
         opened.root,
@@ -112,7 +113,7 @@ def target_of(opened: Opened, local: Path) -> Target:
 
 
 def _marker(target: Target, plan: Plan, local: Path) -> Path:
-    """A file that says that a plan's results are all in one tracking store."""
+    """Return the file whose presence means that all results of a plan are in one tracking store."""
     name = digest(
         [
             target.uri,
@@ -135,7 +136,7 @@ def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
 
 @contextmanager
 def _interrupt_twice() -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) ends the grid cleanly; a second one ends the process at once.
+    """End the grid cleanly on the first Ctrl-C (or SIGTERM), and the process on a second one.
 
     Afterwards signals mean again what they meant before: a notebook goes on. Outside the main
     thread nothing is changed.
@@ -164,7 +165,7 @@ def _interrupt_twice() -> Iterator[None]:
 
 
 def local_folder(root: str) -> Path:
-    """The machine's own folder of a storage (see `Job.local`)."""
+    """Return the machine's own folder of a storage (see `Job.local`)."""
     from raxalign.sweep.job import Job
 
     return Job(root, "").local

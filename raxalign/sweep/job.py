@@ -73,7 +73,7 @@ def write_plan(plan: Plan, root: str) -> str:
 
 @cache
 def read_plan(place: str) -> Plan:
-    """The plan at a place, read once in a process, its plug-in files loaded. Raises `PluginFault`
+    """Read the plan at a place, once per process, and load its plug-in files. Raises `PluginFault`
     where one is not what the plan was made of.
     """
     with fsspec.open(place, "rb") as file:
@@ -83,8 +83,8 @@ def read_plan(place: str) -> Plan:
 
 
 def thread_limits(threads: int) -> dict[str, str]:
-    """The environment that holds a worker to its share of the cores: several processes with a full
-    set of threads each slow one another tenfold. The numeric libraries read it when they are
+    """Return the environment that holds a worker to its share of the cores: several processes with
+    a full set of threads each slow one another tenfold. The numeric libraries read it when they are
     loaded, so a worker must begin with it.
     """
     names = (
@@ -106,7 +106,7 @@ def open_workshop(
     rank: int = 0,
     world_size: int = 1,
 ) -> Workshop:
-    """The workshop of this process; `trains` is False for work without torch."""
+    """Open the workshop of this process; `trains` is False for work without torch."""
     os.environ.update(thread_limits(job.threads))
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:

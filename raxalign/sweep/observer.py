@@ -1,4 +1,4 @@
-"""What a grid tells while it runs; the display and the tracker listen."""
+"""What a grid reports while it runs; the display and the tracker listen."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from dataclasses import dataclass
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
+from raxalign.sweep.advance import Advance
 
 
 class Observer:
     """Hears what happens to stages and trials; the default hears nothing."""
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        """A plan begins: trials to run, trials whose results are all there, shared stages to
-        make.
+        """Hear that a plan begins: trials to run, trials whose results are all there, shared stages
+        to make.
         """
 
+    def stage_advanced(self, stage: Stage, advance: Advance) -> None:
+        """Hear how far a shared stage is that is being made; called every few seconds."""
+
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
-        """A shared stage was made, or failed."""
+        """Hear that a shared stage was made, or failed."""
 
     def noticed(self, message: str) -> None:
-        """Something was found that a person should know, and mended."""
+        """Hear that something was found, and mended, that a person should know."""
 
     def trial_started(self, trial: Trial) -> None:
-        """A trial runs on some worker."""
+        """Hear that a trial runs on some worker."""
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """A trial ended; its results are in the ledger, or its failure."""
+        """Hear that a trial ended; its results are in the ledger, or its failure."""
 
     def grid_finished(self, failed: int) -> None:
-        """Nothing runs any more."""
+        """Hear that nothing runs any more."""
 
 
 @dataclass
 class Several(Observer):
-    """Tells several observers, in order."""
+    """Several observers, which hear everything in order."""
 
     observers: Iterable[Observer]
 
@@ -44,6 +48,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.grid_started(plan, pending, cached, stages)
+
+    def stage_advanced(self, stage: Stage, advance: Advance) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.stage_advanced(stage, advance)
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Pass it on."""

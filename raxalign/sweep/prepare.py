@@ -17,13 +17,14 @@ from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.advance import EVERY, Note, Notes
 from raxalign.sweep.job import Job, open_workshop
 from raxalign.sweep.observer import Observer
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a remote call tells: the key, seconds where it made something, and the message of an
+    """The answer of a remote call: the key, seconds where it made something, and the message of an
     error with its traceback.
     """
 
@@ -79,15 +80,26 @@ def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[s
             num_cpus=job.threads, num_gpus=job.gpus if trains else 0, max_retries=job.max_failures
         )
         calls[key] = remote.remote(job, key, trains, *before)
+    return _await(plan, calls, Notes(job.scratch), observer)
+
+
+def _await(
+    plan: Plan, calls: Mapping[str, Any], notes: Notes, observer: Observer
+) -> dict[str, Made]:
+    """Wait for the calls and report how far they are; returns those that failed, by key."""
     failed: dict[str, Made] = {}
     waiting = {call: key for key, call in calls.items()}
     while waiting:
-        done, _ = ray.wait(list(waiting), num_returns=1)
-        key = waiting.pop(done[0])
-        made = _result(done[0], key)
-        if made.error is not None:
-            failed[key] = made
-        observer.stage_finished(plan.stages[key], made.seconds, made.error)
+        done, _ = ray.wait(list(waiting), num_returns=1, timeout=EVERY)
+        for call in done:
+            key = waiting.pop(call)
+            made = _result(call, key)
+            if made.error is not None:
+                failed[key] = made
+            observer.stage_finished(plan.stages[key], made.seconds, made.error)
+        for key, advance in notes.read().items() if not done else ():
+            if key in waiting.values():
+                observer.stage_advanced(plan.stages[key], advance)
     return failed
 
 
@@ -109,7 +121,7 @@ def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
         return Made(key, error=broken.error, trace=broken.trace)
     start = time.monotonic()
     try:
-        open_workshop(job, trains=trains).ensure(key)
+        open_workshop(job, report=Note(job.scratch, key).report, trains=trains).ensure(key)
     except RaxalignError as error:
         return Made(key, error=str(error))
     # a bug in one stage fails the trials that need it, not the grid
@@ -119,5 +131,5 @@ def _make_stage(job: Job, key: str, trains: bool, *before: Made) -> Made:
 
 
 def failed_inputs(plan: Plan, failed: Mapping[str, Made], evaluations: list[str]) -> Made | None:
-    """The failure that keeps these evaluations from running, if there is one."""
+    """Return the failure that keeps these evaluations from running, if there is one."""
     return next((failed[key] for key in plan.closure(evaluations) if key in failed), None)

@@ -22,10 +22,16 @@ if TYPE_CHECKING:
     from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
+    from raxalign.sweep.advance import Advance
+
+_STEPPING, _SILENT = (
+    10.0,
+    30.0,
+)  # least seconds between two lines on a stage: with new steps, without
 
 
 def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
-    """A trial in a few words: method, its axes, languages, sentences, seed."""
+    """Describe a trial in a few words: method, its axes, languages, sentences, seed."""
     words = [
         trial.method,
         *(f"{name}={trial.params[name]}" for name in axes if name in trial.params),
@@ -39,9 +45,15 @@ def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
     return " ".join(words)
 
 
+def describe_stage(stage: Stage) -> str:
+    """Describe a shared stage in a few words: kind, maker, language, sentences."""
+    known = (stage.params.get("lang", ""), stage.params.get("sentences", ""))
+    return " ".join(str(part) for part in (stage.kind, stage.maker, *known) if part)
+
+
 class Progress(Observer):
-    """Counts what happens, estimates the time left, remembers the best cell so far, and shows
-    it.
+    """The display: it counts what happens, estimates the time left and keeps the best cell so
+    far.
     """
 
     def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
@@ -56,6 +68,8 @@ class Progress(Observer):
         self._trials_from: float | None = None
         self._best: tuple[float, str] | None = None
         self._remarked: set[str] = set()
+        self._advances: dict[str, str] = {}  # of the stages that are being made
+        self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
@@ -75,21 +89,22 @@ class Progress(Observer):
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Count a shared stage."""
         self._stages_done += 1
-        what = " ".join(
-            str(part)
-            for part in (
-                stage.kind,
-                stage.maker,
-                stage.params.get("lang", ""),
-                stage.params.get("sentences", ""),
-            )
-            if part
-        )
+        self._advances.pop(stage.key, None)
         outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
-        self._say(f"[{self._stages_done}/{self._stages}] {what}: {outcome}")
+        self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
+
+    def stage_advanced(self, stage: Stage, advance: Advance) -> None:
+        """Show how far a shared stage is: in the live display, or as a line from time to time."""
+        text = f"{describe_stage(stage)}: {_describe_advance(advance)}"
+        self._advances[stage.key] = text
+        step, said = self._said.get(stage.key, (0, 0.0))
+        wait = _STEPPING if advance.step > step else _SILENT
+        if self._live is None and advance.seconds - said >= wait:
+            self._said[stage.key] = (advance.step, advance.seconds)
+            self._say(f"[{self._stages_done}/{self._stages}] {text}")
 
     def noticed(self, message: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._say(f"note: {message}")
 
     def trial_started(self, trial: Trial) -> None:
@@ -140,7 +155,7 @@ class Progress(Observer):
             self._live = None
 
     def _remark(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
-        """A line that stays for each remark on a trial that no other trial had."""
+        """Print a line that stays for each remark on a trial that no other trial had."""
         for text in remarks(self._plan.only(iter([trial])), records) if self._plan else ():
             if text not in self._remarked:
                 self._remarked.add(text)
@@ -149,8 +164,8 @@ class Progress(Observer):
     def _score(
         self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
     ) -> tuple[float, str] | None:
-        """The first value of a trial's first task, on its test side where there is one, with its
-        name.
+        """Return the first value of a trial's first task, on its test side where there is one, with
+        its name.
         """
         rows = [
             row
@@ -182,6 +197,16 @@ class Progress(Observer):
             f"stages {self._stages_done}/{self._stages}",
             self._time_left().removeprefix(", "),
         )
+        for text in self._advances.values():
+            table.add_row("making", text)
         if self._best:
             table.add_row(f"best so far: {self._best[0]:.4f}", self._best[1])
         return table
+
+
+def _describe_advance(advance: Advance) -> str:
+    """Describe how far a stage is: its step and loss where it trains, and its time."""
+    losses = [value for name, value in advance.values.items() if name.endswith("loss")]
+    step = f"step {advance.step:,}, " if advance.step else ""
+    loss = f"loss {losses[0]:.3f}, " if losses else ""
+    return f"{step}{loss}{advance.seconds:.0f} s so far"

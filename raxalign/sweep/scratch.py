@@ -1,5 +1,5 @@
-"""Where Ray keeps its own files while a grid runs; nothing in there is a result, and nothing is
-read by another run.
+"""Where Ray keeps its own files while a grid runs. None of them is a result, and no other run
+reads them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 
 import fsspec
 
-from raxalign.liveness import process_lives
+from raxalign.tracking.drivers import process_lives
 
 _PREFIX = "raxalign-ray-"
 
 
 def scratch_folder(root: str, address: str | None) -> str:
-    """A folder of this machine where Ray runs on it alone; on a cluster one in the storage, which
-    every node sees.
+    """Return a folder of this machine where Ray runs on it alone; on a cluster one in the storage,
+    which every node sees.
     """
     if address:
         return f"{root}/ray/{os.uname().nodename}-{os.getpid()}"

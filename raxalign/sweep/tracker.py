@@ -1,5 +1,5 @@
-"""The driver's one logger: a thread that brings what happens to the tracking store, and lets a
-store that is down stop nothing.
+"""The driver's one logger: a thread that brings what happens to the tracking store. A store that is
+down stops nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import time
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.sweep.observer import Observer
-from raxalign.tracking import Recorder, Target, sync, unanswered
+from raxalign.tracking.client import Target, unanswered
+from raxalign.tracking.recorder import Recorder
 
 BEAT = 60.0  # seconds between two signs of life
 
 
 class Tracker(Observer):
-    """After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
+    """Brings events one by one in a thread of its own.
+
+    After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
     meanwhile is brought at the end.
     """
 
@@ -27,33 +30,45 @@ class Tracker(Observer):
         self._recorder: Recorder | None = None
         self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
         self._error: Exception | None = None
+        self._unbrought = 0  # trials that ended and are still in the queue
         self._thread = threading.Thread(target=self._work, name="raxalign-tracker", daemon=True)
         self._thread.start()
 
     def trial_started(self, trial: Trial) -> None:
-        """A run begins."""
+        """Begin a run."""
         self._events.put(("start", trial, None))
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """A run ends."""
+        """End a run."""
+        self._unbrought += 1
         self._events.put(("finish", trial, error))
 
     def close(self, *, wait: float = 120.0) -> str | None:
-        """Bring the rest and end; returns a message where something stays behind for `raxalign
-        sync`.
+        """Bring the rest and end. Returns a message where something is left for `raxalign sync`:
+        the store does not answer, or it is too slow for the seconds to `wait`.
         """
         self._events.put(("close", None, None))
         self._thread.join(wait)
-        return (
-            unanswered(self._target.uri, self._error)
-            if self._thread.is_alive() or self._missed
-            else None
-        )
+        if self._thread.is_alive() and self._error is None:
+            return self._slow(wait)
+        if self._thread.is_alive() or self._missed:
+            return unanswered(self._target.uri, self._error)
+        return None
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
         self._events.put(("abandon", None, None))
         self._thread.join(15.0)
+
+    def _slow(self, waited: float) -> str:
+        known = self._recorder.left if self._recorder else None
+        left = self._unbrought if known is None else known
+        what = f"{left} trials are" if left else "some runs of cells are"
+        return (
+            f"the tracking store at {self._target.uri} answers, but is busy: after {waited:.0f} s"
+            f" {what} still to be brought; every result is in the ledger: run `raxalign sync` to"
+            " bring the rest"
+        )
 
     def _work(self) -> None:
         self._try("open", None, None)
@@ -67,6 +82,7 @@ class Tracker(Observer):
                 self._finish_up()
                 return
             self._try(event, trial, text)
+            self._unbrought -= event == "finish"
             if event == "abandon":
                 return
             if time.monotonic() - beaten > BEAT:
@@ -82,7 +98,7 @@ class Tracker(Observer):
             self._bring(event, trial, text)
             self._pause = 10.0
         # whatever the client raises, tracking must not stop a grid; the end of the grid tries again
-        # and tells
+        # and reports
         except Exception as error:  # noqa: BLE001
             self._missed += counts
             self._error = error
@@ -108,12 +124,12 @@ class Tracker(Observer):
         return self._recorder
 
     def _finish_up(self) -> None:
+        """Bring the rest; what was missed is found by comparing the ledger with the runs."""
         try:
-            if self._missed or self._recorder is None:
-                sync(self._plan, self._target)
-            else:
-                self._recorder.close()
+            recorder = self._open()
+            self._error = None
+            recorder.close()
             self._missed = 0
-        except Exception as error:  # noqa: BLE001 the message of `close` tells the user what to do
+        except Exception as error:  # noqa: BLE001 the message of `close` reports it
             self._missed += 1
             self._error = error

@@ -52,13 +52,15 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str) -> None:
-    """Keep why a trial failed; where the storage takes nothing any more, the driver alone tells."""
+    """Keep why a trial failed; where the storage takes nothing any more, only the driver reports
+    it.
+    """
     with suppress(StorageError):
         ledger.fail(key, {"message": message, "trace": trace})
 
 
 def run_inline(config: dict[str, Any], job: Job) -> None:
-    """The Tune function of a trial with one worker."""
+    """Run a trial with one worker; Tune calls this."""
     error = attempt(job, config["trial"])
     tune.report({"trial": config["trial"], "error": error or ""})
 
@@ -83,7 +85,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
 
 
 def _fit_group(job: Job, key: str, number: int) -> str | None:
-    """One Ray Train group; returns None when it ended well, else what stopped it."""
+    """Run one Ray Train group; returns None when it ended well, else what stopped it."""
     resources = {"CPU": float(job.threads), **({"GPU": job.gpus} if job.gpus else {})}
     trainer = ray.train.torch.TorchTrainer(
         _run_worker,
@@ -108,7 +110,7 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
 
 
 def _run_worker(config: dict[str, Any]) -> None:
-    """What each worker of a group does."""
+    """Run the part of one worker of a group."""
     context = ray.train.get_context()
     attempt(
         config["job"],

@@ -5,7 +5,7 @@ their keys.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import DRIVER, check_fits, concurrency, connect, node_resources
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Observer
-from raxalign.sweep.prepare import failed_inputs, missing_stages, prepare
+from raxalign.sweep.prepare import Made, failed_inputs, missing_stages, prepare
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
 from raxalign.sweep.trial import keep_failure, run_group, run_inline
 
@@ -60,17 +60,8 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
         stages = missing_stages(plan, wanted, store, observer)
         observer.grid_started(plan, len(pending), cached, len(stages))
         broken = prepare(plan, stages, job, observer)
-        failed: dict[str, str] = {}
-        runnable = []
-        for trial in pending:
-            ledger.clear_failure(trial.key)
-            reason = failed_inputs(plan, broken, list(trial.evaluations.values()))
-            if reason is None:
-                runnable.append(trial)
-                continue
-            failed[trial.key] = reason.error or ""
-            keep_failure(ledger, trial.key, reason.error or "", reason.trace)
-            observer.trial_finished(trial, reason.error)
+        failed = _fail_without_inputs(plan, pending, broken, ledger, observer)
+        runnable = [trial for trial in pending if trial.key not in failed]
         in_group = {trial.key for trial in grouped}
         inline = [trial for trial in runnable if trial.key not in in_group]
         failed |= _sweep(
@@ -89,6 +80,25 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
         remove_scratch(job.scratch)
     observer.grid_finished(len(failed))
     return Summary(done=len(pending) - len(failed), cached=cached, failed=failed)
+
+
+def _fail_without_inputs(
+    plan: Plan,
+    pending: list[Trial],
+    broken: Mapping[str, Made],
+    ledger: Ledger,
+    observer: Observer,
+) -> dict[str, str]:
+    """Fail the trials whose shared stages failed; returns them with their messages, by key."""
+    failed: dict[str, str] = {}
+    for trial in pending:
+        ledger.clear_failure(trial.key)
+        reason = failed_inputs(plan, broken, list(trial.evaluations.values()))
+        if reason is not None:
+            failed[trial.key] = reason.error or ""
+            keep_failure(ledger, trial.key, reason.error or "", reason.trace)
+            observer.trial_finished(trial, reason.error)
+    return failed
 
 
 def _sweep(
@@ -143,7 +153,7 @@ def _tune(
 
 
 class _Watch(tune.Callback):  # type: ignore[misc]
-    """Hears from Tune and tells the observer."""
+    """A listener of Tune that passes on what it hears to the observer."""
 
     def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
         self._plan, self._observer, self._ledger, self._max_failures = (

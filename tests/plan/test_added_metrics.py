@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raxalign.plan.runs import cell_metrics, results_mark, trial_metrics
 
 from raxalign.analysis.cells import cells
 from raxalign.config.grid import load
@@ -19,6 +18,7 @@ from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
 from raxalign.store.ledger import Ledger
+from raxalign.tracking.runs import cell_metrics, results_mark, trial_metrics
 from tests.ledgers import made_up
 
 NLI = "{setting: zero-shot, data: phrasebook%s}"

@@ -25,8 +25,8 @@ from raxalign.plan.comparisons import (
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.names import cell_name
 from raxalign.plan.results import rows
-from raxalign.run_descriptions import cell_metrics
 from raxalign.store.ledger import Ledger
+from raxalign.tracking.runs import cell_metrics
 from tests.grids import write_grid
 from tests.ledgers import made_up, nli, words
 

@@ -63,7 +63,12 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     }
     if trial.untouched:
         tags["raxalign.untouched"] = " ".join(trial.untouched)
-    return Run("trial:" + trial.key, "trial", _name(params), params, tags)
+    return Run(trial_key(trial), "trial", _name(params), params, tags)
+
+
+def trial_key(trial: Trial) -> str:
+    """Return the key of a trial's run."""
+    return "trial:" + trial.key
 
 
 def cell_run(plan: Plan, cell: Cell) -> Run:

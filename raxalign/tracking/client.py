@@ -1,0 +1,108 @@
+"""The client of a tracking store: where runs go, how it is reached, and what to report when it does
+not answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from raxalign.errors import RaxalignError
+from raxalign.store.lock import turn
+
+SQLITE = "sqlite:///"
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout is for results
+}
+
+
+class TrackingError(RaxalignError):
+    """The tracking store does not answer; results are safe in the ledger, and `raxalign sync`
+    brings them later.
+    """
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where runs go: a tracking URI, the storage root, and the grid file's text (kept with the
+    parent run).
+    """
+
+    uri: str
+    root: str
+    grid_text: str
+
+
+def default_uri(root: str, local: Path) -> str:
+    """Return the URI of the database in the storage, or in the machine's own folder where the
+    storage is an object store.
+    """
+    folder = Path(root) if "://" not in root else local
+    return f"{SQLITE}{folder.absolute()}/mlflow.db"
+
+
+def connect(uri: str) -> Any:
+    """Return a client that gives up soon: results are in the ledger, so a server that is down is
+    not worth waiting for.
+    """
+    for name, value in _SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+
+    for name in ("mlflow", "alembic", "urllib3"):  # failures are raised, and reported once
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if uri.startswith(SQLITE):
+        _make_database(Path(uri.removeprefix(SQLITE)))
+    return MlflowClient(tracking_uri=uri)
+
+
+def find_experiment(client: Any, uri: str, name: str) -> str:
+    """Return the id of the experiment of a grid, which is made where there is none."""
+    from mlflow.exceptions import MlflowException
+
+    place = (
+        f"{Path(uri.removeprefix(SQLITE)).parent}/mlartifacts" if uri.startswith(SQLITE) else None
+    )
+    found = client.get_experiment_by_name(name)
+    if found is None:
+        try:
+            return str(client.create_experiment(name, artifact_location=place))
+        except MlflowException:
+            found = client.get_experiment_by_name(name)  # another driver may have made it meanwhile
+            if found is None:
+                raise
+    return str(found.experiment_id)
+
+
+def unanswered(uri: str, error: Exception | None) -> str:
+    """Return the message for a tracking store that accepts nothing."""
+    lines = str(error or "").strip().splitlines()
+    why = f" ({type(error).__name__}: {lines[0][:200] if lines else ''})" if error else ""
+    return (
+        f"the tracking store at {uri} does not answer{why}; every result is in the ledger: run"
+        " `raxalign sync` when it does"
+    )
+
+
+def _make_database(path: Path) -> None:
+    """Make the database in one process, under another name first: MLflow would take half-made
+    tables for an old version for ever.
+    """
+    if path.exists():
+        return
+    from mlflow import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with turn(path.with_name(f".{path.name}.lock")):
+        if path.exists():
+            return
+        partial = path.with_name(f".{path.name}.new")
+        partial.unlink(missing_ok=True)
+        MlflowClient(tracking_uri=f"{SQLITE}{partial}").search_experiments()
+        partial.rename(path)

@@ -1,0 +1,178 @@
+"""The runs of one experiment: one for each key, found by its tag.
+
+Where `Turns.alone` holds, nobody else writes meanwhile, and a run that was not found can be made.
+Elsewhere two drivers may make one key's run at once. Each therefore searches again after it made
+one: the earliest run is kept, the others are deleted by whoever sees them, and a driver that holds
+a deleted run's id finds the kept run when it next writes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from raxalign.tracking.runs import Run
+from raxalign.tracking.turns import Turns
+
+BATCH = 900  # MLflow takes at most 1,000 entries in one request
+KEY, KIND, PARENT = "raxalign.key", "raxalign.kind", "mlflow.parentRunId"
+
+
+@dataclass
+class Entry:
+    """A run as it was last read or written; `begun` is in milliseconds."""
+
+    key: str
+    id: str
+    status: str
+    begun: int
+    tags: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run: Any) -> Entry:
+        """Make the entry of a run of MLflow."""
+        info, data = run.info, run.data
+        kept = (dict(data.tags), dict(data.params), dict(data.metrics))
+        return cls(data.tags[KEY], info.run_id, info.status, info.start_time, *kept)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run is to have; what it has already is not written again.
+
+    `points` are those of curves: (name, value, step, milliseconds). `tags` are written last, so
+    that they can mark what is there. `without` names a tag to delete.
+    """
+
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    points: Sequence[tuple[str, float, int, int]] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    without: Sequence[str] = ()
+    status: str | None = None
+
+
+class Registry:
+    """The runs of one experiment by their keys."""
+
+    def __init__(self, client: Any, experiment: str, turns: Turns) -> None:
+        self._client, self._experiment, self._turns = client, experiment, turns
+
+    def find(self, key: str) -> Entry | None:
+        """Read the run of a key."""
+        return self._merged(self._search(f"tags.`{KEY}` = '{key}'")).get(key)
+
+    def all(self) -> dict[str, Entry]:
+        """Read the runs of all keys."""
+        return self._merged(self._search(f"tags.`{KEY}` LIKE '%'"))
+
+    def make(self, wanted: Run, tags: Mapping[str, str]) -> Entry:
+        """Make the run of a key that was not found during this turn."""
+        user = os.environ.get("USER", "unknown")
+        own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
+        made = self._client.create_run(self._experiment, run_name=wanted.name, tags={**own, **tags})
+        if self._turns.alone:
+            return Entry.of(made)
+        return self.find(wanted.key) or Entry.of(made)
+
+    def save(self, entry: Entry, change: Change) -> Entry:
+        """Write a change; returns the entry that has it, which is another one where the run was
+        deleted in favour of an earlier one.
+        """
+        from mlflow.exceptions import MlflowException
+
+        try:
+            self._write(entry, change)
+        except MlflowException:
+            if self._client.get_run(entry.id).info.lifecycle_stage != "deleted":
+                raise
+            kept = self.find(entry.key)
+            if kept is None:
+                raise
+            self._write(kept, change)
+            return kept
+        return entry
+
+    def _write(self, entry: Entry, change: Change) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        now = int(time.time() * 1000)
+        metrics = {n: v for n, v in change.metrics.items() if entry.metrics.get(n) != v}
+        params = {n: v for n, v in change.params.items() if n not in entry.params}
+        tags = {n: v for n, v in change.tags.items() if entry.tags.get(n) != v}
+        values = [Metric(name, value, now, 0) for name, value in metrics.items()]
+        values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
+        while len(values) > BATCH:
+            self._client.log_batch(entry.id, metrics=values[:BATCH])
+            values = values[BATCH:]
+        if values or params or tags:
+            self._client.log_batch(
+                entry.id,
+                metrics=values,
+                params=[Param(*pair) for pair in params.items()],
+                tags=[RunTag(*pair) for pair in tags.items()],
+            )
+        entry.metrics |= metrics
+        entry.params |= params
+        entry.tags |= tags
+        for name in change.without:
+            self._delete_tag(entry, name)
+        if change.status not in (None, entry.status):
+            self._set_status(entry, str(change.status))
+
+    def _set_status(self, entry: Entry, status: str) -> None:
+        if status == "RUNNING":
+            self._client.update_run(entry.id, status=status)
+        else:
+            self._client.set_terminated(entry.id, status)
+        entry.status = status
+
+    def _delete_tag(self, entry: Entry, name: str) -> None:
+        from mlflow.exceptions import MlflowException
+
+        if entry.tags.pop(name, None) is None:
+            return
+        try:
+            self._client.delete_tag(entry.id, name)
+        except MlflowException:
+            if name in self._client.get_run(entry.id).data.tags:  # else another driver did it
+                raise
+
+    def _merged(self, found: Iterator[Entry]) -> dict[str, Entry]:
+        """Keep the earliest run of each key, and delete the others."""
+        kept: dict[str, Entry] = {}
+        for entry in sorted(found, key=lambda entry: (entry.begun, entry.id)):
+            if kept.setdefault(entry.key, entry) is not entry:
+                self._delete(entry)
+        return kept
+
+    def _delete(self, entry: Entry) -> None:
+        from mlflow.exceptions import MlflowException
+
+        try:
+            if entry.status == "RUNNING":
+                self._client.set_terminated(entry.id, "KILLED")
+            self._client.delete_run(entry.id)
+        except MlflowException:
+            # another driver may have deleted it meanwhile
+            if self._client.get_run(entry.id).info.lifecycle_stage != "deleted":
+                raise
+
+    def _search(self, condition: str) -> Iterator[Entry]:
+        yield from map(Entry.of, search(self._client, self._experiment, condition))
+
+
+def search(client: Any, experiment: str, condition: str) -> Iterator[Any]:
+    """Yield all runs of an experiment for which a condition holds, page by page."""
+    token = None
+    while True:
+        page = client.search_runs([experiment], condition, max_results=1000, page_token=token)
+        yield from page
+        token = page.token
+        if not token:
+            return

@@ -1,0 +1,31 @@
+"""Bringing a grid in one go, after or without a driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raxalign.plan.plan import Plan
+from raxalign.tracking.client import Target, TrackingError, unanswered
+from raxalign.tracking.recorder import Recorder
+
+
+def sync(plan: Plan, target: Target) -> int:
+    """Bring everything that the ledger has; returns how many trials have results. Raises
+    `TrackingError` where the store does not answer.
+    """
+    try:
+        recorder = Recorder(plan, target)
+        recorder.open()
+        return recorder.close()
+    except Exception as error:
+        raise TrackingError(unanswered(target.uri, error)) from error
+
+
+def keep_report(plan: Plan, target: Target, folder: Path) -> None:
+    """Put a report's files with the parent run of the plan's grid. Raises `TrackingError` where the
+    store does not answer.
+    """
+    try:
+        Recorder(plan, target).keep(folder)
+    except Exception as error:
+        raise TrackingError(unanswered(target.uri, error)) from error

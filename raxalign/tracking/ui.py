@@ -1,0 +1,76 @@
+"""The MLflow UI on a storage's runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from raxalign.errors import RaxalignError
+from raxalign.tracking.client import SQLITE, connect, default_uri
+from raxalign.tracking.drivers import living
+from raxalign.tracking.registry import KIND, PARENT, search
+from raxalign.tracking.turns import Turns
+
+
+def end_dead_runs(uri: str) -> int:
+    """End the runs of drivers that died, in all experiments; returns how many there were."""
+    client, ended = connect(uri), 0
+    with Turns(uri).take():
+        for experiment in client.search_experiments():
+            name, parents = experiment.experiment_id, dict[str, bool]()
+            for run in list(search(client, name, "attributes.status = 'RUNNING'")):
+                if KIND not in run.data.tags:
+                    continue
+                parent = run.data.tags.get(PARENT, run.info.run_id)
+                if parent not in parents:
+                    parents[parent] = _held(client, parent)
+                if not parents[parent]:
+                    client.set_terminated(run.info.run_id, "KILLED")
+                    ended += 1
+    return ended
+
+
+def _held(client: Any, parent: str) -> bool:
+    """Whether a living driver has signed on at a parent run; nobody has where it is gone."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return bool(living(client.get_run(parent).data.tags))
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return False
+        raise
+
+
+def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
+    """Run the MLflow UI on a storage's runs until it is ended.
+
+    Args:
+        root: the storage root.
+        host: the address to listen on.
+        port: the port to listen on.
+        uri: the tracking store (None: the database in the storage).
+
+    Returns:
+        The exit code of the server.
+
+    Raises:
+        RaxalignError: the storage has no runs yet.
+    """
+    uri = uri or default_uri(root, Path(root))
+    if uri.startswith(SQLITE):
+        if not Path(uri.removeprefix(SQLITE)).exists():
+            raise RaxalignError(
+                f"{uri.removeprefix(SQLITE)}: no runs are there yet: run a grid first, or name its"
+                " storage with --storage"
+            )
+        end_dead_runs(uri)
+    place = ["--backend-store-uri", uri, "--host", host, "--port", str(port)]
+    sys.stderr.write(f"MLflow UI: http://{host}:{port} (Ctrl-C ends it)\n")
+    try:
+        command = [sys.executable, "-m", "mlflow", "server", *place]
+        return subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return 0

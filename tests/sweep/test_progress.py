@@ -1,0 +1,97 @@
+"""What a person sees: plain lines where there is no terminal, and not too many."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.advance import Advance
+from raxalign.sweep.progress import Progress, describe
+
+
+@pytest.fixture
+def out() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def progress(out, plan, job) -> Progress:
+    made = Progress(Ledger(job.root), Console(file=out, width=200))
+    made.grid_started(plan, 2, 1, 4)
+    return made
+
+
+def lines(out: io.StringIO) -> list[str]:
+    return out.getvalue().splitlines()[1:]
+
+
+def encoder(plan):
+    return next(stage for stage in plan.stages.values() if stage.kind == "encoder")
+
+
+def test_a_grid_says_what_is_before_it(progress, out) -> None:
+    assert out.getvalue() == "small: 2 trials to run, 1 cached, 4 shared stages to make\n"
+
+
+def test_a_long_stage_gives_a_line_every_ten_seconds_while_it_steps(progress, out, plan) -> None:
+    for second in range(0, 41, 2):
+        values = {"encoder/loss": 8.0 - second / 10, "encoder/learning_rate": 1e-3}
+        progress.stage_advanced(encoder(plan), Advance(float(second), 10 * second, values))
+    assert lines(out) == [
+        "[0/4] encoder scratch: step 100, loss 7.000, 10 s so far",
+        "[0/4] encoder scratch: step 200, loss 6.000, 20 s so far",
+        "[0/4] encoder scratch: step 300, loss 5.000, 30 s so far",
+        "[0/4] encoder scratch: step 400, loss 4.000, 40 s so far",
+    ]
+
+
+def test_a_stage_that_reports_no_steps_gives_a_line_every_thirty_seconds(
+    progress, out, plan
+) -> None:
+    for second in range(0, 71, 2):
+        progress.stage_advanced(encoder(plan), Advance(float(second)))
+    assert lines(out) == [
+        "[0/4] encoder scratch: 30 s so far",
+        "[0/4] encoder scratch: 60 s so far",
+    ]
+
+
+def test_a_stage_that_ends_is_counted_with_its_time_or_its_failure(progress, out, plan) -> None:
+    progress.stage_finished(encoder(plan), 12.34, None)
+    progress.stage_finished(encoder(plan), None, "no text")
+    assert lines(out) == ["[1/4] encoder scratch: 12.3 s", "[2/4] encoder scratch: failed: no text"]
+
+
+def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> None:
+    one, other = plan.trials
+    progress.trial_finished(one, None)
+    progress.trial_started(other)
+    progress.trial_finished(other, "no word pairs")
+    progress.grid_finished(1)
+    said = lines(out)
+    assert said[0] == f"1/2 {describe(one)}: done"
+    assert said[1].startswith(f"2/2 {describe(other)}: failed: no word pairs (")
+    assert said[2].startswith("1 done, 1 failed, 1 cached in ")
+
+
+def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(
+    plan, job, out
+) -> None:
+    console = Console(file=out, force_terminal=True, width=100)
+    progress = Progress(Ledger(job.root), console)
+    progress.grid_started(plan, 2, 0, 4)
+    progress.stage_advanced(encoder(plan), Advance(60.0, 500, {"loss": 2.5}))
+    with console.capture() as shown:
+        console.print(progress._render())
+    progress.stop()
+    assert "making" in shown.get()
+    assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown.get()
+
+
+def test_a_trial_is_described_by_its_axes(plan) -> None:
+    rotation = next(trial for trial in plan.trials if trial.method == "rotation")
+    assert describe(rotation) == "rotation de sentences 100"
+    assert describe(rotation, ("center",)) == "rotation center=False de sentences 100"

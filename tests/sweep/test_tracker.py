@@ -1,0 +1,121 @@
+"""The driver's logger: a store that is down, slow or busy stops nothing, and is called what it
+is.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from raxalign.sweep import tracker
+from raxalign.sweep.tracker import Tracker
+from raxalign.tracking.client import Target
+
+TARGET = Target("sqlite:////x/mlflow.db", "/x", "")
+
+
+class Store:
+    """A recorder that keeps what it is asked for; requests wait while `gate` is closed, and fail
+    while `down`.
+    """
+
+    left: int | None = None
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.gate, self.down = threading.Event(), False
+        self.gate.set()
+
+    def __call__(self, plan: object, target: object) -> Store:
+        return self
+
+    def _ask(self, what: str) -> None:
+        self.asked.append(what)
+        self.gate.wait()
+        if self.down:
+            raise ConnectionError("nobody is there")
+
+    def open(self) -> None:
+        self._ask("open")
+
+    def start(self, trial: object) -> None:
+        self._ask("start")
+
+    def finish(self, trial: object, error: str | None) -> None:
+        self._ask("finish")
+
+    def close(self) -> int:
+        self._ask("close")
+        return 0
+
+    def abandon(self) -> None:
+        self._ask("abandon")
+
+
+@pytest.fixture
+def store(monkeypatch) -> Store:
+    made = Store()
+    monkeypatch.setattr(tracker, "Recorder", made)
+    return made
+
+
+def test_events_are_brought_in_order_and_the_end_says_nothing(store, plan) -> None:
+    logger = Tracker(plan, TARGET)
+    logger.trial_started(plan.trials[0])
+    logger.trial_finished(plan.trials[0], None)
+    assert logger.close() is None
+    assert store.asked == ["open", "start", "finish", "close"]
+
+
+def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> None:
+    store.gate.clear()
+    logger = Tracker(plan, TARGET)
+    for trial in plan.trials:
+        logger.trial_finished(trial, None)
+    message = logger.close(wait=0.01)
+    store.gate.set()
+    logger._thread.join()
+    assert message is not None
+    assert "does not answer" not in message
+    assert "answers, but is busy: after 0 s 2 trials are still to be brought" in message
+    assert "raxalign sync" in message
+
+
+def test_what_close_still_has_to_bring_is_counted_by_the_recorder(store, plan) -> None:
+    store.left = 37
+    logger = Tracker(plan, TARGET)
+    logger.trial_started(plan.trials[0])
+    store.gate.clear()
+    message = logger.close(wait=0.01)
+    logger._recorder = logger._recorder or store  # type: ignore[assignment]
+    again = logger._slow(120.0)
+    store.gate.set()
+    logger._thread.join()
+    assert message is not None
+    assert "after 120 s 37 trials are still to be brought" in again
+
+
+def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) -> None:
+    store.down = True
+    logger = Tracker(plan, TARGET)
+    logger.trial_finished(plan.trials[0], None)
+    message = logger.close()
+    assert message is not None
+    assert "does not answer (ConnectionError: nobody is there)" in message
+
+
+def test_what_was_missed_is_made_up_at_the_end(store, plan) -> None:
+    store.down = True
+    logger = Tracker(plan, TARGET)
+    logger.trial_finished(plan.trials[0], None)
+    store.down = False
+    assert logger.close() is None
+    assert store.asked[-1] == "close"
+
+
+def test_an_interruption_ends_the_thread(store, plan) -> None:
+    logger = Tracker(plan, TARGET)
+    logger.abandon()
+    assert not logger._thread.is_alive()
+    assert store.asked == ["open", "abandon"]

@@ -1,0 +1,66 @@
+"""A trial on a worker: its results, and which errors are kept and which are raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from raxalign.errors import DataError, TransientError
+from raxalign.store.ledger import Ledger
+from raxalign.sweep import trial
+from raxalign.sweep.trial import attempt, keep_failure
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Let `run_trial` raise an error."""
+
+    def fail(error: Exception) -> None:
+        def run_trial(workshop: object, key: str) -> None:
+            raise error
+
+        monkeypatch.setattr(trial, "run_trial", run_trial)
+
+    return fail
+
+
+def test_a_wrong_input_is_kept_with_its_message_and_not_raised(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(DataError("de.txt", "is empty"))
+    message = attempt(job, key)
+    assert message is not None
+    assert "de.txt" in message
+    found = Ledger(job.root).failure(key)
+    assert found["message"] == message
+    assert "DataError" in found["trace"]
+
+
+def test_a_bug_is_kept_with_its_type(plan, job, failing) -> None:
+    failing(ValueError("odd"))
+    assert attempt(job, plan.trials[0].key) == "ValueError: odd"
+
+
+def test_what_a_retry_may_mend_is_raised_and_not_kept(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(TransientError("again"))
+    with pytest.raises(TransientError):
+        attempt(job, key)
+    assert Ledger(job.root).failure(key) is None
+
+
+def test_a_worker_of_a_group_raises_since_the_others_wait_for_it(plan, job, failing) -> None:
+    key = plan.trials[0].key
+    failing(ValueError("odd"))
+    with pytest.raises(ValueError, match="odd"):
+        attempt(job, key, world_size=2)
+    assert Ledger(job.root).failure(key)["message"] == "ValueError: odd"
+
+
+def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:
+    keep_failure(Ledger("/dev/null/storage"), plan.trials[0].key, "odd", "")
+
+
+@pytest.mark.slow
+def test_a_trial_leaves_its_results_in_the_ledger(plan, job) -> None:
+    found = plan.trials[0]
+    assert attempt(job, found.key) is None
+    assert all(Ledger(job.root).has(key) for key in found.evaluations.values())
