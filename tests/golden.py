@@ -44,6 +44,7 @@ TASKS = """
   dictionary_retrieval: {dictionary: "test.{lang}"}
   mlqa: {data: phrasebook}
   ner: {data: phrasebook}
+  pawsx: {data: {train: "rows.{pivot}", dev: "rows.{lang}"}}
   pos: {data: phrasebook}
   representation: {}
   retrieval: {}
@@ -88,6 +89,7 @@ GRIDS = {
         EACH, encoder=f"[encoder, {{kind: transformer, name: a/b, revision: {COMMIT}}}]"
     ),
     "eflomal": grid(EACH, aligner="{aligner: eflomal, align_on: largest, one_to_one: false}"),
+    "simalign": grid(EACH, aligner="{aligner: simalign, encoder: ./encoder, layer: 1}"),
     "links": grid(
         EACH,
         aligner="{aligner: links, path: 'links.{lang}'}",

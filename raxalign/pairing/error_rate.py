@@ -88,8 +88,8 @@ def score_links(links: Links, sure: Links, possible: Links | None = None) -> Lin
     Sure links count as possible ones too, whether or not `possible` repeats them. Nothing found
     where nothing was to be found has error rate 0.
 
-    >>> score_links(Links.of([{(0, 0), (1, 1)}]), Links.of([{(0, 0)}]), Links.of([{(1,
-        1)}])).error_rate
+    >>> found, sure, possible = (Links.of([p]) for p in ({(0, 0), (1, 1)}, {(0, 0)}, {(1, 1)}))
+    >>> score_links(found, sure, possible).error_rate
     0.0
     """
     return count_links(links, sure, possible).scores()

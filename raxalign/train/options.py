@@ -75,8 +75,8 @@ Betas = Annotated[
     AfterValidator(_two_shares),
     Field(
         description=(
-            "β1 and β2 of Adam, with a blank between them: how much of its means of the gradient"
-            " and of its square a step keeps."
+            "Adam's β1 and β2 with a blank between them: the share of the running means of the"
+            " gradient and of its square that each step keeps."
         )
     ),
 ]

@@ -34,11 +34,14 @@ def test_at_another_value_it_is_part_of_the_identity() -> None:
     }
 
 
+LOOP = {"betas", "clip", "eps", "schedule", "select_every", "selection", "weight_decay"}
+
+
 @pytest.mark.parametrize(
     ("folder", "kind", "names"),
     [
         ("methods", "rotation", {"swap", "toward_identity"}),
-        ("methods", "strong_contrastive", {"negatives"}),
+        ("methods", "strong_contrastive", {"negatives", *LOOP}),
         ("corpora", "moses", {"pretokenized", "codes"}),
         ("tasks", "dictionary_retrieval", {"swap"}),
     ],

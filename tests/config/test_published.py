@@ -105,11 +105,11 @@ def test_a_joined_rule_adds_and_replaces():
     assert read("cao2020").tables["xnli_methods"].rule("zero-shot/xlm-mlm-tlm", "de") is None
 
 
-REPORT = Path(__file__).parents[2] / "docs" / "report.md"
+REPORT = Path(__file__).parents[2] / "docs" / "how-to" / "report.md"
 
 
 def my_table(folder, **changes):
-    """The table of docs/report.md in a file, with texts in it replaced."""
+    """The table of docs/how-to/report.md in a file, with texts in it replaced."""
     (text,) = re.findall(r"```yaml\n(paper:.*?)```", REPORT.read_text(encoding="utf-8"), re.DOTALL)
     for old, new in changes.items():
         assert changes_of(old) in text

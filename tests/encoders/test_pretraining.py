@@ -18,7 +18,7 @@ import torch
 from raxalign.encoders.training.masked_lm import Pretraining
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
-from tests.encoders import killed
+from tests.encoders import killed_pretraining as killed
 from tests.train.workers import run_workers
 
 
@@ -55,7 +55,7 @@ def test_a_killed_pretraining_run_again_equals_an_uninterrupted_one_bit_for_bit(
     command = [
         sys.executable,
         "-m",
-        "tests.encoders.killed",
+        "tests.encoders.killed_pretraining",
         str(tmp_path),
         str(tmp_path / "checkpoints"),
         "11",

@@ -11,7 +11,7 @@ import torch
 
 from raxalign.methods.finetune import Finetune
 from raxalign.train.runtime import Runtime
-from tests.methods import killed
+from tests.methods import killed_training as killed
 from tests.methods.toy import toy_encoder, toy_inputs
 
 
@@ -30,7 +30,14 @@ def test_a_killed_training_run_again_equals_an_uninterrupted_one_bit_for_bit(
         toy_inputs(tmp_path),
         tmp_path / "checkpoints",
     )
-    command = [sys.executable, "-m", "tests.methods.killed", str(tmp_path), str(checkpoints), "11"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.methods.killed_training",
+        str(tmp_path),
+        str(checkpoints),
+        "11",
+    ]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], env=os.environ)
     assert done.returncode == -signal.SIGKILL
     assert [folder.name for folder in (checkpoints / "finetune").glob("step-*")] == [

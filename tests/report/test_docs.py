@@ -57,7 +57,7 @@ def test_values_that_a_profile_fills_in_stand_in_columns() -> None:
         batch == "| `batch_size` | whole number | by profile | 2 | 8 | 8 | Sentence pairs of each"
         " language per training step. |"
     )
-    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data. |" in page
+    assert "| `epochs` | whole number | 1 |  |  |  | Passes over the training data," in page
 
 
 def test_a_method_without_profiles_has_no_columns_of_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from raxalign.errors import TransientError
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.prepare import Made
-from raxalign.sweep.tuner import _fail_without_inputs, _trains, _Watch, pending_trials, run_grid
+from raxalign.sweep.tuner import _fail_without_inputs, _Watch, pending_trials, run_grid
 
 
 class TuneTrial:
@@ -29,7 +29,7 @@ def test_what_the_ledger_has_is_not_pending(plan, job) -> None:
 
 
 def test_methods_that_train_nothing_need_no_group(plan) -> None:
-    assert [_trains(plan, trial) for trial in plan.trials] == [False, False]
+    assert [plan.trains(trial) for trial in plan.trials] == [False, False]
 
 
 def test_trials_without_their_inputs_fail_with_the_message_of_the_stage(plan, job, heard) -> None:

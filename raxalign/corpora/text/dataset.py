@@ -31,8 +31,8 @@ class DatasetWriter:
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "data"
-    >>> with DatasetWriter(folder, pa.schema({"words": pa.list_(pa.string())}), {"lang": "de"}) as
-        writer:
+    >>> schema = pa.schema({"words": pa.list_(pa.string())})
+    >>> with DatasetWriter(folder, schema, {"lang": "de"}) as writer:
     ...     writer.write({"words": [["ein", "Haus"], ["ja"]]})
     >>> read_table(folder).num_rows, read_metadata(folder)
     (2, {'lang': 'de'})

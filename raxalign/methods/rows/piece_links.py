@@ -29,8 +29,8 @@ def piece_links(
     `first_tgt[l]` on: the i-th with the i-th, and what the longer word has more of with the last
     piece of the shorter one.
 
-    >>> [part.tolist() for part in piece_links(np.array([1]), np.array([3]), np.array([7]),
-        np.array([2]))]
+    >>> links = piece_links(np.array([1]), np.array([3]), np.array([7]), np.array([2]))
+    >>> [part.tolist() for part in links]
     [[1, 2, 3], [7, 8, 8], [0, 0, 0]]
     """
     longer = np.maximum(n_src, n_tgt)

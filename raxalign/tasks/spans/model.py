@@ -64,9 +64,10 @@ def best_span(starts: np.ndarray, ends: np.ndarray, longest: int) -> tuple[float
 
     Of equals the first one, then the shortest. `starts` and `ends` are (n,), n at least 1.
 
-    >>> best_span(np.array([0.0, 5.0, 1.0]), np.array([4.0, 0.0, 3.0]), 2), best_span(np.array([3.0,
-        2.0, 0.0]), np.array([0.0, 0.0, 4.0]), 2)
-    ((8.0, 1, 2), (6.0, 1, 2))
+    >>> best_span(np.array([0.0, 5.0, 1.0]), np.array([4.0, 0.0, 3.0]), 2)
+    (8.0, 1, 2)
+    >>> best_span(np.array([3.0, 2.0, 0.0]), np.array([0.0, 0.0, 4.0]), 2)
+    (6.0, 1, 2)
     """
     padded = np.concatenate([ends, np.full(longest - 1, -np.inf, dtype=ends.dtype)])
     sums = starts[:, None] + np.lib.stride_tricks.sliding_window_view(padded, longest)

@@ -37,8 +37,8 @@ def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> d
     the best of each language, which looks at labelled data of the target language and is no
     zero-shot result; the others have one epoch to choose from.
 
-    >>> select("mean-dev", {"en": [0.6, 0.7], "de": [0.5, 0.3]}), select("target-dev", {"en": [0.6,
-        0.7], "de": [0.5, 0.3]})
+    >>> values = {"en": [0.6, 0.7], "de": [0.5, 0.3]}
+    >>> select("mean-dev", values), select("target-dev", values)
     ({'en': 0, 'de': 0}, {'en': 1, 'de': 0})
     """
     if selection == "target-dev":

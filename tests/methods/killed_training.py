@@ -1,5 +1,5 @@
 """Run as a program: fine-tunes a toy encoder and kills itself, really, in the middle. Usage:
-killed.py ROOT CHECKPOINTS STEP.
+killed_training.py ROOT CHECKPOINTS STEP.
 """
 
 from __future__ import annotations

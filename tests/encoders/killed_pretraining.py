@@ -1,5 +1,5 @@
 """Run as a program: pre-trains a small encoder and kills itself, really, in the middle. Usage:
-killed.py ROOT CHECKPOINTS STEP.
+killed_pretraining.py ROOT CHECKPOINTS STEP.
 """
 
 from __future__ import annotations
