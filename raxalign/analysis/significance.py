@@ -68,6 +68,21 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """A weighted sum of values with its 95 % interval and two-sided p-value against 0; these are
+    None where `untested` says why. `runs` went in per value; `examples` are independent clusters.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    p: float | None
+    runs: tuple[int, ...]
+    examples: int
+    untested: str = ""
+
+
+@dataclass(frozen=True)
 class Noise:
     """The variance of a mean over runs and examples, its degrees of freedom, and the number of
     clusters of examples.
@@ -139,6 +154,26 @@ def compare(baseline: Runs, system: Runs, *, paired: bool = False) -> Comparison
     return Comparison(difference, low, high, p, *counts, noise.examples, paired)
 
 
+def contrast(weighted: Sequence[tuple[float, Runs]]) -> Contrast:
+    """Test a weighted sum of values whose runs are independent of each other.
+
+    A difference of differences, for example, has the weights 1, -1, -1, 1. Equal examples enter
+    each value's influence, so that what all values share cancels.
+
+    Args:
+        weighted: weights and the values over their runs.
+    """
+    weights, sides = [weight for weight, _ in weighted], [runs for _, runs in weighted]
+    value = math.fsum(weight * runs.mean() for weight, runs in weighted)
+    counts = tuple(len(runs.seeds) for runs in sides)
+    testable = all(runs.testable for runs in sides)
+    noise = _noise(sides, weights) if testable else None
+    if noise is None:
+        why = ONE_EXAMPLE if testable else ONE_RUN
+        return Contrast(value, None, None, None, counts, _aligned(sides)[0].shape[1], why)
+    return Contrast(value, *_tested(value, noise), counts, noise.examples)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's (1979) step-down adjustment over a family of tests.
 
@@ -169,25 +204,26 @@ def _differences(baseline: Runs, system: Runs) -> Runs:
     )
 
 
-def _noise(sides: Sequence[Runs]) -> Noise | None:
-    """The noise of one side, or of the first minus the second; None for less than two clusters of
-    examples.
+def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noise | None:
+    """The noise of one side, or of a weighted sum of several (the first minus the second); None for
+    less than two clusters of examples.
     """
     influences = _aligned(sides)
     n = influences[0].shape[1]
     if n < 2:
         return None
     means = [part.mean(0) for part in influences]
-    apart = means[0] - means[1] if len(means) > 1 else means[0]
+    apart = sum(weight * mean for weight, mean in zip(weights, means, strict=False))
     factor = n / (n - 1)
     examples, between, twice, spread = factor * float(apart @ apart), 0.0, 0.0, 0.0
-    for side, part, mean in zip(sides, influences, means, strict=True):
+    for weight, side, part, mean in zip(weights, sides, influences, means, strict=False):
         if side.chance:
             runs = len(side.values)
-            own = float(side.values.var(ddof=1)) / runs
+            own = weight**2 * float(side.values.var(ddof=1)) / runs
             between += own
             spread += own**2 / (runs - 1)
-            twice += factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
+            within = factor * float(((part - mean) ** 2).sum()) / (runs * (runs - 1))
+            twice += weight**2 * within
     variance = examples + max(0.0, between - twice)
     spread += examples**2 / (n - 1)
     freedom = (

@@ -15,7 +15,14 @@ from scipy.stats import norm, t
 
 from benchmarks.significance import EQUAL, MOST_FALSE, TO_FIND, Cell, planted, share_found
 from raxalign.analysis.runs import Runs, mean_of
-from raxalign.analysis.significance import ONE_EXAMPLE, ONE_RUN, compare, holm, interval
+from raxalign.analysis.significance import (
+    ONE_EXAMPLE,
+    ONE_RUN,
+    compare,
+    contrast,
+    holm,
+    interval,
+)
 from raxalign.sample import Sample
 
 
@@ -356,3 +363,36 @@ def test_a_difference_has_the_interval_and_the_p_of_its_t_in_numbers():
     assert found.low == pytest.approx(3 - T_3 * 1.08012, abs=1e-3)
     assert found.high == pytest.approx(3 + T_3 * 1.08012, abs=1e-3)
     assert found.p == pytest.approx(0.0691, abs=1e-3)
+
+
+def test_a_contrast_of_two_is_their_comparison():
+    one, other = system([1, 0, 0, 1], [1, 1, 0, 1]), system([1, 1, 1, 1], [0, 1, 1, 1])
+    found, pair = contrast([(1.0, other), (-1.0, one)]), compare(one, other)
+    assert (found.value, found.p, found.examples) == (pair.difference, pair.p, pair.examples)
+    assert found.low == pytest.approx(pair.low)
+
+
+def test_a_difference_of_differences_by_hand():
+    # without chance in the runs, only the examples vary: gains of the four systems per example
+    gains = np.array([[1, 0, 0, 0, 1], [1, 1, 0, 0, 1], [0, 0, 1, 0, 1], [1, 1, 1, 1, 0]], float)
+    weights = (1.0, -1.0, -1.0, 1.0)
+    found = contrast([(w, fixed(row)) for w, row in zip(weights, gains, strict=True)])
+    means = gains.mean(axis=1)
+    assert found.value == pytest.approx(float(np.dot(weights, means)))
+    psi = np.array(weights) @ (gains - means[:, None]) / 5
+    error = math.sqrt(5 / 4 * float(psi @ psi))
+    half = t.ppf(0.975, 4) * error
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert found.p == pytest.approx(2 * t.sf(abs(found.value) / error, 4))
+
+
+def test_a_weight_scales_the_variance_between_runs_by_its_square():
+    runs = [system([1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]) for _ in range(2)]
+    single, double = contrast([(1.0, runs[0])]), contrast([(2.0, runs[0])])
+    assert double.value == 2 * single.value
+    assert double.high - double.low == pytest.approx(2 * (single.high - single.low))
+
+
+def test_a_contrast_with_one_run_of_what_has_chance_is_not_tested():
+    found = contrast([(1.0, system([1, 0, 1])), (-1.0, fixed([1, 1, 1]))])
+    assert (found.p, found.untested, found.runs) == (None, ONE_RUN, (1, 1))

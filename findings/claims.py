@@ -1,0 +1,204 @@
+"""The claims: sentences of papers, each with the comparisons that decide it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One value: a cell of a grid (method, some of its params, sentences) and a language."""
+
+    method: str
+    params: Mapping[str, object] = field(default_factory=dict)
+    sentences: int | None = None
+    lang: str = "avg"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A weighted sum of values of one metric that is above 0 where the claim holds."""
+
+    text: str
+    parts: tuple[tuple[float, Pick], ...]
+    task: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, the grid that asks it, and its questions.
+
+    The claim is held if the answer to every question is above 0 and its interval does not hold 0.
+    It is refuted if one answer is below 0 and its interval does not hold 0.
+    """
+
+    paper: str
+    text: str
+    grid: str
+    questions: tuple[Question, ...]
+
+
+def above(
+    text: str, better: Pick, worse: Pick, *, task: str = "retrieval", metric: str
+) -> Question:
+    """The question whether one value is above another."""
+    return Question(text, ((1.0, better), (-1.0, worse)), task, metric)
+
+
+UNSEEN, ALL = "contextual_accuracy", "contextual_accuracy_all"
+MOST = 8_000
+
+
+def _finetune(sentences: int = MOST, lang: str = "avg") -> Pick:
+    return Pick("finetune", sentences=sentences, lang=lang)
+
+
+def _rotation(
+    method: str = "rotation", *, center: bool = False, lang: str = "avg", sentences: int = MOST
+) -> Pick:
+    return Pick(method, {"center": center}, sentences, lang)
+
+
+def _order(metric: str, which: str) -> tuple[Question, ...]:
+    none = Pick("none")
+    return (
+        above(f"finetune - rotation, {which}", _finetune(), _rotation(), metric=metric),
+        above(f"rotation - none, {which}", _rotation(), none, metric=metric),
+    )
+
+
+def _centering(lang: str) -> tuple[tuple[float, Pick], ...]:
+    return ((1.0, _rotation(center=True, lang=lang)), (-1.0, _rotation(lang=lang)))
+
+
+def _scaled(factor: float, parts: tuple[tuple[float, Pick], ...]) -> tuple[tuple[float, Pick], ...]:
+    return tuple((factor * weight, pick) for weight, pick in parts)
+
+
+DISTANT, NEAR = ("tr-en", "zh-en"), ("de-en", "fr-en")
+
+
+def _transfer(better: str, worse: str) -> tuple[Question, ...]:
+    """The questions whether a method transfers better than another, on both tasks."""
+    return tuple(
+        above(
+            f"{better} - {worse}",
+            Pick(better, lang="avg_zero_shot"),
+            Pick(worse, lang="avg_zero_shot"),
+            task=task,
+            metric="accuracy",
+        )
+        for task in ("xnli", "pos")
+    )
+
+
+CLAIMS = (
+    Claim(
+        "Cao et al. (2020), Table 3",
+        "In contextual retrieval, fine-tuning is better than rotation, and rotation is better than"
+        " the encoder as it is.",
+        "words",
+        (*_order(UNSEEN, "unseen pairs"), *_order(ALL, "all pairs")),
+    ),
+    Claim(
+        "Cao et al. (2020), Table 2",
+        "The accuracy of fine-tuning grows with the number of sentence pairs.",
+        "words",
+        (
+            above("2,000 - 500 pairs", _finetune(2_000), _finetune(500), metric=ALL),
+            above("8,000 - 2,000 pairs", _finetune(), _finetune(2_000), metric=ALL),
+        ),
+    ),
+    Claim(
+        "Cao et al. (2020), Table 2",
+        "Most of this growth comes early: the first fourfold increase brings more than the second.",
+        "words",
+        (
+            Question(
+                "(2,000 - 500) - (8,000 - 2,000)",
+                ((2.0, _finetune(2_000)), (-1.0, _finetune(500)), (-1.0, _finetune())),
+                "retrieval",
+                ALL,
+            ),
+        ),
+    ),
+    Claim(
+        "Kulshreshtha et al. (2020), Table 3",
+        "Centring each language helps rotation.",
+        "words",
+        (
+            Question("centred - not centred, 8,000 pairs", _centering("avg"), "retrieval", ALL),
+            Question(
+                "centred - not centred, dictionary",
+                (
+                    (1.0, _rotation("dictionary_rotation", center=True)),
+                    (-1.0, _rotation("dictionary_rotation")),
+                ),
+                "retrieval",
+                ALL,
+            ),
+        ),
+    ),
+    Claim(
+        "Kulshreshtha et al. (2020), Table 3",
+        "Centring helps most for distant languages.",
+        "words",
+        (
+            Question(
+                "gain in tr and zh - gain in de and fr",
+                (
+                    *(part for lang in DISTANT for part in _scaled(0.5, _centering(lang))),
+                    *(part for lang in NEAR for part in _scaled(-0.5, _centering(lang))),
+                ),
+                "retrieval",
+                ALL,
+            ),
+        ),
+    ),
+    Claim(
+        "Kulshreshtha et al. (2020), Table 3",
+        "Rotations from parallel text are better than rotations from dictionaries.",
+        "words",
+        (
+            above(
+                "parallel - dictionary, not centred",
+                _rotation(),
+                _rotation("dictionary_rotation"),
+                metric=ALL,
+            ),
+            above(
+                "parallel - dictionary, centred",
+                _rotation(center=True),
+                _rotation("dictionary_rotation", center=True),
+                metric=ALL,
+            ),
+        ),
+    ),
+    Claim(
+        "Pan et al. (2021), Table 2",
+        "Post-pretraining on translations (MoCo and TLM) helps zero-shot transfer.",
+        "transfer",
+        _transfer("ppa", "none"),
+    ),
+    Claim(
+        "Pan et al. (2021), Table 5",
+        "MoCo and TLM each help: without one of them, transfer is worse.",
+        "transfer",
+        (*_transfer("ppa", "tlm"), *_transfer("ppa", "ppa_without_tlm")),
+    ),
+    Claim(
+        "Pan et al. (2021), Table 5",
+        "Masking within single sentences (MLM) does not replace TLM.",
+        "transfer",
+        _transfer("ppa", "ppa_with_mlm"),
+    ),
+    Claim(
+        "Yang et al. (2021), Table 2",
+        "Word exchange (WEAM) is better than TLM.",
+        "transfer",
+        _transfer("weam", "tlm"),
+    ),
+)
+"""Every claim is asked of the test side of its grid."""
