@@ -184,7 +184,7 @@ class Catalog(Mapping[str, Any]):
 
 @cache
 def _load(package: str, kind: str) -> Any:
-    """The one public class that the file defines; an error names a file with none or several."""
+    """Return the one public class of a file. A file with none or several is an error."""
     module = importlib.import_module(f"{package}.{kind}")
     found = plugins_of(module)
     if len(found) != 1:

@@ -1,8 +1,8 @@
 """What a computation finds out about the ground that its numbers stand on: how much of a text the
 tokenizer knew, which training came to nothing.
 
-Whoever runs a computation opens `collecting`; whoever reads text or trains says what it saw, and
-need not know who listens.
+The caller of a computation opens `collecting`. Code that reads text or trains records what it saw,
+and need not know who collects it.
 """
 
 from __future__ import annotations

@@ -48,14 +48,8 @@ UNITS = (
     "row",
     "id",
 )
-_GROUPS = {
-    "context_id",
-    "context",
-    "paragraph",
-    "premise_id",
-    "premise",
-    "group",
-}  # of several examples, which `id` names
+# Groups of several examples, which `id` names.
+_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise", "group"}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ THINGS = (
     "request|section|sentence|sequence|sum|table|tag|text|thread|token|training|trial|vector|"
     "vocabulary|vocabularies|word|worker"
 )
-AMBIGUOUS = (  # verbs as well: "names a file", "runs a grid"; counted or with an article they are not
+AMBIGUOUS = (  # verbs as well ("names a file"), unless they are counted or have an article
     "answer|figure|form|forward|function|group|label|line|list|map|mark|mask|mean|measure|name|"
     "note|piece|point|process|query|record|result|row|run|sample|score|shift|space|stage|step|"
     "transform|translation|type|value|view|weight"
@@ -87,10 +87,15 @@ WORDS = {
         r"\bit is made (?:of|from)\b",
     ),
 }
-PATTERNS = [
-    (advice, re.compile("|".join(words).replace(" ", " +").replace("here +)", "here )").replace("per +)", "per )")))
-    for advice, words in WORDS.items()
-]
+
+
+def compiled(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of some words; a space stands for any number, but not in a lookbehind."""
+    spaced = re.sub(r"(\(\?<![^)]*\))|( )", lambda found: found[1] or " +", "|".join(words))
+    return re.compile(spaced)
+
+
+PATTERNS = [(advice, compiled(words)) for advice, words in WORDS.items()]
 
 
 def flat(text: str) -> str:

@@ -33,8 +33,8 @@ _NOTHING = 1e-24  # a variance that is rounding error alone
 
 @dataclass(frozen=True)
 class Interval:
-    """A 95 % interval over both kinds of chance, from so many runs and so many independent clusters
-    of examples.
+    """A 95 % interval over both kinds of chance, and the numbers of runs and of independent
+    clusters of examples that it is computed from.
     """
 
     low: float

@@ -105,7 +105,7 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
 
 
 def _metrics(node: Node, paths: Paths) -> tuple[MetricSpec, ...]:
-    """The metrics that a task is given beside its own, in the order of the file.
+    """Read the metrics that are added to a task's own, in the order of the file.
 
     ``[macro_f1]`` names kinds; ``{p3: {kind: precision_at, k: 3}}`` names metrics, whose kind is
     their name where it is not given.

@@ -96,7 +96,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric that a task is given beside its own: its name in results, its kind and options."""
+    """A metric that is added to those of a task: its name in results, its kind and options."""
 
     name: str
     kind: str

@@ -28,7 +28,7 @@ def validate(
     """The model of a mapping, or None after its faults were added.
 
     `values` are its entries where they are not those of the node itself; `also` names keys that the
-    mapping may hold beside the model's.
+    mapping may hold besides those of the model.
     """
     entries = node.entries(faults) if values is None else values
     return _build(

@@ -6,10 +6,10 @@ points of the group ``raxalign.published`` (whose value is the package that hold
 
 A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label
 -> `values` in the order of the columns; null is a cell that the paper leaves empty, a list is one
-value for each of the rule's `metrics`) and `notes` on itself or on one cell. Which results stand
-beside a figure is said by rules: the table's `match`, the column's (`where`; without one a column
-is a language) and the row's, joined in this order. A row without a rule is shown as published and
-never measured. `means` are columns that are means over the others.
+value for each of the rule's `metrics`) and `notes` on itself or on one cell. Rules choose the
+results that are shown next to a figure: the table's `match`, the column's (`where`; a column
+without a rule is a language) and the row's, joined in this order. A row without a rule is shown as
+published and never measured. `means` are columns that are means over the others.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class PublishedTable(_Frozen):
     analysis: str | None = None
 
     def rule(self, row: str, column: str) -> Rule | None:
-        """The joined rule of a cell that is no mean; None where nothing measures it. An analysis
-        measures what has a mean over languages.
+        """Return the joined rule of a cell that is not a mean; None where nothing measures it. An
+        analysis measures what has a mean over languages.
         """
         own = self.rows[row].match
         if own is None or self.match is None:

@@ -84,7 +84,7 @@ class Distillation(TrainedMethod):
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """The files of the teacher's folder. Raises `DataError` where it is not there or is no
+        """The files of the teacher's folder. Raises `DataError` where it is not there or is not an
         encoder.
         """
         from raxalign.encoders.transformer import Transformer

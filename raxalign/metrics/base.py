@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCKS = 200
-"""At most so many parts of the predictions are left out in turn."""
+"""The largest number of parts of the predictions that are left out in turn."""
 
 
 class Metric(ABC):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from raxalign.catalog import catalog
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.alignment import Alignment
-from raxalign.plan.data import SharedStages, depth_of
-from raxalign.plan.encoders import encoder_faults
+from raxalign.plan.data import SharedStages
+from raxalign.plan.encoders import depth_of, encoder_faults
 from raxalign.plan.identity import Identity
 from raxalign.plan.merged import Tally
 from raxalign.plan.metrics import Added

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raxalign.tasks.base import Reads, Task
 
 DEEPEST = 128
-"""Blocks: an encoder of unknown depth has at least one and at most so many."""
+"""The most blocks that an encoder of unknown depth is taken to have. It has at least one."""
 
 
 @dataclass

@@ -15,8 +15,8 @@ State = Literal["value", "published", "absent", "empty"]
 @dataclass(frozen=True)
 class Entry:
     """One cell: `text` (a mean) with `spread` (its interval); `below` is a published figure.
-    `delta` is the difference to that, or, where there is none, to the baseline; `worse` says
-    whether it is one for the worse (None: that cannot be told).
+    `delta` is the difference to that, or, where there is none, to the baseline; `worse` is whether
+    it is for the worse (None: unknown).
 
     `mark` says that the value is significantly better or worse than that of the baseline; `notes`
     are numbers of the table's notes, from 1; `state` tells a measured value from a published one
@@ -35,8 +35,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table: its label, what stands small under it, and a cell a column; rows of one
-    `group` stand together under its name.
+    """One row of a table: its label, the small print under it, and one cell per column. Rows of one
+    `group` are shown together under its name.
     """
 
     label: str
@@ -77,8 +77,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """One headed part of the document: a heading, a paragraph, and what stands under them. Parts of
-    the same anchor, which several sections may return, are joined.
+    """One headed part of the document: a heading, a paragraph, and the contents under them. Parts
+    of the same anchor, which several sections may return, are joined.
     """
 
     anchor: str

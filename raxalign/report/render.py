@@ -87,9 +87,7 @@ def letters(numbers: tuple[int, ...]) -> str:
 
 
 def markdown_cell(entry: Entry) -> str:
-    """A cell in one line: the mean, its mark and interval, then in parentheses what stands
-    below.
-    """
+    """A cell in one line: the mean, its mark and interval, then in parentheses the small print."""
     text = markdown(entry.text)
     text = f"**{text}**" if entry.mark == "better" else text
     text += f" {MARKS[entry.mark]}" if entry.mark else ""

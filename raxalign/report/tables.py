@@ -141,8 +141,8 @@ def _lines(
 def _over(
     lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
 ) -> tuple[str, float | None]:
-    """Over how many pairs a metric is taken in each language, in words, and the most of them (None
-    where the task does not tell).
+    """Return in words the number of pairs behind a metric in each language, and the largest of
+    these numbers (None where the task does not report it).
     """
     (task, metric, split), counts, most = entry, [], None
     for lang in langs:

@@ -1,4 +1,4 @@
-"""The alignment error rate of links beside links made by hand."""
+"""The alignment error rate of links, against links made by hand."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from raxalign.single.place import silent
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_TELLING = 10  # sentence pairs: in so many, one has a link of its first word
+_TELLING = 10  # sentence pairs; among as many, at least one has a link of its first word
 
 
 @dataclass(frozen=True)
 class ErrorRateRequest:
-    """What is scored: `links`, a Pharaoh file or a folder of word pairs, beside `gold`; `swap`
+    """What is scored: `links`, a Pharaoh file or a folder of word pairs, against `gold`; `swap`
     where `gold` has the sides the other way round.
     """
 

@@ -161,7 +161,7 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
     except OSError as error:
         if (
             error.errno != errno.EIO
-        ):  # a disk that gives no bytes has lost them; a missing permission is no damage
+        ):  # a disk that gives no bytes has lost them; a missing permission is not damage
             raise storage_error(error, str(path), "read") from error
         return f"cannot be read ({error.strerror})"
     return None

@@ -14,7 +14,7 @@ FLUSH_SECONDS = 20.0
 
 
 class Spool:
-    """Training curves of one trial, kept in the storage until they are brought to MLflow. Written
+    """Training curves of one trial, kept in the storage until they are copied to MLflow. Written
     by workers, without mlflow.
     """
 

@@ -1,7 +1,8 @@
-"""Drivers that bring runs of one grid: who they are, and whether they live.
+"""Drivers that copy runs of one grid to MLflow: who they are, and whether they live.
 
 A driver signs on by a tag of its own on the parent run, and signs off by deleting it, so no driver
-overwrites another's sign. Whoever signs off and sees no other living driver ends the parent run.
+overwrites another's sign. A driver that signs off and sees no other living driver ends the parent
+run.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ SILENCE = 300.0  # seconds after which a driver on another machine that gave no 
 
 @dataclass(frozen=True)
 class Driver:
-    """A process that brings runs; `started` tells it from a later process with the same id (None
-    where the system does not report it).
+    """A process that copies runs to MLflow; `started` tells it from a later process with the same
+    id (None where the system does not report it).
     """
 
     host: str

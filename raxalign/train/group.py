@@ -1,4 +1,4 @@
-"""Messages between the workers of one training, besides gradients. Whoever starts the workers
+"""Messages between the workers of one training, besides gradients. The code that starts the workers
 starts the process group.
 """
 

@@ -45,7 +45,7 @@ def read(tmp_path: Path) -> Any:
 
 @pytest.fixture
 def faults(read: Any) -> Any:
-    """A function that gives the faults of a text, one a line."""
+    """A function that returns the faults of a text, one per line."""
 
     def said(text: str) -> list[str]:
         with pytest.raises(GridError) as caught:

@@ -164,8 +164,8 @@ def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
 
 
 def converted(folder, **configs):
-    """A copy of a branch of converted files: a folder a configuration, in it one a split, and no
-    README.
+    """A copy of a branch of converted files: one folder per configuration, in it one per split, and
+    no README.
     """
     for config, splits in configs.items():
         for split, rows in splits.items():

@@ -78,8 +78,8 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
-    """The phrasebook has no Italian, which is no fault of a task for German alone; what is wrong is
-    told of all tasks at once.
+    """The phrasebook has no Italian, which is not a fault of a task for German alone; the faults of
+    all tasks are reported at once.
     """
     narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
     parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}

@@ -114,7 +114,7 @@ def _fronted(lang: str, meaning: Meaning) -> list[Token]:
 
 
 def _relative(lang: str, meaning: Meaning) -> list[Token]:
-    """The subject with a clause about it, then what is said of it."""
+    """The subject with a clause about it, then the predicate."""
     inner, main = meaning.clauses
     subject = main.subject
     which = gender(lang, subject)

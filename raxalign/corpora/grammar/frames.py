@@ -124,7 +124,7 @@ def persons() -> list[NP]:
 
 @cache
 def people() -> list[NP]:
-    """Whoever can do something."""
+    """All that can do something."""
     return [
         *persons(),
         *named(),

@@ -1,4 +1,4 @@
-"""Bilingual dictionaries in MUSE's format: two words a line."""
+"""Bilingual dictionaries in MUSE's format: two words per line."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from raxalign.train.runtime import Runtime
 NAME = "scratch"
 """The curves and checkpoints of a pre-training are called so."""
 LAST = 20
-"""Steps whose mean loss stands in the notes as the last one."""
+"""Steps whose mean loss is recorded in the notes as the last one."""
 
 
 def pretrain(

@@ -113,7 +113,7 @@ class TrainedMethod(Method):
         raise RaxalignError(f"{held} leaves layer {below} as it is; choose layers from {lowest} on")
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place but for what `freeze` holds. Raises what `train` raises."""
+        """Train the encoder in place, except what `freeze` holds. Raises what `train` raises."""
         from raxalign.encoders.models.aligned import AlignedEncoder
         from raxalign.encoders.models.transformer import TransformerEncoder
 

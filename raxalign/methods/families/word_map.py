@@ -56,7 +56,7 @@ class WordPairParams(Method.Params):
     def _has_dictionary(self) -> WordPairParams:
         if self.supervision == "dictionary" and self.dictionary is None:
             raise ValueError(
-                "supervision: dictionary wants `dictionary`, a file of two words a line"
+                "supervision: dictionary requires `dictionary`, a file with two words per line"
             )
         return self
 

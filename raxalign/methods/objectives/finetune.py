@@ -89,7 +89,7 @@ def item_weights(
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """The options of `finetune` that the loss reads; `moves` is the side that is brought over."""
+    """The options of `finetune` that the loss reads. `moves` is the side that training moves."""
 
     moves: Literal["src", "tgt"]
     layers: tuple[int, ...]

@@ -111,7 +111,7 @@ class Moco(nn.Module):
     def losses(
         self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
     ) -> torch.Tensor:
-        """(B,) losses against the queue; keys of the row's own pivot sentence are no negatives."""
+        """(B,) losses against the queue; keys of the row's own pivot sentence are not negatives."""
         same_BK = pivots_B[:, None] == self.pivots_K[None, :]
         return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, self.options.temperature)
 

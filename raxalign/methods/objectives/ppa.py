@@ -52,7 +52,7 @@ class _Contrasted:
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The rows of a global batch whose words are masked: one a pair, or all first sentences and
+    """The rows of a global batch whose words are masked: one per pair, or all first sentences and
     then all second ones.
     """
 

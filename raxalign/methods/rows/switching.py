@@ -271,7 +271,9 @@ def _laid_out(
 
 
 def _kept(n_words_R: np.ndarray, count: np.ndarray, room: int) -> np.ndarray:
-    """How many of its `count` pieces each word keeps (words,), where a row has room for so many."""
+    """Return how many of its `count` pieces each word keeps (words,), where a row has `room`
+    pieces.
+    """
     pieces, words = offsets_of(count), offsets_of(n_words_R)
     before_word = pieces[:-1] - np.repeat(pieces[words[:-1]], n_words_R)
     kept: np.ndarray = np.clip(room - before_word, 0, count)

@@ -25,8 +25,8 @@ CHUNK = 4096
 """Sentence pairs whose word vectors are in memory together."""
 
 BLOCK = 8192
-"""Word pairs that are handed over together: what is computed from them in float64 has to fit beside
-the vectors.
+"""Word pairs that are added at once. What is computed from them in float64 must fit into memory
+together with the vectors.
 """
 
 

@@ -56,8 +56,8 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
 
 
 def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> list[Cell]:
-    """At most so many of `representatives`, in their order: the first one, and those with the best
-    values on dev.
+    """Return at most `most` of `representatives`, in their order: the first one, and those with the
+    best values on dev.
     """
     rest = sorted(range(1, len(cells)), key=lambda i: -dev_of(cells[i], task, metric))[: most - 1]
     return [cells[i] for i in sorted([0, *rest])] if cells else []

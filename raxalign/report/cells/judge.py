@@ -1,4 +1,4 @@
-"""What the report says of a value beside its number: interval, difference to the baseline, mark,
+"""What the report shows with the number of a value: interval, difference to the baseline, mark,
 and notes; all from the grid's comparisons.
 """
 
@@ -31,7 +31,7 @@ class Judge:
         )
 
     def of(self, cell: Cell, name: Name | None) -> Compared | None:
-        """What is known of a value; None for what stands in no table of the grid."""
+        """Return the comparison of a value; None for a value that is in no table of the grid."""
         return self._found.get((id(cell), name)) if name is not None else None
 
     def mark(self, cell: Cell, name: Name | None) -> Mark:
@@ -50,8 +50,8 @@ class Judge:
 
 
 def difference_text(found: Compared, unit: Unit) -> str:
-    """The difference to the baseline with its interval, or that it cannot be told; nothing for what
-    is not compared.
+    """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
+    value that is not compared.
     """
     compared = found.comparison
     if found.difference is None:

@@ -211,9 +211,9 @@ def _but_size(rule: Rule | None) -> dict[str, Any] | None:
 
 
 def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
-    """The cells of the size that stands for the row's: the very one, where the grid has any
+    """Return the cells of the size that represents the row's: the same size, where the grid has any
     published one; else by rank from the largest, where the grid has as many sizes and all are
-    smaller; else the nearest, each size standing for one row.
+    smaller; else the nearest, each size representing one row.
     """
     if rule.sentences is None:
         return list(fitting)
@@ -230,8 +230,8 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
 
 
 def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
-    """Published size -> the grid's that stands for it: the nearest pairs first (by their ratio),
-    each size once.
+    """Return published size -> the size of the grid that represents it: the nearest pairs first (by
+    their ratio), each size once.
     """
     pairs = sorted(
         (abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published

@@ -67,7 +67,9 @@ class _Cloud:
 
 
 def transfer_panels(results: Results, most: int) -> list[Panel]:
-    """One panel a transfer task: its scores against word retrieval, of at most so many methods."""
+    """Return one panel per transfer task: its scores against word retrieval, of at most `most`
+    methods.
+    """
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = [
