@@ -50,6 +50,7 @@ HEAVY = {
     "scipy._lib",
 }  # a lazy stub is not an import
 FILES = sorted(PACKAGE.rglob("*.py"))
+PAGE = PACKAGE.parent / "docs" / "explanation" / "architecture.md"
 PLUGINS = ("corpora", "pairing/aligners", "encoders", "methods", "tasks", "metrics")
 PLUGINS += ("report/sections",)
 KNOWN_CIRCLES: set[tuple[str, str]] = (
@@ -128,6 +129,12 @@ def test_imports_go_down_only(path):
             continue
         down = RANK[parts[1]] < RANK[here] or (here, parts[1]) in ALLOWED_SIBLINGS
         assert down, f"{path.name} ({here}) imports {module}"
+
+
+def test_the_page_shows_the_layers():
+    _, block, *_ = PAGE.read_text(encoding="utf-8").split("## Layers")[1].split("```")
+    shown = [set(line.split(" | ")) for line in block.strip().splitlines()]
+    assert shown == [set(row) for row in reversed(LAYERS)]
 
 
 def private(name):
