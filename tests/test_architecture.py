@@ -233,7 +233,7 @@ def test_mechanism_names_no_method_and_no_task():
 
 
 def test_the_report_names_tasks_in_the_sections_about_them_and_no_method():
-    """The extra `pos` and what YAML and matplotlib call "none" are no names of plug-ins."""
+    """The extra `pos` and what YAML and matplotlib call "none" are not names of plug-ins."""
     methods, tasks = set(catalog("methods")) - {"none"}, set(catalog("tasks"))
     for path in sorted((PACKAGE / "report").rglob("*.py")):
         allowed = tasks if path.parent.name == "sections" else set()

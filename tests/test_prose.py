@@ -48,10 +48,7 @@ WORDS = {
         rf"\b{SEVERAL} (?:\w+ )?(?:{AMBIGUOUS})s {A_UNIT}",
         rf"\bone {A_UNIT}",
     ),
-    '"is no": write "is not a"': (
-        rf"(?<!here )\b(?:is|are|was|were) no (?!(?:{NO})\b)"
-        r"(?!\w+ (?:to|in|of|for|with|left|there|that)\b)\w+",
-    ),
+    '"is no": write "is not a"': (rf"(?<!here )\b(?:is|are|was|were) no (?!(?:{NO})\b)\w+",),
     "told: write reported, printed or recorded": (
         r"\b(?:is|are|be|were|was) told\b(?! (?:apart|to|from)\b)",
         r"\btells? (?:what|how|that|whether|the user)\b",
@@ -85,6 +82,12 @@ WORDS = {
         r"\bin one go\b",
         r"\bcom(?:e|es|ing) to nothing\b",
         r"\bit is made (?:of|from)\b",
+        r"\b(?:is|are) of (?:an?|the|no|both)\b(?! (?:kind|form|type|opinion|order|size))",
+        r"\b(?:they|it|those|weights|shifts) (?:is|are) of\b",
+        r"\b(?:named|called) so\b",
+        r"\b(?:is|are) wanted\b",
+        r"\bf[ae]ll(?:s|ing)? together\b",
+        r"\btaken off\b",
     ),
 }
 

@@ -164,7 +164,7 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
         make: Any = import_module("spacy.tokens").Doc
     except (ImportError, OSError) as error:
         message = (
-            f"parts of speech by spaCy want spaCy and its model {model}: pip install"
+            f"parts of speech require spaCy and its model {model}: pip install"
             f" 'raxalign[pos]'; python -m spacy download {model}"
         )
         raise DependencyError(message) from error

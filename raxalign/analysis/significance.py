@@ -8,7 +8,7 @@ unit u on them (`analysis.runs`):
   a run included;
 * the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru,
   of one system less the other)^2;
-* the noise of an example within a run stands in both, and is taken off once: n / (n - 1) times the
+* the noise of an example within a run is in both, and is subtracted once: n / (n - 1) times the
   sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
 
 Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval.
@@ -192,7 +192,7 @@ def _noise(sides: Sequence[Runs]) -> Noise | None:
     spread += examples**2 / (n - 1)
     freedom = (
         max(1.0, variance**2 / spread) if spread > 0 else math.inf
-    )  # what is taken off may leave less than two runs have
+    )  # the subtraction may leave less than two runs have
     return Noise(variance, freedom, n)
 
 

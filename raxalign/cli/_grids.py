@@ -176,7 +176,7 @@ def report(
     ledger = Ledger(opened.root)
     found = rows(opened.plan, ledger)
     if not found:
-        tell(f"no results yet (raxalign grid {file}): the report says so in every cell")
+        tell(f"no results yet (raxalign grid {file}): every cell of the report is empty")
     for path in write_report(
         found, opened.plan, folder, ledger=ledger, published=opened.grid.published
     ):

@@ -46,7 +46,7 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
             (
                 f"unknown {known.noun} {name!r}"
                 if kind.value is not None
-                else f"a {known.noun} is not named"
+                else f"the {known.noun} has no name"
             ),
             suggestion(name, known),
         )

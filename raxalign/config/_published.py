@@ -15,7 +15,7 @@ def read_published(node: Node, paths: Paths) -> tuple[str, ...]:
     """Read the names of publications, and absolute paths of the user's own. Each is read once."""
     found: dict[str, str] = {}
     for item in node.items():
-        name, remedy = item.value, f"there are {', '.join(names())}, or a path to a file"
+        name, remedy = item.value, f"known: {', '.join(names())}; or a path to a file"
         if not isinstance(name, str) or not name.strip():
             paths.faults.add(item, f"{item.shown()} is not the name of a table", remedy)
             continue

@@ -48,7 +48,7 @@ def known_keys(
 
 
 def _build(model: type[Model], node: Node, faults: Faults) -> Model | None:
-    """Validate; a number where a text is wanted is taken as it is written (``layers: 9``)."""
+    """Validate; a number in place of a text is taken as it is written (``layers: 9``)."""
     value, wrong = node.plain(), _truths_for_numbers(model, node.value, faults)
     for _ in range(_ROUNDS):
         try:
@@ -82,7 +82,7 @@ def _truths_for_numbers(
 
 
 def _write_out(value: Any, node: Node, details: Iterable[Any]) -> bool:
-    """Put texts in place of numbers where texts are wanted; whether any was put."""
+    """Put texts in place of numbers where the model requires texts. Return whether any was put."""
     changed = False
     for detail in details:
         place = [part for part, _ in steps(node, detail["loc"])]

@@ -107,7 +107,7 @@ def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
             return as_it_stands
         told = getattr(error, "problem", None) or str(error).strip().split("\n", 1)[0]
         remedy = (
-            f"put text that begins so in quotes: {name}='\"...\"'"
+            f"put text that begins like this in quotes: {name}='\"...\"'"
             if plain
             else "lists are [a, b], mappings {name: value}, as in a grid file"
         )

@@ -2,7 +2,7 @@
 machine or the number of workers.
 
 Points are the product encoder x languages x sentences x seeds x method params. What cannot change a
-result is dropped before hashing, so that equal points fall together: `sentences` where a method
+result is dropped before hashing, so that equal points are merged: `sentences` where a method
 reads no training text, `seed` where neither method nor task depends on chance, and params that
 other params make idle.
 """

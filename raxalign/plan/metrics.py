@@ -107,7 +107,7 @@ def added_scores(
     for added in metrics:
         if added.name in taken:
             raise added._error(
-                f"{added.name!r} is what the task calls a metric of its own; give it another name,"
+                f"{added.name!r} is the name of a metric of the task's own; choose another name,"
                 f" as {{my_{added.name}: {{kind: {name_of(added.kind)}}}}}"
             )
         found += [
@@ -136,9 +136,9 @@ def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str
     for spec in metrics:
         reads = catalog("metrics")[spec.kind].reads
         if spec.name == task.main_metric:
-            yield spec.name, "is what the task calls its own main metric; give it another name"
+            yield spec.name, "is the name of the task's main metric; choose another name"
         elif not is_main(spec.name):
-            yield spec.name, "is a name of counts and parts of metrics, which tables leave out"
+            yield spec.name, "is a name for counts and parts of metrics, which tables leave out"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"
         elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):

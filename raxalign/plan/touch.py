@@ -3,8 +3,8 @@ the encoder itself would be measured again.
 
 Params and the encoder's number of layers decide whether a pair meets. Where that is not known yet,
 only what does not meet in an encoder of any size counts as untouched, so that no result is ever
-missing. Whether it is known changes no key: it decides what is wanted, and what is wanted has the
-key that it always has.
+missing. Whether it is known changes no key: it decides what is run, and what is run has the key
+that it always has.
 """
 
 from __future__ import annotations

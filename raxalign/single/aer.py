@@ -54,12 +54,12 @@ def error_rate(
         links = _of_file(request, gold)
     if request.written == "pharaoh" and request.gold_first == 0 and _skips_first(gold.possible):
         tell(
-            f"warning: no link in {request.gold} is of a first word: does the file count from 1"
+            f"warning: no link in {request.gold} has a first word: does the file count from 1"
             " (--one-based)?"
         )
     if not request.links.is_dir() and request.links_first == 0 and _skips_first(links):
         tell(
-            f"warning: no link in {request.links} is of a first word: does the file count from 1"
+            f"warning: no link in {request.links} has a first word: does the file count from 1"
             " (--links-one-based)?"
         )
     counts = count_links(links, gold.sure, gold.possible)
@@ -92,7 +92,7 @@ def _of_file(request: ErrorRateRequest, gold: GoldLinks) -> Links:
     if len(links.src) and min(int(links.src.min()), int(links.tgt.min())) < first:
         raise DataError(
             request.links,
-            "a link has position 0, and words are said to be counted from 1",
+            "a link has position 0, although words are declared to count from 1",
             remedy="Leave out --links-one-based",
         )
     return Links(links.offsets, links.src - first, links.tgt - first).take(gold.rows)

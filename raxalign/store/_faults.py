@@ -14,9 +14,7 @@ _REFUSED = (errno.EACCES, errno.EPERM)
 _ELSEWHERE = "or give another storage (--storage or RAXALIGN_STORAGE)"
 _MEANING = {
     **dict.fromkeys(_FULL, ("the disk is full", f"Free some space {_ELSEWHERE}")),
-    **dict.fromkeys(
-        _REFUSED, ("no permission", f"Give yourself the right to write there {_ELSEWHERE}")
-    ),
+    **dict.fromkeys(_REFUSED, ("no permission", f"Allow your account to write there {_ELSEWHERE}")),
     errno.EROFS: ("the file system is read-only", f"Mount it for writing {_ELSEWHERE}"),
     errno.ENOTDIR: (
         "a part of this path is a file, not a folder",

@@ -212,7 +212,7 @@ class ObjectStorage(Storage):
         except Exception as error:
             raise storage_error(error, self.root, "write") from error
         if kept != b"raxalign":
-            raise StorageError(f"{self.root}: does not keep what is written to it")
+            raise StorageError(f"{self.root}: a test file could not be read back")
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"

@@ -194,7 +194,7 @@ class PosixStorage(Storage):
         name = temporary_name("writable")
         self.write(name, b"raxalign")
         if self.read(name) != b"raxalign":
-            raise StorageError(f"{self.root}: does not keep what is written to it")
+            raise StorageError(f"{self.root}: a test file could not be read back")
         self.delete(name)
 
 

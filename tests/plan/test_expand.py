@@ -1,4 +1,4 @@
-"""Grid -> plan: what falls together, what is shared, and what a key depends on."""
+"""Grid -> plan: what is merged, what is shared, and what a key depends on."""
 
 import json
 import os

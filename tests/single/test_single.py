@@ -281,7 +281,7 @@ def test_selection_by_a_dev_part_that_one_alignment_does_not_have_is_refused(
 
 
 def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is of de-en, not of fr-en"):
+    with pytest.raises(DataError, match="holds de-en, not fr-en"):
         align(site, tmp_path / "out", "rotation", pairs={"fr": site / "pairs"})
 
 

@@ -319,7 +319,7 @@ def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path)
     assert found["noncontextual_accuracy_pairs"] == 2
     found = values(
         run(tmp_path / "corpus", known=[("Hund", "dog")])
-    )  # which occurrence is the first is no matter of filters
+    )  # filters do not decide which occurrence is the first
     assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (
         1,
         1,

@@ -55,7 +55,9 @@ def download(
 
 
 class _Part:
-    """A file on its way: the bytes so far, and which state of the server's file they are of."""
+    """A file on its way: the bytes so far, and the state of the server's file that they come
+    from.
+    """
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(target.name + ".part")

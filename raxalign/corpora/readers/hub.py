@@ -56,7 +56,7 @@ def load_rows(
     raise MissingSplit(
         f"hub:{where}",
         told,
-        remedy="One that is trained on, or that `selection` reads, has to be there",
+        remedy="A split that is trained on, or that `selection` reads, must exist",
     )
 
 

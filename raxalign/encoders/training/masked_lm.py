@@ -29,7 +29,7 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
 NAME = "scratch"
-"""The curves and checkpoints of a pre-training are called so."""
+"""The name of the curves and checkpoints of a pre-training."""
 LAST = 20
 """Steps whose mean loss is recorded in the notes as the last one."""
 

@@ -61,7 +61,7 @@ def hidden_words(
 ) -> torch.Tensor:
     """Which words (P, W) share a type with a link, or are linked to a word that does.
 
-    `words` are the types of all words as source and as target words, -1 where a word is of the
+    `words` are the types of all words as source and as target words, -1 where a word is on the
     other side; `links` the words that each link joins; `types` the types of these.
     """
     hidden_PW = (types[0][:, None] == words[0]) | (types[1][:, None] == words[1])

@@ -72,7 +72,7 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(
-            folder, f"is no encoder that transformers can open ({first_line(error)})"
+            folder, f"is not an encoder that transformers can open ({first_line(error)})"
         ) from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise DataError(

@@ -33,7 +33,7 @@ def margin_loss(
     hidden_NN: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The sum over both directions of the mean of -log softmax of scale · (cosine - margin for the
-    translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2). Sentence j is no
+    translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2). Sentence j is not a
     candidate for i (i != j) where `hidden_NN[i, j]` (symmetric).
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
@@ -92,7 +92,7 @@ class Margin(WholeBatch):
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The loss; pairs that share a sentence are no negatives of one another."""
+        """The loss; pairs that share a sentence are not negatives of one another."""
         hidden_NN = None
         if self.options.mask_same_sentence:
             hidden_NN = sharing(

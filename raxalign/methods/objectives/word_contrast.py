@@ -37,7 +37,7 @@ def contrastive_loss(
     over temperature, among the candidates.
 
     Candidates are the words of the other side (weak: the mean of both directions), or those of both
-    sides without the word itself (strong); Wu & Dredze (2020, §3). The words of link j are no
+    sides without the word itself (strong); Wu & Dredze (2020, §3). The words of link j are not
     candidates for those of link i (i != j) where `hidden_PP[i, j]`.
     """
     src_PD, tgt_PD = (torch.nn.functional.normalize(part, dim=-1) for part in (src_PD, tgt_PD))

@@ -217,7 +217,7 @@ def switched_rows(
     for translations.
 
     A sentence is mixed with the probability `sentence_share`; each word of a mixed one that has
-    translations is changed with the probability `word_share`. Its pieces then are of the
+    translations is changed with the probability `word_share`. Its pieces then belong to the
     translation's language. The end of what is too long is cut off.
     """
     numbers = text.numbers_R[rows]

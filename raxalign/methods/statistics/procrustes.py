@@ -21,7 +21,7 @@ def procrustes(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """
     if source.shape != target.shape or source.ndim != 2:
         raise ValueError(
-            f"two matrices of one shape are wanted, not {tuple(source.shape)} and"
+            f"two matrices of one shape are required, not {tuple(source.shape)} and"
             f" {tuple(target.shape)}"
         )
     return nearest_rotation(source.double().T @ target.double()).to(source.dtype)

@@ -74,7 +74,7 @@ def of_methods(results: Results, most: int) -> str:
 
 
 def titled(results: Results, task: str) -> str:
-    """A task's name, and that its values are of the dev set where they are."""
+    """Return a task's name, marked where its values are those of the dev set."""
     return task if results.split(task) == "test" else f"{task} (dev set)"
 
 

@@ -28,8 +28,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A published row with the cell that measures it (`match`; None: nothing does), and where the
-    table is of an analysis, what that found for the cell (`fill`).
+    """A published row with the cell that measures it (`match`; None: nothing does), and where an
+    analysis fills the table, what it found for the cell (`fill`).
     """
 
     results: Results
