@@ -30,8 +30,8 @@ class Caveats:
         self.unknown[lang] += unknown
 
     def notes(self) -> dict[str, object]:
-        """The notes for a record: `unknown` (language -> share of ``[UNK]`` among its pieces),
-        `loss_not_lowered` (training -> the two losses).
+        """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
+        pieces), `loss_not_lowered` (training -> the two losses).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
@@ -54,8 +54,8 @@ LITTLE = 0.25
 
 
 def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """What a method was fitted on that is little, from its notes by language: ``rotation de`` -> a
-    sentence without its end.
+    """Return what a method was fitted on that is little, from its notes by language: ``rotation
+    de`` -> a sentence without its end.
     """
     found = {}
     for lang, facts in notes.items():

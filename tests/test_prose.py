@@ -14,7 +14,7 @@ SUFFIXES = (".py", ".md", ".yaml", ".j2")
 LEFT_OUT = ("CHANGELOG.md", "tests/test_prose.py")
 
 UNITS = (
-    "batch|block|cell|column|context|dictionary|direction|entity|entry|epoch|evaluation|example|"
+    "batch|block|cell|column|configuration|context|corpus|dictionary|direction|entity|entry|epoch|evaluation|example|"
     "expert|file|fold|form|grid|head|key|kind|language|layer|line|list|method|metric|model|node|"
     "occurrence|option|page|pair|panel|paper|paragraph|person|piece|point|premise|question|row|"
     "run|second|section|seed|sentence|set|side|size|split|stage|step|table|task|text|thread|"

@@ -55,16 +55,16 @@ class Word:
 
 
 def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
-    """The senses of some pivot words, in any casing, in the predictions of one language and split;
-    words that do not occur are left out.
+    """Return the senses of some pivot words, in any casing, in the predictions of one language and
+    split; words that do not occur are left out.
     """
     found = _words(table)
     return [found[word] for word in dict.fromkeys(word.lower() for word in words) if word in found]
 
 
 def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
-    """The pivot words with at least two translations that occur `least` times each, those with the
-    most such occurrences first; a form without letters is not a word here.
+    """Return the pivot words with at least two translations that occur `least` times each, those
+    with the most such occurrences first; a form without letters is not a word here.
     """
     weights = {}
     for word in _words(table).values():

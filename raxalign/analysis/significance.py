@@ -43,7 +43,7 @@ class Interval:
     examples: int
 
     def holds(self, value: float) -> bool:
-        """Whether a value is inside."""
+        """Return whether a value is inside."""
         return self.low <= value <= self.high
 
 
@@ -93,8 +93,8 @@ class Noise:
 
 
 def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
-    """The 95 % interval of a mean over runs; None for one run of what has chance, and for one
-    example.
+    """Return the 95 % interval of a mean over runs; None for one run of what has chance, and for
+    one example.
 
     For a share it is Wilson's (1927) score interval, with the number of examples that the variance
     is worth and the quantile of Student's t; else Student's t interval. With `examples_alone` the

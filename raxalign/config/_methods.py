@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def check_name(node: Node, name: str, faults: Faults) -> bool:
-    """Whether a name can stand in metric names and paths; adds a fault where it cannot."""
+    """Return whether a name can stand in metric names and paths; adds a fault where it cannot."""
     if _NAME.fullmatch(name):
         return True
     faults.add(

@@ -25,7 +25,7 @@ def validate(
     also: Iterable[str] = (),
     values: Mapping[str, Node] | None = None,
 ) -> Model | None:
-    """The model of a mapping, or None after its faults were added.
+    """Return the model of a mapping, or None after its faults were added.
 
     `values` are its entries where they are not those of the node itself; `also` names keys that the
     mapping may hold besides those of the model.
@@ -39,7 +39,7 @@ def validate(
 def known_keys(
     model: type[BaseModel], entries: Mapping[str, Node], faults: Faults, *, also: Iterable[str] = ()
 ) -> dict[str, Node]:
-    """The entries that a model has fields for; the others are faults."""
+    """Return the entries that a model has fields for; the others are faults."""
     names = key_names(model)
     for name, entry in entries.items():
         if name not in names:

@@ -78,7 +78,7 @@ KEYS = (
 
 
 def load(path: Path | str) -> Grid:
-    """The grid of a YAML file, with absolute paths and all options filled in.
+    """Return the grid of a YAML file, with absolute paths and all options filled in.
 
     Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would
     be right.
@@ -131,7 +131,7 @@ class _Sections:
         return cls(given, faults)
 
     def read(self, name: str, reader: Callable[[Node], T]) -> T | None:
-        """What a reader makes of a section; None where it is not there."""
+        """Return what a reader makes of a section; None where it is not there."""
         return reader(self.entries[name]) if name in self.entries else None
 
 

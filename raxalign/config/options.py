@@ -30,8 +30,8 @@ _OPENING = (
 
 
 def read_options(folder: str, kind: str, options: Sequence[str], where: Path) -> Any:
-    """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are
-    relative to the folder `where`.
+    """Return the `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths
+    are relative to the folder `where`.
 
     An option that takes text takes it literally where it is not a YAML value: ``delimiter=,``,
     ``config={lang}-{pivot}``. Raises `UnknownKind` for an unknown plug-in, and `RaxalignError` with

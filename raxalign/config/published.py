@@ -146,14 +146,15 @@ class Publication(_Frozen):
 
 
 def names() -> tuple[str, ...]:
-    """The publications that a grid can name: the package's and those of entry points. The folder is
-    listed anew each time, and no file is read.
+    """Return the publications that a grid can name: the package's and those of entry points. The
+    folder is listed anew each time, and no file is read.
     """
     return tuple(sorted({*(path.stem for path in FOLDER.glob("*.yaml")), *_entry_points()}))
 
 
 def file_of(name: str) -> Path:
-    """The file of a publication: of a name in `names()`, or a file of the user's own by its path.
+    """Return the file of a publication: of a name in `names()`, or a file of the user's own by its
+    path.
 
     Raises:
         DataError: the package that an entry point names does not have the file.
@@ -180,7 +181,7 @@ def file_of(name: str) -> Path:
 
 
 def short_name(name: str) -> str:
-    """The name of a publication in anchors and in published.csv: of a file its stem."""
+    """Return the name of a publication in anchors and in published.csv: of a file its stem."""
     return Path(name).stem if Path(name).suffix in SUFFIXES else name
 
 

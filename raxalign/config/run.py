@@ -66,7 +66,9 @@ def effective(
 
 
 def storage_root(storage: str, folder: Path) -> str:
-    """A storage root as the store takes it: an absolute path, or a URL without a final slash."""
+    """Return a storage root as the store takes it: an absolute path, or a URL without a final
+    slash.
+    """
     if storage.startswith("file://"):
         return absolute(storage.removeprefix("file://"), Path("/"))
     return storage.rstrip("/") if "://" in storage else absolute(storage, folder)

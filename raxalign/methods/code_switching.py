@@ -81,7 +81,7 @@ class CodeSwitching(MaskedLMMethod):
         return Needs(text=True, dev=self.selects())
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary."""
+        """Return the dictionary."""
         return {
             "dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))
         }
@@ -145,7 +145,7 @@ class CodeSwitching(MaskedLMMethod):
         return MaskedText(lambda step: self.rows(text, step), len(text.numbers_R))
 
     def rows(self, text: SwitchableText, step: Step) -> Rows:
-        """The rows of a global batch."""
+        """Return the rows of a global batch."""
         shares = {
             "sentence_share": self.params.sentence_share,
             "word_share": self.params.switch_share,

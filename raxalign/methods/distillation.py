@@ -76,7 +76,7 @@ class Distillation(TrainedMethod):
         return Needs(bitext=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The params with the teacher's pooling filled in."""
+        """Return the params with the teacher's pooling filled in."""
         return {
             **super().canonical(),
             "teacher_pooling": self.params.teacher_pooling or self.params.pooling,
@@ -84,8 +84,8 @@ class Distillation(TrainedMethod):
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """The files of the teacher's folder. Raises `DataError` where it is not there or is not an
-        encoder.
+        """Return the files of the teacher's folder. Raises `DataError` where it is not there or is
+        not an encoder.
         """
         from raxalign.encoders.transformer import Transformer
 

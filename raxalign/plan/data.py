@@ -136,8 +136,9 @@ class SharedStages:
         )
 
     def dev(self, lang: str, sentences: int, *, links: bool) -> Stage:
-        """What holds the dev part that a method selects by: word pairs, from the word aligner's run
-        with the method's own training set (or its one run: ``align_on: largest``), or sentences.
+        """Return what holds the dev part that a method selects by: word pairs, from the word
+        aligner's run with the method's own training set (or its one run: ``align_on: largest``), or
+        sentences.
 
         Raises `RaxalignError` where the grid has no dev part.
         """

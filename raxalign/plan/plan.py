@@ -52,7 +52,9 @@ class Plan:
         return {trial.key: trial for trial in self.trials}
 
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
-        """The metrics that the grid adds to a task, or that of a name; none where it adds none."""
+        """Return the metrics that the grid adds to a task, or that of a name; none where it adds
+        none.
+        """
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )

@@ -49,7 +49,7 @@ class Meeting:
         }
 
         def pairs(task: str) -> Iterator[tuple[Acts, Reads]]:
-            """What the two are at each depth that both can have."""
+            """Yield what the two are at each depth that both can have."""
             for n in depths:
                 reads = self._read(task, n, encoder, told=depth is not None)
                 if reads is not None and n not in acting:

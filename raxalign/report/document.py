@@ -112,8 +112,8 @@ class Document:
 
 
 def renumbered(table: Table) -> Table:
-    """The table without notes that nothing refers to; the others are numbered in the order of
-    reading.
+    """Return the table without notes that nothing refers to; the others are numbered in the order
+    of reading.
     """
     order: dict[int, int] = {}
     for line in table.lines:
@@ -134,8 +134,8 @@ def renumbered(table: Table) -> Table:
 
 
 def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """The notes that hold for every measured cell, or every measured line, and the lines without
-    them.
+    """Return the notes that hold for every measured cell, or every measured line, and the lines
+    without them.
     """
     rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
     shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
@@ -163,11 +163,11 @@ class Notes:
     texts: list[str] = field(default_factory=list)
 
     def number(self, text: str) -> int:
-        """The number of a note, from 1."""
+        """Return the number of a note, from 1."""
         if text not in self.texts:
             self.texts.append(text)
         return self.texts.index(text) + 1
 
     def numbers(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """The numbers of several, ascending."""
+        """Return the numbers of several, ascending."""
         return tuple(sorted({self.number(text) for text in texts}))

@@ -36,7 +36,7 @@ class Card:
         )
 
     def text(self, *, has_transforms: bool) -> str:
-        """The card as Markdown with the front matter that the Hugging Face Hub reads."""
+        """Return the card as Markdown with the front matter that the Hugging Face Hub reads."""
         codes = [*self.languages, self.pivot]
         static = self.family == "static"
         front = [

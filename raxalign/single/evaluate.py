@@ -73,7 +73,7 @@ class _Given:
         )
 
     def effect(self) -> Effect:
-        """What the transforms change; the weights are the encoder's own."""
+        """Return what the transforms change; the weights are the encoder's own."""
         return self._effect
 
 

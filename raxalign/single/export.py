@@ -61,8 +61,8 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
 
 
 def find(key: str, root: str) -> Found:
-    """The trial that a key is of. Raises `RaxalignError` where there is none, or several with
-    different encoders.
+    """Return the trial that a key is of. Raises `RaxalignError` where there is none, or several
+    with different encoders.
     """
     if len(key) < _SHORTEST:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")

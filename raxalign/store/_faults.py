@@ -26,7 +26,7 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 def storage_error(error: Exception, place: str, doing: str) -> StorageError:
-    """One message: where, what, and what to do."""
+    """Return one message: where, what, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     what, remedy = _MEANING.get(

@@ -114,8 +114,8 @@ class Verified:
         self._known: set[tuple[int, ...]] = set()
 
     def problem(self, folder: Path, manifest: Manifest) -> str | None:
-        """What is wrong with the files of a folder: the first one's name and what it is; None when
-        all are as they were made.
+        """Return what is wrong with the files of a folder: the first one's name and what it is;
+        None when all are as they were made.
 
         Sizes are compared every time, bytes when the folder is new to this process: known by its
         manifest's inode and time of change, which a rename keeps. Files that the manifest does not
@@ -149,7 +149,7 @@ def _mark(folder: Path) -> set[tuple[int, ...]]:
 
 
 def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | None:
-    """What is wrong with a file; None where it is as it was."""
+    """Return what is wrong with a file; None where it is as it was."""
     try:
         size = path.stat().st_size
         if size != entry.size:
@@ -168,5 +168,5 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
 
 
 def file_entry(data: bytes) -> FileEntry:
-    """The entry of a file with these bytes."""
+    """Return the entry of a file with these bytes."""
     return FileEntry(len(data), hashlib.sha256(data).hexdigest())

@@ -37,7 +37,8 @@ class Made:
 def missing_stages(
     plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer
 ) -> list[str]:
-    """The keys of shared stages that pending evaluations need and the storage lacks, inputs first.
+    """Return the keys of shared stages that pending evaluations need and the storage lacks, inputs
+    first.
 
     All data and encoders count as shared; an aligned encoder or a task's training does where
     several trials need it. Data that is there is verified, so that a damaged artifact is made again

@@ -48,8 +48,8 @@ def this_driver() -> Driver:
 
 
 def lives(sign: str) -> bool:
-    """Whether the driver that left a sign lives: on this machine its process is asked, on another
-    one the age of the sign decides.
+    """Return whether the driver that left a sign lives: on this machine its process is asked, on
+    another one the age of the sign decides.
     """
     driver = json.loads(sign)
     if driver["host"] != socket.gethostname():
@@ -73,7 +73,9 @@ def dead(tags: Mapping[str, str]) -> list[str]:
 
 
 def process_lives(pid: int, started: int | None = None) -> bool:
-    """Whether a process of this machine lives; with `started`, whether it is that very process."""
+    """Return whether a process of this machine lives; with `started`, whether it is that very
+    process.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -15,7 +15,7 @@ else:
 
 
 def agree(value: bool) -> bool:
-    """The first worker's value, on every worker."""
+    """Return the first worker's value, on every worker."""
     values: list[bool] = [value]
     torch.distributed.broadcast_object_list(values, src=0)
     return values[0]

@@ -203,7 +203,7 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) ->
     plan = open_grid(file, storage=str(tmp_path / "storage")).plan
     with pytest.raises(
         RaxalignError,
-        match=r"tasks\.retrieval\.metrics\.noncontextual_accuracy: .* give it another name",
+        match=r"tasks\.retrieval\.metrics\.noncontextual_accuracy: .* choose another name",
     ):
         rows(plan, ledger)
 

@@ -185,7 +185,9 @@ def _question(lang: str, meaning: Meaning) -> list[Token]:
 
 
 def tokens(lang: str, meaning: Meaning) -> list[Token]:
-    """The words of a sentence in a language, the first one capitalised, with its end mark."""
+    """Return the words of a sentence in a language, the first one capitalised, with its end
+    mark.
+    """
     kind = meaning.kind
     asked = kind in ("question", "who", "where", "what")
     if asked:

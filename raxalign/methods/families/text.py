@@ -56,8 +56,8 @@ class TextMethod(Method):
         before: Sequence[Steps] | None = None,
         gram: bool = False,
     ) -> TextMoments:
-        """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError`
-        for text without words.
+        """Return the moments of one language, as the params say (`text_moments`). Raises
+        `RaxalignError` for text without words.
         """
         layers = parse_layers(self.params.layers, encoder.n_layers)
         reading = WordReading(encoder, layers, self.params.pooling, self.params.max_sentences)
@@ -71,8 +71,8 @@ class TextMethod(Method):
         *,
         gram: bool = False,
     ) -> AlignedEncoder:
-        """The encoder with what `maps` makes of the moments of each language, one map per layer;
-        notes count words per language.
+        """Return the encoder with what `maps` makes of the moments of each language, one map per
+        layer; notes count words per language.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 

@@ -61,8 +61,8 @@ class WordPairParams(Method.Params):
         return self
 
     def idle(self) -> set[str]:
-        """The options that others make idle: without a dictionary, its order of sides and how often
-        its words have to occur.
+        """Return the options that others make idle: without a dictionary, its order of sides and
+        how often its words have to occur.
         """
         return {"min_count", "swap"} if self.supervision == "parallel" else set()
 
@@ -75,7 +75,7 @@ class WordPairParams(Method.Params):
         )
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary, where it is read."""
+        """Return the dictionary, where it is read."""
         if self.supervision == "parallel" or self.dictionary is None:
             return {}
         return {"dictionary": LocalFile(expand_path(self.dictionary, lang=lang, pivot=pivot))}
@@ -122,7 +122,7 @@ def supervised_pairs(
 def dictionary_entries(
     params: WordPairParams, inputs: MethodInputs, lang: str
 ) -> list[tuple[str, str]]:
-    """The different entries of the dictionary of one language, lower-cased."""
+    """Return the different entries of the dictionary of one language, lower-cased."""
     from raxalign.corpora.readers.dictionary import read_dictionary
 
     entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
@@ -130,8 +130,8 @@ def dictionary_entries(
 
 
 def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
-    """How many entries have both words in the bitext; raises `DataError` where the dictionary's
-    sides are clearly the other way round.
+    """Return how many entries have both words in the bitext; raises `DataError` where the
+    dictionary's sides are clearly the other way round.
     """
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
@@ -159,7 +159,9 @@ def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int)
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """A readout of the language that moves; the pivot moves toward one language at a time."""
+    """Return a readout of the language that moves; the pivot moves toward one language at a
+    time.
+    """
     from raxalign.encoders.models.aligned import Transform
 
     return (

@@ -117,7 +117,7 @@ def read_texts(
 
 
 def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
-    """The sentences of these numbers, in this order; the pieces themselves are shared."""
+    """Return the sentences of these numbers, in this order; the pieces themselves are shared."""
     parts = (part[numbers] for part in (sentences.starts_S, sentences.lengths_S, sentences.langs_S))
     return replace(sentences, **dict(zip(("starts_S", "lengths_S", "langs_S"), parts, strict=True)))
 
@@ -165,7 +165,7 @@ class _Reader:
         return np.arange(before, self.n), np.concatenate(sizes)
 
     def sentences(self) -> Sentences:
-        """All that was read."""
+        """Return all that was read."""
         sizes = [len(part) for part in self.specials]
         specials = [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
         lengths_S = np.concatenate(self.lengths)

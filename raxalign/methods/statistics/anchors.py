@@ -30,7 +30,7 @@ class Anchors:
     counts_V: torch.Tensor
 
     def count(self, word: str) -> int:
-        """How often a word (in any case) occurred."""
+        """Return how often a word (in any case) occurred."""
         place = self.words.get(word.lower())
         return 0 if place is None else int(self.counts_V[place])
 

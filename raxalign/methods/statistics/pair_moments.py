@@ -62,7 +62,7 @@ class Moments:
         self.cross_LHH += torch.einsum("plh,plk->lhk", source, target)
 
     def means(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The centroids (H,) of both sides, at the layer of this place."""
+        """Return the centroids (H,) of both sides, at the layer of this place."""
         return self.source_LH[layer] / self.count, self.target_LH[layer] / self.count
 
     def cross(self, layer: int, *, center: bool = False) -> torch.Tensor:
@@ -74,7 +74,7 @@ class Moments:
     def cross_about(
         self, layer: int, source_H: torch.Tensor, target_H: torch.Tensor
     ) -> torch.Tensor:
-        """(Source - a)^T (target - b), (H, H), about any two points a and b."""
+        """Return (Source - a)^T (target - b), (H, H), about any two points a and b."""
         shifted = (
             self.cross_LHH[layer]
             - torch.outer(source_H, self.target_LH[layer])
@@ -86,8 +86,8 @@ class Moments:
 def linked_vectors(
     encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the
-    pivot, at most `BLOCK` pairs at a time.
+    """Yield the vectors of all word pairs of a dataset, (P, L, H) for the other language and for
+    the pivot, at most `BLOCK` pairs at a time.
 
     Pairs with a word that the encoder did not read (too long a sentence, no piece) are left out.
     """
@@ -121,8 +121,8 @@ def _places(words: WordVectors, rows: np.ndarray, positions: np.ndarray) -> torc
 
 
 def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
-    """The sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at a
-    time.
+    """Yield the sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at
+    a time.
     """
     from raxalign.corpora.text.dataset import read_table
 

@@ -65,12 +65,12 @@ class TextMoments:
             self.gram_LHH += torch.einsum("nlh,nlk->lhk", vectors, vectors)
 
     def means(self) -> torch.Tensor:
-        """The mean vectors, (L, H)."""
+        """Return the mean vectors, (L, H)."""
         return self.sum_LH / self.count
 
     def deviations(self) -> torch.Tensor:
-        """The standard deviation of each coordinate (L, H), that of the whole population; 1 where a
-        coordinate never changes, so that dividing by it leaves that coordinate finite.
+        """Return the standard deviation of each coordinate (L, H), that of the whole population; 1
+        where a coordinate never changes, so that dividing by it leaves that coordinate finite.
         """
         means = self.means()
         variances = (self.square_LH / self.count - means.square()).clamp(min=0)
@@ -98,8 +98,8 @@ def text_moments(
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """The moments of the word vectors of one language's text, after the steps `before` of each
-    layer.
+    """Return the moments of the word vectors of one language's text, after the steps `before` of
+    each layer.
 
     Raises `RaxalignError` where the encoder reads no word of it.
     """

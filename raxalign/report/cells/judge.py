@@ -35,12 +35,12 @@ class Judge:
         return self._found.get((id(cell), name)) if name is not None else None
 
     def mark(self, cell: Cell, name: Name | None) -> Mark:
-        """What a test says; nothing where there was none, or where it cannot tell."""
+        """Return what a test says; nothing where there was none, or where it cannot tell."""
         found = self.of(cell, name)
         return found.verdict if found is not None and found.verdict in ("better", "worse") else ""
 
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
-        """The 95 % interval of a value over runs and examples."""
+        """Return the 95 % interval of a value over runs and examples."""
         found = self.of(cell, name)
         return (
             (found.interval.low, found.interval.high)
@@ -65,7 +65,7 @@ def difference_text(found: Compared, unit: Unit) -> str:
 
 
 def remarks(found: Compared, unit: Unit) -> Iterator[str]:
-    """What must be said of a value under its table."""
+    """Yield what must be said of a value under its table."""
     if (
         found.interval is None
         and found.untested

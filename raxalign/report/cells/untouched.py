@@ -29,7 +29,7 @@ def why(plan: Plan, cell: Cell, task: str) -> str | None:
 
 
 def idle_cells(plan: Plan) -> list[Cell]:
-    """The cells of which nothing is run at all, so that no row of results has them."""
+    """Return the cells of which nothing is run at all, so that no row of results has them."""
     groups: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         if trial.untouched and not trial.evaluations:

@@ -34,7 +34,7 @@ class Gains(Section):
     place = 90
 
     def share(self) -> Share | None:
-        """The figure; None where no transfer task was run with a baseline and a method."""
+        """Return the figure; None where no transfer task was run with a baseline and a method."""
         results = self.material.results
         caption = (
             "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et"
@@ -48,7 +48,7 @@ class Gains(Section):
 
 
 def gain_panels(results: Results) -> list[Panel]:
-    """One panel per transfer task, one cloud per method."""
+    """Return one panel per transfer task, one cloud per method."""
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = list(_clouds(results, task, metric))

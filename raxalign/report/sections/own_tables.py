@@ -33,7 +33,7 @@ class OwnTables(Section):
     place = 40
 
     def share(self) -> Share | None:
-        """Every table of the grid; None without results."""
+        """Returns every table of the grid; None without results."""
         results, judge = self.material.results, self.material.judge
         if not results.cells:
             return None
@@ -92,7 +92,7 @@ class _OwnTable:
         return tuple((self.task, lang, self.metric, self.split) for lang in langs)
 
     def table(self, *, folded: bool) -> Table:
-        """The table with its marks, notes and caption."""
+        """Returns the table with its marks, notes and caption."""
         notes, lines = Notes(), []
         unit = metric_unit(
             cell.values[name].mean

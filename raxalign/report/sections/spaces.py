@@ -58,7 +58,7 @@ class Spaces(Section):
     place = 140
 
     def share(self) -> Share | None:
-        """The figures; None without a ledger or a task that measures spaces."""
+        """Return the figures; None without a ledger or a task that measures spaces."""
         if self.material.ledger is None:
             return None
         figures = drawn(list(self._sketches()), self.material.figures)

@@ -41,7 +41,7 @@ class Transfer(Section):
     place = 100
 
     def share(self) -> Share | None:
-        """The figure and the table; None where the grid has not both."""
+        """Return the figure and the table; None where the grid has not both."""
         results = self.material.results
         caption = (
             "One point per language (as in Cao et al. 2020, Figure 2, which shows the encoder as it"
