@@ -111,9 +111,7 @@ def _tell_shortages(plan_: Plan) -> None:
 
 
 def status(file: GridFile, storage: Storage = None) -> None:
-    """Show how far a grid is. Only the ledger is read: it works while the grid runs and after a
-    crash.
-    """
+    """Show the progress of a grid from the ledger, while the grid runs or after a crash."""
     from raxalign.plan.load import open_grid
     from raxalign.report.status import status as read_status
     from raxalign.store.ledger import Ledger

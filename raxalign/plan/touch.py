@@ -155,7 +155,7 @@ def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
         else f"{count:,} evaluations are untouched and will not run, as they"
     )
     remedy = (
-        f"; fit what is read, by `layers: {why.remedy}` or a range that holds it"
+        f"; to fit what is read, set `layers: {why.remedy}` or a range that contains it"
         if why.remedy
         else ""
     )

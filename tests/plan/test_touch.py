@@ -108,8 +108,8 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(tmp_path: 
     assert {tuple(trial.evaluations) for trial in missed} == {("retrieval", "xnli")}
     assert [remark for remark in plan.remarks() if "untouched" in remark] == [
         "150 evaluations are untouched and will not run, as they would repeat the encoder's own:"
-        f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; fit"
-        " what is read, by `layers: 7` or a range that holds it"
+        f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; to"
+        " fit what is read, set `layers: 7` or a range that contains it"
     ]
 
 

@@ -146,9 +146,7 @@ class Alignment(Objective):
         self._read(corpora)
 
     def on(self, corpora: list[LinkedRows]) -> Self:
-        """Return the same objective over other corpora of the same languages; it shares the
-        module.
-        """
+        """Return the same objective over other corpora of these languages, with the same module."""
         other = copy.copy(self)
         other._read(corpora)
         return other
@@ -210,8 +208,7 @@ class Alignment(Objective):
     ) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, np.ndarray]]:
         """Return the states (pieces, H) of some rows of each corpus, per layer: of the encoder, and
         of the frozen one where it is read. Then where the sentences begin in them, (corpora, rows):
-        those that move (`moving`), and those that are held (`live`, `frozen`), where they were
-        read.
+        those that move (`moving`), and those that are held (`live`, `frozen`), if read.
         """
         moving, kept = (
             [(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)]

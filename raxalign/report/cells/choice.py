@@ -31,7 +31,7 @@ def single_languages(results: Results, task: str, metric: str, cell: Cell) -> li
 
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
-    """Return the encoder as it was."""
+    """Return the cell of the original encoder."""
     split = results.split(task)
     cells = baseline_cells(results.cells, results.plan)
     return next((cell for cell in cells if value_of(cell, task, metric, split) is not None), None)
@@ -64,11 +64,11 @@ def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> lis
 
 
 def of_methods(results: Results, most: int) -> str:
-    """Return what a caption says where a figure or table has not room for all methods."""
+    """Return what a caption says where a figure or table has no room for all methods."""
     if len(results.kinds) <= most:
         return ""
     return (
-        f" At most {most} of the {len(results.kinds)} methods are shown: the encoder as it was, and"
+        f" At most {most} of the {len(results.kinds)} methods are shown: the original encoder, and"
         " the best on dev (without dev values, the first of the grid)."
     )
 

@@ -1,4 +1,4 @@
-"""What methods gain over the encoder as it was, language by language."""
+"""What methods gain over the original encoder, language by language."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Gains(Section):
         """Return the figure; None where no transfer task was run with a baseline and a method."""
         results = self.material.results
         caption = (
-            "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et"
+            "One point per language; the baseline is the original encoder (as in Kulshreshtha et"
             " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
             f" chooses.{of_methods(results, MOST_CURVES)}"
         )
