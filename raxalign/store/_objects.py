@@ -42,7 +42,7 @@ class ObjectStorage(Storage):
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """Return one request."""
+        """Return whether the path exists, by one request."""
         with told(self.place(path), "look for"):
             return bool(self._files.exists(self._full(path)))
 
@@ -142,7 +142,7 @@ class ObjectStorage(Storage):
         return cached, found
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """Return one listing."""
+        """Return the sizes, by one listing."""
         there = f"{self._full(path)}/{version[:_FOLDER_NAME]}"
         with told(self.place(path), "list"):
             found = self._files.find(there, detail=True)

@@ -35,7 +35,7 @@ class PosixStorage(Storage):
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """Return one stat."""
+        """Return whether the path exists, by one stat."""
         # called for every stage of a plan
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
 
@@ -49,9 +49,7 @@ class PosixStorage(Storage):
             raise storage_error(error, self.place(path), "read") from error
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return one file after the other: threads gain nothing on small files in the page
-        cache.
-        """
+        """Read one file after the other: threads gain nothing on small files in the page cache."""
         found = {}
         for path in paths:
             with suppress(FileNotFoundError):
@@ -59,7 +57,7 @@ class PosixStorage(Storage):
         return found
 
     def write(self, path: str, data: bytes) -> None:
-        """A temporary sibling, then a rename over what may be there."""
+        """Write a temporary sibling, then rename it over what may be there."""
         target = self._root / path
         partial = target.with_name(temporary_name(target.name))
         with told(self.place(path), "write"):
@@ -121,7 +119,7 @@ class PosixStorage(Storage):
         return folder, problem(folder)
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
-        """Return one stat a file."""
+        """Return the sizes, by one stat per file."""
         found = {}
         for name in files:
             with suppress(OSError):
@@ -129,7 +127,7 @@ class PosixStorage(Storage):
         return found
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
-        """Return one rename."""
+        """Move the folder by one rename."""
         source, there = self._root / path, None
         with suppress(FileNotFoundError):
             there = self.read(f"{path}/{marker}")
