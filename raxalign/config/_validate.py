@@ -27,8 +27,12 @@ def validate(
 ) -> Model | None:
     """Return the model of a mapping, or None after its faults were added.
 
-    `values` are its entries where they are not those of the node itself; `also` names keys that the
-    mapping may hold besides those of the model.
+    Args:
+        model: The options model.
+        node: The mapping.
+        faults: Receives the faults.
+        also: Keys that the mapping may hold besides those of the model.
+        values: The entries, where they are not those of the node itself.
     """
     entries = node.entries(faults) if values is None else values
     return _build(

@@ -40,8 +40,14 @@ class Meeting:
     def untouched(
         self, name: str, method: Method, encoder: str, family: str, depth: int | None
     ) -> dict[str, Untouched]:
-        """Return task -> why the method `name` leaves it untouched on an encoder with `depth`
-        blocks (None: not known yet).
+        """Return task -> why a method leaves it untouched.
+
+        Args:
+            name: The name of the method in the grid.
+            method: The method.
+            encoder: The label of the encoder.
+            family: The family of the encoder, which tasks accept or not.
+            depth: The number of its blocks; None where it is not known yet.
         """
         depths = range(1, DEEPEST + 1) if depth is None else (depth,)
         acting: dict[int, Acts | None] = {

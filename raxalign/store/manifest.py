@@ -80,8 +80,18 @@ class Manifest:
     def describe(
         cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
     ) -> Manifest:
-        """Look at what was made; ValueError for what an artifact may not hold: links and other
-        things that are not files, a manifest.
+        """Look at what was made.
+
+        Args:
+            folder: The folder that was filled.
+            kind: The kind of the artifact.
+            key: Its key.
+            notes: What its maker noted.
+            seconds: The time that it took.
+
+        Raises:
+            ValueError: The folder holds what an artifact may not hold: a link or another thing
+                that is not a file, or a manifest.
         """
         files = {
             path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))

@@ -67,8 +67,13 @@ def missing_stages(
 
 
 def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[str, Made]:
-    """Make the stages; returns those that failed, by key. A stage whose input failed is not
-    tried.
+    """Make shared stages, and return those that failed, by key.
+
+    Args:
+        plan: The plan.
+        keys: The stages, inputs before what reads them. One whose input failed is not tried.
+        job: What workers need to know.
+        observer: Hears what is made.
     """
     calls: dict[str, Any] = {}
     for key in keys:

@@ -144,8 +144,16 @@ def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> 
 
 
 def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
-    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has
-    and how many of them are in the bitext.
+    """Count the pairs for the notes.
+
+    Args:
+        params: The options.
+        inputs: The inputs of the method.
+        lang: The language.
+        used: The number of pairs that were used.
+
+    Returns:
+        The pairs that were used, and with a dictionary its entries and those in the bitext.
     """
     if params.supervision == "parallel":
         return {"pairs": used}
@@ -159,8 +167,14 @@ def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int)
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """Return a readout of the language that moves; the pivot moves toward one language at a
-    time.
+    """Return a readout of the language that moves.
+
+    Args:
+        direction: Which side moves; the pivot moves toward one language at a time.
+        lang: The other language.
+        pivot: The pivot.
+        layer: The layer whose vectors move.
+        steps: What is done with them, in order.
     """
     from raxalign.encoders.models.aligned import Transform
 

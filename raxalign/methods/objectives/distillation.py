@@ -37,8 +37,14 @@ batch by batch.
 def distillation_loss(
     src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
 ) -> torch.Tensor:
-    """Return the contribution of N of n sentence pairs to MSE(source, teacher) + MSE(pivot,
-    teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
+    """Return the contribution of N of n sentence pairs to the loss: MSE(source, teacher) +
+    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
+
+    Args:
+        src_NH: The vectors of the other language.
+        tgt_NH: The vectors of the pivot.
+        teacher_NH: The teacher's vectors of the pivot.
+        n: The number of pairs in the global batch.
     """
     squares: torch.Tensor = (
         real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()

@@ -33,8 +33,14 @@ def margin_loss(
     hidden_NN: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return the sum over both directions of the mean of -log softmax of scale · (cosine - margin
-    for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2). Sentence j
-    is not a candidate for i (i != j) where `hidden_NN[i, j]` (symmetric).
+    for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2).
+
+    Args:
+        src_ND: The vectors of the other language.
+        tgt_ND: The vectors of the pivot.
+        margin: The margin.
+        scale: The factor of the cosines.
+        hidden_NN: Symmetric; where ``hidden_NN[i, j]``, sentence j is not a candidate for i.
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)

@@ -94,10 +94,16 @@ def read_texts(
     *,
     min_pieces: int = 1,
 ) -> Sentences:
-    """Tokenise text datasets (column ``words``), language -> folder; sentences of less than
-    `min_pieces` pieces are left out.
+    """Tokenise text datasets (column ``words``).
 
-    Raises `DataError` for a language of which nothing is left.
+    Args:
+        encoder: The encoder whose tokenizer makes the pieces.
+        folders: Language -> the folder of its text.
+        max_length: The largest number of pieces of a sentence, special ones included.
+        min_pieces: Sentences of fewer pieces are left out.
+
+    Raises:
+        DataError: A language has no sentence left.
     """
     from raxalign.corpora.text.dataset import read_table
 

@@ -86,10 +86,19 @@ class Moments:
 def linked_vectors(
     encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield the vectors of all word pairs of a dataset, (P, L, H) for the other language and for
-    the pivot, at most `BLOCK` pairs at a time.
+    """Yield the vectors of all word pairs of a dataset, at most `BLOCK` pairs at a time.
 
-    Pairs with a word that the encoder did not read (too long a sentence, no piece) are left out.
+    Args:
+        encoder: The encoder that reads the sentences.
+        folder: The word-pair dataset.
+        lang: The other language.
+        pivot: The pivot.
+        layers: The layers that are read.
+        pooling: How pieces become words.
+
+    Yields:
+        Vectors (P, L, H) of the other language and of the pivot. Pairs with a word that the
+        encoder did not read (too long a sentence, no piece) are left out.
     """
     table = read_pairs(folder)
     for start in range(0, len(table), CHUNK):

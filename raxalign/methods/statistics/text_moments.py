@@ -98,10 +98,17 @@ def text_moments(
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """Return the moments of the word vectors of one language's text, after the steps `before` of
-    each layer.
+    """Return the moments of the word vectors of one language's text.
 
-    Raises `RaxalignError` where the encoder reads no word of it.
+    Args:
+        reading: What is read of the encoder, and how.
+        inputs: The inputs of the method, with the text.
+        lang: The language.
+        before: The steps that each layer's vectors go through first.
+        gram: Whether products of coordinates are summed too.
+
+    Raises:
+        RaxalignError: The encoder reads no word of the text.
     """
     encoder, layers = reading.encoder, reading.layers
     moments = TextMoments.empty(len(layers), encoder.hidden_size, encoder.device, gram=gram)
