@@ -83,5 +83,5 @@ def collecting() -> Iterator[Caveats]:
 
 
 def listener() -> Caveats | None:
-    """Who gathers at the moment, if anybody does."""
+    """Return the collector that is open, or None."""
     return _LISTENER.get()

@@ -47,7 +47,7 @@ class Rule(_Frozen):
 
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
     `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
-    `not_params` may. Should hold, and where not, the cell says so: `sentences`, `prefers` (method's
+    `not_params` may. Should hold, or else the cell has a note: `sentences`, `prefers` (method's
     params), `expects` (task's params; of several tasks the one most like them is taken). Of a
     method's or task's param, null means that there is none of that name. Scores over layers and
     weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best

@@ -42,7 +42,7 @@ def missing_stages(
 
     All data and encoders count as shared; an aligned encoder or a task's training does where
     several trials need it. Data that is there is verified, so that a damaged artifact is made again
-    before anybody reads it.
+    before it is read.
     """
     users = plan.users()
     wanted = []
@@ -73,7 +73,7 @@ def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[s
         plan: The plan.
         keys: The stages, inputs before what reads them. One whose input failed is not tried.
         job: What workers need to know.
-        observer: Hears what is made.
+        observer: Receives what is made.
     """
     calls: dict[str, Any] = {}
     for key in keys:

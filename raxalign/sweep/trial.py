@@ -61,7 +61,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str) -> None:
-    """Keep why a trial failed; where the storage takes nothing any more, only the driver reports
+    """Keep why a trial failed; where the storage can no longer be written, only the driver reports
     it.
     """
     with suppress(StorageError):

@@ -30,7 +30,7 @@ def download(
     What has arrived is in `<target>.part` and survives a kill: the next call asks the server for
     the rest, as long as it says that the file is still the same. Processes that fetch the same file
     take turns. After `attempts` tries in a row without a byte (pauses between them double from
-    `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of
+    `pause` seconds) a `TransientError` is raised. A file that does not exist, or is not the one of
     `sha256`, is a `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
