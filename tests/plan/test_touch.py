@@ -147,7 +147,7 @@ def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
     assert any(
-        "how many layers bert-base-multilingual-cased has is not known" in remark
+        "the number of layers of bert-base-multilingual-cased is not known" in remark
         for remark in unknown.remarks()
     )
     text = PAPER.replace(

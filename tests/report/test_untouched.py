@@ -27,8 +27,8 @@ from tests.report.material import part, published
 
 WHY = Untouched("fitted at layer 12", "layer 8", "8", "k")
 TOLD = (
-    "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; this would be the encoder"
-    " itself again."
+    "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; the result would be that"
+    " of the encoder itself."
 )
 
 
