@@ -188,7 +188,7 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
     for file in files:
         suffix = Path(file).suffix
         if suffix not in _BUILDERS:
-            raise DataError(file, f"has an unknown file type (known:{', '.join(_BUILDERS)})")
+            raise DataError(file, f"has an unknown file type (known: {', '.join(_BUILDERS)})")
         if not Path(file).is_file():
             raise DataError(file, "there is no such file")
         options = {"sep": "\t"} if suffix == ".tsv" else {}

@@ -109,7 +109,7 @@ def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "no.parquet", tmp_path)
     (tmp_path / "a.xml").write_text("")
-    with pytest.raises(DataError, match="no known kind"):
+    with pytest.raises(DataError, match="unknown file type"):
         read(tmp_path / "a.xml", tmp_path)
 
 
