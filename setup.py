@@ -1,4 +1,4 @@
-"""All but one mapping stands in pyproject.toml: the wheel carries the repository's grids as
+"""Everything but one mapping is in pyproject.toml: the wheel carries the repository's grids as
 ``raxalign/grids``, for `raxalign init`.
 """
 

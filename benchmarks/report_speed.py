@@ -2,9 +2,9 @@
 
 usage: python -m benchmarks.report_speed [TRIALS]
 
-Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs a language) lie beside
-each result, so that every value is tested against the encoder as it was. Absolute times are given
-as multiples of starting Python with the lightest of our libraries too, as in `plan_speed`.
+Budgets: `results` in 5 s and `report` in 60 s. Predictions (600 word pairs per language) are stored
+with each result, so that every value is tested against the encoder as it was. Absolute times are
+given as multiples of starting Python with the lightest of our libraries too, as in `plan_speed`.
 """
 
 from __future__ import annotations

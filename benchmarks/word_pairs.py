@@ -1,12 +1,12 @@
-"""Word pairs: everything but tokenisation and the word aligner, in sentence pairs a second, and its
-peak memory.
+"""Word pairs: everything but tokenisation and the word aligner, in sentence pairs per second, and
+its peak memory.
 
     python benchmarks/word_pairs.py [--sentences 250000] [--words 20]
 
 Makes a bitext of random words, then builds its word pairs twice as a grid does: a training set's,
 and those of a held-out run over test, dev and training together. The word aligner is the real one
 with its program left out: words are numbered and written for it, and the files that it would have
-written lie ready and are read. Beside it stands what the sentences alone cost: reading the bitext
+written are ready and are read. The cost of the sentences alone is measured too: reading the bitext
 and writing it again. Prints one JSON object. The budget is 50,000 sentence pairs/s at intersection
 and one-to-one, and under 2 GiB.
 """

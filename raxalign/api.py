@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
-Options = Mapping[
-    str, object
-]  # options of a plug-in by their YAML names; a text is read as on the command line
+Options = Mapping[str, object]
+"""Options of a plug-in by their YAML names; a text is read as on the command line."""
 RESULTS = (
     *("trial", "method", "params", "encoder", "languages", "sentences", "seed"),
     *("task", "task_params", "lang", "metric", "split", "value", "evaluation"),
@@ -76,7 +75,7 @@ def run(
 
 
 def _run_missing(opened: Opened, plan: Plan) -> tuple[Finished, list[str]]:
-    """Run what the ledger lacks, and bring it to MLflow; returns also messages for the user."""
+    """Run what the ledger lacks, and copy it to MLflow. Returns messages for the user, too."""
     from raxalign.errors import RaxalignError
     from raxalign.plan.shortage import shortages
     from raxalign.store.ledger import Ledger

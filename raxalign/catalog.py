@@ -150,7 +150,9 @@ class Catalog(Mapping[str, Any]):
         )
 
     def items(self) -> Any:
-        """All plug-ins that can be loaded; one from outside that cannot is a warning instead."""
+        """Return all plug-ins that can be loaded; one from outside that cannot is a warning
+        instead.
+        """
         found = {}
         for kind in self:
             try:
@@ -160,8 +162,8 @@ class Catalog(Mapping[str, Any]):
         return found.items()
 
     def kind(self, name: str) -> str:
-        """The kind by which a plan calls the plug-in of a name: the name itself, with the digest of
-        its file if the file is one from `visible`.
+        """Return the kind by which a plan calls the plug-in of a name: the name itself, with the
+        digest of its file if the file is one from `visible`.
         """
         return self._files().get(name, name)
 
@@ -171,7 +173,7 @@ class Catalog(Mapping[str, Any]):
         return getattr(importlib.import_module(f"{self.package}.base"), self._base)
 
     def own(self, name: str) -> bool:
-        """Whether a name is taken by the package or an entry point."""
+        """Return whether a name is taken by the package or an entry point."""
         return name in self._kinds or name in self._entry_points()
 
     def _files(self) -> dict[str, str]:
@@ -184,7 +186,7 @@ class Catalog(Mapping[str, Any]):
 
 @cache
 def _load(package: str, kind: str) -> Any:
-    """The one public class that the file defines; an error names a file with none or several."""
+    """Return the one public class of a file. A file with none or several is an error."""
     module = importlib.import_module(f"{package}.{kind}")
     found = plugins_of(module)
     if len(found) != 1:
@@ -196,7 +198,7 @@ def _load(package: str, kind: str) -> Any:
 
 
 def plugins_of(module: ModuleType) -> list[Any]:
-    """The public classes with a `VERSION` that a module itself defines."""
+    """Return the public classes with a `VERSION` that a module itself defines."""
     # type(c), not isinstance: asking a lazily loaded module for its class would load it
     classes = [(name, c) for name, c in vars(module).items() if issubclass(type(c), type)]
     return [
@@ -244,12 +246,12 @@ def _place(error: Exception) -> tuple[str | None, int | None]:
 
 
 def in_words(error: Exception) -> str:
-    """An exception as a fault's message quotes it: its class and what it says."""
+    """Return an exception as a fault's message quotes it: its class and what it says."""
     return f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
 
 
 def name_of(kind: str) -> str:
-    """The name in YAML of a kind in plans and keys.
+    """Return the name in YAML of a kind in plans and keys.
 
     >>> name_of("my_method@0123456789abcdef"), name_of("rotation")
     ('my_method', 'rotation')
@@ -258,7 +260,7 @@ def name_of(kind: str) -> str:
 
 
 def loaded(folder: str, kind: str) -> Any | None:
-    """The class of a plug-in file that this process has loaded, or None."""
+    """Return the class of a plug-in file that this process has loaded, or None."""
     return _loaded.get((folder, kind))
 
 
@@ -269,6 +271,6 @@ def keep(file: PluginFile, plugin: Any) -> None:
 
 @cache
 def catalog(folder: str) -> Catalog:
-    """The catalogue of a folder in `FOLDERS`."""
+    """Return the catalogue of a folder in `FOLDERS`."""
     found = FOLDERS[folder]
     return Catalog(found.package, found.noun, folder, found.base)

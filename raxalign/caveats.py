@@ -1,8 +1,8 @@
 """What a computation finds out about the ground that its numbers stand on: how much of a text the
 tokenizer knew, which training came to nothing.
 
-Whoever runs a computation opens `collecting`; whoever reads text or trains says what it saw, and
-need not know who listens.
+The caller of a computation opens `collecting`. Code that reads text or trains records what it saw,
+and need not know who collects it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Caveats:
         self.unknown[lang] += unknown
 
     def notes(self) -> dict[str, object]:
-        """The notes for a record: `unknown` (language -> share of ``[UNK]`` among its pieces),
-        `loss_not_lowered` (training -> the two losses).
+        """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
+        pieces), `loss_not_lowered` (training -> the two losses).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
@@ -54,8 +54,8 @@ LITTLE = 0.25
 
 
 def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """What a method was fitted on that is little, from its notes by language: ``rotation de`` -> a
-    sentence without its end.
+    """Return what a method was fitted on that is little, from its notes by language: ``rotation
+    de`` -> a sentence without its end.
     """
     found = {}
     for lang, facts in notes.items():
@@ -83,5 +83,5 @@ def collecting() -> Iterator[Caveats]:
 
 
 def listener() -> Caveats | None:
-    """Who gathers at the moment, if anybody does."""
+    """Return the collector that is open, or None."""
     return _LISTENER.get()

@@ -45,7 +45,7 @@ class Fault:
 
 
 class GridError(RaxalignError):
-    """A grid file with faults; holds all of them and prints one a line."""
+    """A grid file with faults; holds all of them and prints one per line."""
 
     def __init__(self, path: Path | str, faults: list[Fault]) -> None:
         self.path = Path(path)

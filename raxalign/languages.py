@@ -66,8 +66,8 @@ LANGUAGES = _table()
 
 
 def language(code: str) -> Language:
-    """The language of a code; raises `RaxalignError` with the nearest known code where there is
-    none.
+    """Return the language of a code; raises `RaxalignError` with the nearest known code where there
+    is none.
     """
     if code in LANGUAGES:
         return LANGUAGES[code]

@@ -14,8 +14,8 @@ FACTOR = 20.0
 
 
 def explodes(losses: Sequence[float], total: int, start: int = 0, unit: float = 1.0) -> bool:
-    """Whether a training of `total` steps has diverged although its loss is a number: its last
-    losses, 5 % of all steps and 3 at least, are all above `FACTOR` times the first one.
+    """Return whether a training of `total` steps has diverged although its loss is a number: its
+    last losses, 5 % of all steps and 3 at least, are all above `FACTOR` times the first one.
 
     A cross-entropy is never there by chance: an even guess among 10^8 classes costs 18. Step
     `start` (0-based) is the first whose loss has all the parts that the later ones have. A first
@@ -73,8 +73,8 @@ def check_step(course: Course, losses: Sequence[float], rate: float, fault: str 
 
 
 def not_lowered(losses: Sequence[float], start: int = 0) -> tuple[float, float] | None:
-    """(loss at the start, loss at the end) of a training that did not lower its loss; None where it
-    did.
+    """Return (loss at the start, loss at the end) of a training that did not lower its loss; None
+    where it did.
 
     The end is the mean over the last tenth of the steps from `start` on. It is compared with the
     mean over the first tenth, and with the very first loss (that of the weights that the training

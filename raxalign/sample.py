@@ -48,14 +48,8 @@ UNITS = (
     "row",
     "id",
 )
-_GROUPS = {
-    "context_id",
-    "context",
-    "paragraph",
-    "premise_id",
-    "premise",
-    "group",
-}  # of several examples, which `id` names
+# Groups of several examples, which `id` names.
+_GROUPS = {"context_id", "context", "paragraph", "premise_id", "premise", "group"}
 
 
 @dataclass(frozen=True)
@@ -192,8 +186,8 @@ def _grouped(table: pa.Table, gains: Array, counts: Array) -> Sample:
 
 
 def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
-    """The unit of each row (rows,), and the links (links, 2) between units and examples; None where
-    each unit is independent of all others.
+    """Return the unit of each row (rows,), and the links (links, 2) between units and examples;
+    None where each unit is independent of all others.
 
     Rows with a `query` in two directions, and its `gold` answer, are linked as searches for the
     same entry of a dictionary.
@@ -205,8 +199,8 @@ def clusters_of(table: pa.Table) -> tuple[Array, Array | None]:
 
 
 def parts_of(table: pa.Table) -> Ints:
-    """The number of each row's part (rows,): its model and its direction, over which a metric is a
-    mean.
+    """Return the number of each row's part (rows,): its model and its direction, over which a
+    metric is a mean.
     """
     parts = np.zeros(len(table), dtype=np.int64)
     for name in ("toward", "direction"):
@@ -217,8 +211,8 @@ def parts_of(table: pa.Table) -> Ints:
 
 
 def codes_of(table: pa.Table, name: str) -> tuple[Ints, int]:
-    """A number for each value of a column (rows,), from 0 on in the order of appearance, and how
-    many there are; an empty value is one, too.
+    """Return a number for each value of a column (rows,), from 0 on in the order of appearance, and
+    how many there are; an empty value is one, too.
     """
     values = table[name].combine_chunks().dictionary_encode("encode")
     return values.indices.to_numpy().astype(np.int64), len(values.dictionary)

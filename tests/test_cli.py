@@ -152,7 +152,7 @@ def test_a_bug_is_one_line(
     assert done.code == 2
     assert (
         done.err
-        == "error: ZeroDivisionError: division by zero (a fault of raxalign; --debug shows the"
+        == "error: ZeroDivisionError: division by zero (a bug in raxalign; --debug shows the"
         " traceback)\n"
     )
 

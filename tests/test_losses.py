@@ -1,4 +1,4 @@
-"""When a training has diverged, and when it has come to nothing, by losses written by hand."""
+"""When a training has diverged, and when its loss did not fall, by losses written by hand."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ def over_runs(values: Sequence[float]) -> Value:
 
 
 def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
-    """The languages that a mean over languages is formed over: those of its task, metric and split,
-    for `avg_zero_shot` without the pivot.
+    """Return the languages that a mean over languages is formed over: those of its task, metric and
+    split, for `avg_zero_shot` without the pivot.
     """
     task, mean, metric, split = name
     found = [
@@ -82,8 +82,8 @@ def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
 
 
 def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
-    """(task, metric, split) of what is worth a table: no counts, errors, directions or points of a
-    sweep; dev where a task has no test.
+    """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
+    points of a sweep; dev where a task has no test.
     """
     found = dict.fromkeys(
         (task, metric, split) for task, _, metric, split in names if is_main(metric)

@@ -11,8 +11,8 @@ DIRECTIONS = ("_to_pivot", "_from_pivot")
 
 
 def is_main(metric: str) -> bool:
-    """Whether a metric is more than a count, an error, one direction, or one point of a sweep over
-    layers (and weights).
+    """Return whether a metric is more than a count, an error, one direction, or one point of a
+    sweep over layers (and weights).
 
     >>> is_main("contextual_accuracy"), is_main("contextual_accuracy_pairs")
     (True, False)
@@ -23,7 +23,7 @@ def is_main(metric: str) -> bool:
 
 
 def less_is_better(metric: str) -> bool:
-    """Whether the smallest value of a metric is the best one.
+    """Return whether the smallest value of a metric is the best one.
 
     >>> less_is_better("alignment_error_rate"), less_is_better("f1")
     (True, False)
@@ -32,7 +32,7 @@ def less_is_better(metric: str) -> bool:
 
 
 def spoken(metric: str) -> str:
-    """A metric as a reader writes it.
+    """Return a metric as a reader writes it.
 
     >>> spoken("contextual_accuracy"), spoken("mrr"), spoken("bleu1_sacrebleu")
     ('contextual accuracy', 'MRR', 'BLEU-1 sacrebleu')

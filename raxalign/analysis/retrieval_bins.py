@@ -100,8 +100,8 @@ def by_rank_difference(
 
 
 def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
-    """The rank of every word form by its count, from 1; equally frequent ones share the smallest
-    rank.
+    """Return the rank of every word form by its count, from 1; equally frequent ones share the
+    smallest rank.
 
     >>> frequency_ranks([["a", "b", "a"], ["c"]])
     {'a': 1, 'b': 2, 'c': 2}
@@ -110,7 +110,7 @@ def frequency_ranks(sentences: Iterable[Sequence[str]]) -> dict[str, int]:
 
 
 def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
-    """The ranks of word forms with their counts, as `frequency_ranks` has them."""
+    """Return the ranks of word forms with their counts, as `frequency_ranks` has them."""
     above, first = 0, {}
     for size, many in sorted(Counter(counts.values()).items(), reverse=True):
         first[size] = above + 1
@@ -119,7 +119,7 @@ def ranks_of(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict[str, str]:
-    """The most frequent part of speech of every word form of a tagged text, the first met of
+    """Return the most frequent part of speech of every word form of a tagged text, the first met of
     equals.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -132,15 +132,17 @@ def majority_tags(tagged: Iterable[tuple[Sequence[str], Sequence[str]]]) -> dict
 def tags_of_types(
     table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[str, str]
 ) -> list[str | None]:
-    """A tag for each row by the form of one side's word, as it is written or else lower-cased."""
+    """Return a tag for each row by the form of one side's word, as it is written or else
+    lower-cased.
+    """
     return [tags.get(word, tags.get(word.lower())) for word in table[side].to_pylist()]
 
 
 def tags_of_places(
     table: pa.Table, side: Literal["src", "tgt"], tags: Mapping[int, Sequence[str]]
 ) -> list[str | None]:
-    """A tag for each row by the place of one side's word; `tags` maps the id of a sentence pair to
-    the tags of that side's words.
+    """Return a tag for each row by the place of one side's word; `tags` maps the id of a sentence
+    pair to the tags of that side's words.
     """
     places = zip(table["id"].to_pylist(), table[f"{side}_position"].to_pylist(), strict=True)
     return [
@@ -150,8 +152,8 @@ def tags_of_places(
 
 
 def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, list[str]]:
-    """The tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads them as
-    they are divided into words.
+    """Return the tags of sentences by an installed spaCy model (``de_core_news_sm``), which reads
+    them as they are divided into words.
 
     Raises `DependencyError` where spaCy or the model is not installed.
     """
@@ -164,7 +166,7 @@ def spacy_tags(sentences: Mapping[int, Sequence[str]], model: str) -> dict[int, 
         make: Any = import_module("spacy.tokens").Doc
     except (ImportError, OSError) as error:
         message = (
-            f"parts of speech by spaCy want spaCy and its model {model}: pip install"
+            f"parts of speech require spaCy and its model {model}: pip install"
             f" 'raxalign[pos]'; python -m spacy download {model}"
         )
         raise DependencyError(message) from error
@@ -189,7 +191,7 @@ class _Answers:
         )
 
     def bin(self, name: str, chosen: Array) -> Bin:
-        """The bin of some rows."""
+        """Return the bin of some rows."""
         queries, right = (
             np.bincount(self.direction[chosen], weights, 2)
             for weights in (None, self.correct[chosen].astype(np.float64))

@@ -43,8 +43,8 @@ class Runs:
 
     @classmethod
     def of(cls, samples: Mapping[object, Sequence[Sample]], *, chance: bool) -> Runs:
-        """The samples of each seed; where a seed has several (models of the pivot in an ``each``
-        grid), its value is the mean of theirs.
+        """Return the samples of each seed; where a seed has several (models of the pivot in an
+        ``each`` grid), its value is the mean of theirs.
         """
         every = [sample for several in samples.values() for sample in several]
         units = union([sample.units for sample in every])
@@ -76,11 +76,11 @@ class Runs:
         return not self.chance or len(self.seeds) > 1
 
     def mean(self) -> float:
-        """The mean over runs."""
+        """Return the mean over runs."""
         return float(self.values.mean())
 
     def only(self, seeds: Sequence[object]) -> Runs:
-        """The runs of some seeds, in their order."""
+        """Return the runs of some seeds, in their order."""
         rows = [self.seeds.index(seed) for seed in seeds]
         return replace(
             self, seeds=tuple(seeds), values=self.values[rows], influences=self.influences[rows]
@@ -88,7 +88,7 @@ class Runs:
 
 
 def mean_of(languages: Sequence[Runs]) -> Runs:
-    """The mean over languages, run by run, over the seeds that all have; a unit that several
+    """Return the mean over languages, run by run, over the seeds that all have; a unit that several
     languages have is one unit.
 
     Raises ValueError where no seed is common to all.
@@ -105,7 +105,9 @@ def mean_of(languages: Sequence[Runs]) -> Runs:
 
 
 def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:
-    """The links of all together; samples of one test set have equal ones, which count once."""
+    """Return the links of all together; samples of one test set have equal ones, which count
+    once.
+    """
     given: list[Ints] = []
     for part in parts:
         if part.links is not None and not any(np.array_equal(part.links, known) for known in given):
@@ -114,7 +116,7 @@ def links_of(parts: Sequence[Sample] | Sequence[Runs]) -> Ints | None:
 
 
 def union(several: Sequence[Ints]) -> Ints:
-    """The units of any, ascending; the first one itself where all are equal."""
+    """Return the units of any, ascending; the first one itself where all are equal."""
     first = several[0]
     if all(np.array_equal(first, other) for other in several[1:]):
         return first

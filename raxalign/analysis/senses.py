@@ -1,9 +1,9 @@
 """Words with several senses in context: does retrieval tell the senses apart better than one vector
-a word could (Cao et al. 2020, §5)?
+per word could (Cao et al. 2020, §5)?
 
-A pivot word's senses are told by its gold translations in the held-out sentences, so all is
-computed from the predictions of retrieval. One vector a word finds the same translation everywhere;
-the best that it can do is the most frequent one.
+The gold translations of a pivot word in the held-out sentences stand for its senses, so all is
+computed from the predictions of retrieval. One vector per word finds the same translation
+everywhere; the best that it can do is the most frequent one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAPER_WORDS = ("like", "order", "support", "close")
 @dataclass(frozen=True)
 class Sense:
     """A gold translation of a word: how often it occurs, and how often retrieval found a word of
-    that form, and the very occurrence.
+    that form, and exactly that occurrence.
     """
 
     translation: str
@@ -55,16 +55,16 @@ class Word:
 
 
 def senses(table: pa.Table, words: Sequence[str] = PAPER_WORDS) -> list[Word]:
-    """The senses of some pivot words, in any casing, in the predictions of one language and split;
-    words that do not occur are left out.
+    """Return the senses of some pivot words, in any casing, in the predictions of one language and
+    split; words that do not occur are left out.
     """
     found = _words(table)
     return [found[word] for word in dict.fromkeys(word.lower() for word in words) if word in found]
 
 
 def ambiguous(table: pa.Table, *, least: int = 3, most: int = 20) -> list[Word]:
-    """The pivot words with at least two translations that occur `least` times each, those with the
-    most such occurrences first; what has no letter is no word here.
+    """Return the pivot words with at least two translations that occur `least` times each, those
+    with the most such occurrences first; a form without letters is not a word here.
     """
     weights = {}
     for word in _words(table).values():
@@ -102,7 +102,7 @@ def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def _answers(table: pa.Table) -> Iterator[tuple[str, str, str, bool]]:
-    """(pivot word, its gold translation, the form that was found, whether it is the very
+    """(pivot word, its gold translation, the form that was found, whether it is exactly that
     occurrence), lower-cased, of queries from the pivot.
     """
     columns = (table[name].to_pylist() for name in ("direction", "tgt", "src", "found", "correct"))

@@ -8,7 +8,7 @@ unit u on them (`analysis.runs`):
   a run included;
 * the variance over examples is n / (n - 1) times the sum over units of (mean over runs of psi_ru,
   of one system less the other)^2;
-* the noise of an example within a run stands in both, and is taken off once: n / (n - 1) times the
+* the noise of an example within a run is in both, and is subtracted once: n / (n - 1) times the
   sum of (psi_ru - mean_r psi_ru)^2 / (R (R - 1)).
 
 Their sum has the degrees of freedom of Satterthwaite (1946) and gives a t test and a t interval.
@@ -33,8 +33,8 @@ _NOTHING = 1e-24  # a variance that is rounding error alone
 
 @dataclass(frozen=True)
 class Interval:
-    """A 95 % interval over both kinds of chance, from so many runs and so many independent clusters
-    of examples.
+    """A 95 % interval over both kinds of chance, and the numbers of runs and of independent
+    clusters of examples that it is computed from.
     """
 
     low: float
@@ -43,7 +43,7 @@ class Interval:
     examples: int
 
     def holds(self, value: float) -> bool:
-        """Whether a value is inside."""
+        """Return whether a value is inside."""
         return self.low <= value <= self.high
 
 
@@ -108,8 +108,8 @@ class Noise:
 
 
 def interval(runs: Runs, *, examples_alone: bool = False) -> Interval | None:
-    """The 95 % interval of a mean over runs; None for one run of what has chance, and for one
-    example.
+    """Return the 95 % interval of a mean over runs; None for one run of what has chance, and for
+    one example.
 
     For a share it is Wilson's (1927) score interval, with the number of examples that the variance
     is worth and the quantile of Student's t; else Student's t interval. With `examples_alone` the
@@ -228,7 +228,7 @@ def _noise(sides: Sequence[Runs], weights: Sequence[float] = (1.0, -1.0)) -> Noi
     spread += examples**2 / (n - 1)
     freedom = (
         max(1.0, variance**2 / spread) if spread > 0 else math.inf
-    )  # what is taken off may leave less than two runs have
+    )  # the subtraction may leave less than two runs have
     return Noise(variance, freedom, n)
 
 

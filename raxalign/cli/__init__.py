@@ -35,7 +35,7 @@ def _everywhere(
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+        bool, typer.Option("--debug", help="Show the traceback of an error; allowed anywhere.")
     ] = False,
 ) -> None:
     """Grids of cross-lingual alignment experiments on multilingual encoders."""
@@ -87,7 +87,7 @@ def main() -> None:
             tell(f"error: {error}")
             sys.exit(error.exit_code)
         tell(
-            f"error: {type(error).__name__}: {error} (a fault of raxalign; --debug shows the"
+            f"error: {type(error).__name__}: {error} (a bug in raxalign; --debug shows the"
             " traceback)"
         )
         sys.exit(2)

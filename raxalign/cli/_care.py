@@ -100,7 +100,7 @@ def gc(
 
 
 def sync(file: GridFile, storage: Storage = None) -> None:
-    """Bring to MLflow the results that could not be brought while a grid ran."""
+    """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
     from raxalign.sweep.grid import local_folder, target_of
     from raxalign.tracking.sync import sync as bring

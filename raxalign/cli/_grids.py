@@ -111,9 +111,7 @@ def _tell_shortages(plan_: Plan) -> None:
 
 
 def status(file: GridFile, storage: Storage = None) -> None:
-    """Show how far a grid is. Only the ledger is read: it works while the grid runs and after a
-    crash.
-    """
+    """Show the progress of a grid from the ledger, while the grid runs or after a crash."""
     from raxalign.plan.load import open_grid
     from raxalign.report.status import status as read_status
     from raxalign.store.ledger import Ledger
@@ -176,7 +174,7 @@ def report(
     ledger = Ledger(opened.root)
     found = rows(opened.plan, ledger)
     if not found:
-        tell(f"no results yet (raxalign grid {file}): the report says so in every cell")
+        tell(f"no results yet (raxalign grid {file}): every cell of the report is empty")
     for path in write_report(
         found, opened.plan, folder, ledger=ledger, published=opened.grid.published
     ):

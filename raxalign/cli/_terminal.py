@@ -96,7 +96,7 @@ Plugins = Annotated[
 
 
 def print_out(text: str) -> None:
-    """Results go to stdout, and at once: whoever reads them may have gone (`| head`), which is no
+    """Print results to stdout at once. A reader that has closed the pipe (`| head`) is not an
     error.
     """
     try:

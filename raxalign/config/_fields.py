@@ -13,7 +13,7 @@ from raxalign.config.params import models_in
 
 
 def key_names(model: type[BaseModel]) -> dict[str, str]:
-    """The YAML names of a model's fields, each with the field's name in code."""
+    """Return the YAML names of a model's fields, each with the field's name in code."""
     return {field.alias or name: name for name, field in model.model_fields.items()}
 
 
@@ -23,7 +23,7 @@ def field_values(settings: BaseModel) -> dict[str, Any]:
 
 
 def right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) -> str:
-    """What a wrong key should be; a field's name in code leads to its name in YAML."""
+    """Return what a wrong key should be; a field's name in code leads to its name in YAML."""
     for alias, field in names.items():
         if name == field:
             return f"did you mean {alias}?"
@@ -32,8 +32,8 @@ def right_key(name: str, names: Mapping[str, str], also: Iterable[str] = ()) -> 
 
 
 def model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """The model that an error's location leads to: parts are YAML names, positions, and the names
-    of a union's models.
+    """Return the model that an error's location leads to: parts are YAML names, positions, and the
+    names of a union's models.
     """
     candidates: list[type[BaseModel]] = [model]
     for part in loc:
@@ -50,7 +50,7 @@ def model_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseMod
 
 
 def alternatives(annotation: Any) -> list[Any]:
-    """The members of a union, unions within it included; `Annotated` is left out."""
+    """Return the members of a union, unions within it included; `Annotated` is left out."""
     if get_origin(annotation) is Annotated:
         return alternatives(get_args(annotation)[0])
     if get_origin(annotation) in {Union, types.UnionType}:

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 def check_name(node: Node, name: str, faults: Faults) -> bool:
-    """Whether a name can stand in metric names and paths; adds a fault where it cannot."""
+    """Return whether a name can stand in metric names and paths; adds a fault where it cannot."""
     if _NAME.fullmatch(name):
         return True
     faults.add(
@@ -46,7 +46,7 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
             (
                 f"unknown {known.noun} {name!r}"
                 if kind.value is not None
-                else f"a {known.noun} is not named"
+                else f"the {known.noun} has no name"
             ),
             suggestion(name, known),
         )
@@ -105,7 +105,7 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
 
 
 def _metrics(node: Node, paths: Paths) -> tuple[MetricSpec, ...]:
-    """The metrics that a task is given beside its own, in the order of the file.
+    """Read the metrics that are added to a task's own, in the order of the file.
 
     ``[macro_f1]`` names kinds; ``{p3: {kind: precision_at, k: 3}}`` names metrics, whose kind is
     their name where it is not given.

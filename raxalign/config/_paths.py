@@ -28,7 +28,7 @@ class Paths:
     faults: Faults
 
     def entries(self, model: type[BaseModel], values: Mapping[str, Node]) -> dict[str, Node]:
-        """The entries of a model's mapping with the paths among them made absolute."""
+        """Return the entries of a model's mapping with the paths among them made absolute."""
         names = key_names(model)
         resolved = {}
         for name, node in values.items():
@@ -39,7 +39,7 @@ class Paths:
         return resolved
 
     def absolute(self, node: Node) -> Node:
-        """A path made absolute; templates and URLs are kept."""
+        """Return a path made absolute; templates and URLs are kept."""
         left = node.value.strip()
         if not left:
             self.faults.add(node, "an empty path", "name a file, or leave it out")
@@ -54,8 +54,8 @@ class Paths:
         return replace(node, value=absolute(node.value.strip(), self.folder))
 
     def encoder(self, node: Node) -> Node:
-        """An encoder's name, made an absolute path where it is a folder: it looks like a path, or
-        it exists in the grid file's folder.
+        """Return an encoder's name, made an absolute path where it is a folder: it looks like a
+        path, or it exists in the grid file's folder.
         """
         if isinstance(node.value, str) and (
             node.value.startswith(_PATH_STARTS)
@@ -95,7 +95,7 @@ class Paths:
 
 
 def absolute(path: str, folder: Path) -> str:
-    """A path made absolute against a folder; ``~`` is the home folder, URLs are kept."""
+    """Return a path made absolute against a folder; ``~`` is the home folder, URLs are kept."""
     if "://" in path:
         return path
     return os.path.normpath(folder / Path(path).expanduser())

@@ -96,7 +96,7 @@ class MethodSpec:
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric that a task is given beside its own: its name in results, its kind and options."""
+    """A metric that is added to those of a task: its name in results, its kind and options."""
 
     name: str
     kind: str
@@ -120,8 +120,8 @@ class TaskSpec:
     metrics: tuple[MetricSpec, ...] = ()
 
     def line_of(self, message: str) -> int | None:
-        """The line of the option with which a message begins (as ``data.train holds ...``), of what
-        it lies in where it is not given, or else of the task; None where there was no file.
+        """Return the line of the option with which a message begins (as ``data.train holds ...``),
+        of what it lies in where it is not given, or else of the task; None where there was no file.
         """
         key = message.split(" ", 1)[0].rstrip(":,")
         while key and key not in self.lines:
@@ -164,7 +164,7 @@ class Grid:
     run: RunConfig = field(default_factory=RunConfig)
 
     def corpus_for(self, lang: str) -> CorpusSpec:
-        """The corpus of a language, with what is overridden for it."""
+        """Return the corpus of a language, with what is overridden for it."""
         return self.corpora[lang]
 
     @property

@@ -52,7 +52,7 @@ class Place:
 
 
 def steps(node: Node, loc: tuple[int | str, ...]) -> Iterator[tuple[int | str, Node]]:
-    """The parts of an error's location that are in the file, each with its node."""
+    """Yield the parts of an error's location that are in the file, each with its node."""
     for part in loc:
         inside = node.value
         if isinstance(inside, dict) and part in inside:

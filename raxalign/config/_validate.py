@@ -25,10 +25,14 @@ def validate(
     also: Iterable[str] = (),
     values: Mapping[str, Node] | None = None,
 ) -> Model | None:
-    """The model of a mapping, or None after its faults were added.
+    """Return the model of a mapping, or None after its faults were added.
 
-    `values` are its entries where they are not those of the node itself; `also` names keys that the
-    mapping may hold beside the model's.
+    Args:
+        model: The options model.
+        node: The mapping.
+        faults: Receives the faults.
+        also: Keys that the mapping may hold besides those of the model.
+        values: The entries, where they are not those of the node itself.
     """
     entries = node.entries(faults) if values is None else values
     return _build(
@@ -39,7 +43,7 @@ def validate(
 def known_keys(
     model: type[BaseModel], entries: Mapping[str, Node], faults: Faults, *, also: Iterable[str] = ()
 ) -> dict[str, Node]:
-    """The entries that a model has fields for; the others are faults."""
+    """Return the entries that a model has fields for; the others are faults."""
     names = key_names(model)
     for name, entry in entries.items():
         if name not in names:
@@ -48,7 +52,7 @@ def known_keys(
 
 
 def _build(model: type[Model], node: Node, faults: Faults) -> Model | None:
-    """Validate; a number where a text is wanted is taken as it is written (``layers: 9``)."""
+    """Validate; a number in place of a text is taken as it is written (``layers: 9``)."""
     value, wrong = node.plain(), _truths_for_numbers(model, node.value, faults)
     for _ in range(_ROUNDS):
         try:
@@ -82,7 +86,7 @@ def _truths_for_numbers(
 
 
 def _write_out(value: Any, node: Node, details: Iterable[Any]) -> bool:
-    """Put texts in place of numbers where texts are wanted; whether any was put."""
+    """Put texts in place of numbers where the model requires texts. Return whether any was put."""
     changed = False
     for detail in details:
         place = [part for part, _ in steps(node, detail["loc"])]

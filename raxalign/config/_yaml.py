@@ -42,7 +42,7 @@ class Node:
         return self.key.rsplit(".", 1)[-1]
 
     def plain(self) -> Any:
-        """The value without lines."""
+        """Return the value without lines."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -50,7 +50,7 @@ class Node:
         return self.value
 
     def shown(self) -> str:
-        """The value as messages name it."""
+        """Return the value as messages name it."""
         if isinstance(self.value, dict):
             return "a mapping"
         if isinstance(self.value, list):
@@ -60,7 +60,9 @@ class Node:
         return repr(self.value) if isinstance(self.value, str) else self.text
 
     def entries(self, faults: Faults) -> dict[str, Node]:
-        """The entries of a mapping; an empty value has none, and anything else is a fault."""
+        """Return the entries of a mapping; an empty value has none, and anything else is a
+        fault.
+        """
         if isinstance(self.value, dict):
             return self.value
         if self.value is not None:
@@ -68,7 +70,7 @@ class Node:
         return {}
 
     def items(self) -> list[Node]:
-        """The items of a list; a single value is a list of one."""
+        """Return the items of a list; a single value is a list of one."""
         return self.value if isinstance(self.value, list) else [self]
 
 
@@ -177,7 +179,7 @@ class _Builder:
     open: list[int] = field(default_factory=list)
 
     def build(self, node: Any, line: int, key: str, depth: int) -> Node:
-        """The tree of a composed node; `line` is that of its key."""
+        """Return the tree of a composed node; `line` is that of its key."""
         self.count += 1
         here = Node(None, line, key)
         if id(node) in self.open or depth > _DEEPEST or self.count > _MOST_NODES:

@@ -21,6 +21,7 @@ from raxalign.config._languages import check_language, read_languages
 from raxalign.config._methods import check_name, read_methods, read_tasks
 from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
+from raxalign.config._published import read_published
 from raxalign.config._specs import (
     CorpusSpec,
     EncoderSpec,
@@ -34,13 +35,8 @@ from raxalign.config._specs import (
 )
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
-from raxalign.config.published import FOLDER as PUBLISHED
-from raxalign.config.published import SUFFIXES as PUBLISHED_SUFFIXES
-from raxalign.config.published import file_of, short_name
-from raxalign.config.published import names as publications
-from raxalign.config.published import read as read_publication
 from raxalign.config.run import RunConfig, storage_root
-from raxalign.errors import DataError, GridError
+from raxalign.errors import GridError
 from raxalign.plugin_files import open_file, visible
 
 T = TypeVar("T")
@@ -82,7 +78,7 @@ KEYS = (
 
 
 def load(path: Path | str) -> Grid:
-    """The grid of a YAML file, with absolute paths and all options filled in.
+    """Return the grid of a YAML file, with absolute paths and all options filled in.
 
     Raises `GridError` with every fault of the file: its line, its key, what is wrong and what would
     be right.
@@ -135,7 +131,7 @@ class _Sections:
         return cls(given, faults)
 
     def read(self, name: str, reader: Callable[[Node], T]) -> T | None:
-        """What a reader makes of a section; None where it is not there."""
+        """Return what a reader makes of a section; None where it is not there."""
         return reader(self.entries[name]) if name in self.entries else None
 
 
@@ -208,7 +204,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
     exclude = _referring(top, axes)
-    published = top.read("published", lambda node: _published(node, paths)) or ()
+    published = top.read("published", lambda node: read_published(node, paths)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
         raise _Incomplete
@@ -279,47 +275,6 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
         else:
             numbers.append(number)
     return tuple(numbers)
-
-
-def _published(node: Node, paths: Paths) -> tuple[str, ...]:
-    """Names of publications, and absolute paths of the user's own; each is read once."""
-    found: dict[str, str] = {}
-    for item in node.items():
-        name, remedy = item.value, f"there are {', '.join(publications())}, or a path to a file"
-        if not isinstance(name, str) or not name.strip():
-            paths.faults.add(item, f"{item.shown()} is not the name of a table", remedy)
-            continue
-        if Path(name).suffix in PUBLISHED_SUFFIXES:
-            name = absolute(name.strip(), paths.folder)
-        elif name not in publications():
-            remedy = suggestion(name, publications())
-            paths.faults.add(item, f"unknown publication {name!r}", remedy)
-            continue
-        short = short_name(name)
-        own = name != short and short in publications()
-        if own or found.get(short, name) != name:
-            other = "a publication of raxalign" if own else found[short]
-            paths.faults.add(item, f"the name {short!r} is taken by {other}", "rename the file")
-            continue
-        _check_publication(item, name, paths.faults)
-        found[short] = name
-    return tuple(found.values())
-
-
-def _check_publication(item: Node, name: str, faults: Faults) -> None:
-    """Read a publication from outside the package; its faults are named by its file and line."""
-    try:
-        if file_of(name).parent != PUBLISHED:
-            read_publication(name)
-    except DataError as error:
-        faults.add(item, str(error))
-    except GridError as error:
-        for fault in error.faults:
-            line = f":{fault.line}" if fault.line is not None else ""
-            whole = fault.key == "grid"  # what would be right is then that of a grid file
-            problem = fault.problem if whole else f"{fault.key}: {fault.problem}"
-            remedy = "docs/report.md describes the form" if whole else fault.remedy
-            faults.add(item, f"{error.path}{line}: {problem}", remedy)
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

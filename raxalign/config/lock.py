@@ -26,18 +26,18 @@ class Lock:
 
     @classmethod
     def load(cls, grid_path: Path | str) -> Lock:
-        """The lock of a grid file; empty where there is none. Raises `DataError`, which names the
-        file, where it is damaged.
+        """Return the lock of a grid file; empty where there is none. Raises `DataError`, which
+        names the file, where it is damaged.
         """
         path = Path(grid_path).with_suffix(".lock")
         return cls(path, _read(path))
 
     def get(self, name: str) -> str | None:
-        """The revision or digest of a remote name, None where it has not been looked up."""
+        """Return the revision or digest of a remote name, None where it has not been looked up."""
         return self.entries.get(name)
 
     def with_(self, name: str, digest: str) -> Lock:
-        """The same lock with one entry more, or another value for it."""
+        """Return the same lock with one entry more, or another value for it."""
         return replace(self, entries={**self.entries, name: digest})
 
     def save(self) -> None:

@@ -30,8 +30,8 @@ _OPENING = (
 
 
 def read_options(folder: str, kind: str, options: Sequence[str], where: Path) -> Any:
-    """The `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths are
-    relative to the folder `where`.
+    """Return the `Params` of a plug-in of the catalogue `folder`. Values are YAML; relative paths
+    are relative to the folder `where`.
 
     An option that takes text takes it literally where it is not a YAML value: ``delimiter=,``,
     ``config={lang}-{pivot}``. Raises `UnknownKind` for an unknown plug-in, and `RaxalignError` with
@@ -107,7 +107,7 @@ def _value(name: str, text: str, faults: Faults, *, plain: bool) -> Node | None:
             return as_it_stands
         told = getattr(error, "problem", None) or str(error).strip().split("\n", 1)[0]
         remedy = (
-            f"put text that begins so in quotes: {name}='\"...\"'"
+            f"put text that begins like this in quotes: {name}='\"...\"'"
             if plain
             else "lists are [a, b], mappings {name: value}, as in a grid file"
         )

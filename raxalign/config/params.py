@@ -41,8 +41,8 @@ class BaseParams(BaseModel):
     )
 
     def identity(self) -> dict[str, Any]:
-        """All options by their YAML names, defaults filled in, paths left out (a file enters a key
-        as its digest), and `LATER` ones at default.
+        """Return all options by their YAML names, defaults filled in, paths left out (a file enters
+        a key as its digest), and `LATER` ones at default.
         """
         paths = path_fields(type(self))
         identity = {}
@@ -60,7 +60,9 @@ class BaseParams(BaseModel):
 
 @cache
 def path_fields(model: type[BaseParams]) -> frozenset[str]:
-    """The names of the fields that hold paths (`DataPath`, `DataPrefix`, or an optional one)."""
+    """Return the names of the fields that hold paths (`DataPath`, `DataPrefix`, or an optional
+    one).
+    """
     marked = set()
     for name, field in model.model_fields.items():
         parts: list[Any] = [*field.metadata, field.annotation, *get_args(field.annotation)]
@@ -71,7 +73,7 @@ def path_fields(model: type[BaseParams]) -> frozenset[str]:
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation names, anywhere in it."""
+    """Yield the models that an annotation names, anywhere in it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

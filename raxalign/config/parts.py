@@ -21,8 +21,8 @@ class Parts(BaseParams):
     test: DataPath = Field(description="Path of the test text.")
 
     def paths(self) -> dict[str, str]:
-        """The paths by part, in the order in which the parts make up the corpus: training, dev,
-        test.
+        """Return the paths by part, in the order in which the parts make up the corpus: training,
+        dev, test.
         """
         return {
             name: path

@@ -6,10 +6,10 @@ points of the group ``raxalign.published`` (whose value is the package that hold
 
 A table has `source` (its number in the paper), `title`, `split`, `unit`, `columns`, `rows` (label
 -> `values` in the order of the columns; null is a cell that the paper leaves empty, a list is one
-value for each of the rule's `metrics`) and `notes` on itself or on one cell. Which results stand
-beside a figure is said by rules: the table's `match`, the column's (`where`; without one a column
-is a language) and the row's, joined in this order. A row without a rule is shown as published and
-never measured. `means` are columns that are means over the others.
+value for each of the rule's `metrics`) and `notes` on itself or on one cell. Rules choose the
+results that are shown next to a figure: the table's `match`, the column's (`where`; a column
+without a rule is a language) and the row's, joined in this order. A row without a rule is shown as
+published and never measured. `means` are columns that are means over the others.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Rule(_Frozen):
 
     Must hold: `task` and `method` (kinds), `name` (the task's in the grid), `lang`, `metric` or
     `metrics`, `task_params`, `params`, `encoder` and `not_encoder` (parts of its label); none of
-    `not_params` may. Should hold, and where not, the cell says so: `sentences`, `prefers` (method's
+    `not_params` may. Should hold, or else the cell has a note: `sentences`, `prefers` (method's
     params), `expects` (task's params; of several tasks the one most like them is taken). Of a
     method's or task's param, null means that there is none of that name. Scores over layers and
     weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
@@ -123,8 +123,8 @@ class PublishedTable(_Frozen):
     analysis: str | None = None
 
     def rule(self, row: str, column: str) -> Rule | None:
-        """The joined rule of a cell that is no mean; None where nothing measures it. An analysis
-        measures what has a mean over languages.
+        """Return the joined rule of a cell that is not a mean; None where nothing measures it. An
+        analysis measures what has a mean over languages.
         """
         own = self.rows[row].match
         if own is None or self.match is None:
@@ -146,14 +146,15 @@ class Publication(_Frozen):
 
 
 def names() -> tuple[str, ...]:
-    """The publications that a grid can name: the package's and those of entry points. The folder is
-    listed anew each time, and no file is read.
+    """Return the publications that a grid can name: the package's and those of entry points. The
+    folder is listed anew each time, and no file is read.
     """
     return tuple(sorted({*(path.stem for path in FOLDER.glob("*.yaml")), *_entry_points()}))
 
 
 def file_of(name: str) -> Path:
-    """The file of a publication: of a name in `names()`, or a file of the user's own by its path.
+    """Return the file of a publication: of a name in `names()`, or a file of the user's own by its
+    path.
 
     Raises:
         DataError: the package that an entry point names does not have the file.
@@ -180,7 +181,7 @@ def file_of(name: str) -> Path:
 
 
 def short_name(name: str) -> str:
-    """The name of a publication in anchors and in published.csv: of a file its stem."""
+    """Return the name of a publication in anchors and in published.csv: of a file its stem."""
     return Path(name).stem if Path(name).suffix in SUFFIXES else name
 
 

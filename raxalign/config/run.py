@@ -44,12 +44,17 @@ def effective(
     workers: int | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> RunConfig:
-    """Return how a grid is run: flags come before `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`,
-    these before the file, that before the defaults.
+    """Return how a grid is run: flags come first, then the environment, the file and the defaults.
 
-    A relative storage of a flag, of the environment and the default lie in the working directory
-    (`config.grid.load` has made the file's own absolute). Raises `RaxalignError` for an impossible
-    flag.
+    Args:
+        run: The section `run` of the file, whose storage is absolute.
+        storage: The flag `--storage`; a relative one is in the working directory.
+        address: The flag `--address`.
+        workers: The flag `--workers`.
+        environ: The environment, with `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`.
+
+    Raises:
+        RaxalignError: A flag is impossible.
     """
     environ = environ or {}
     if workers is not None and workers < 1:
@@ -66,7 +71,9 @@ def effective(
 
 
 def storage_root(storage: str, folder: Path) -> str:
-    """A storage root as the store takes it: an absolute path, or a URL without a final slash."""
+    """Return a storage root as the store takes it: an absolute path, or a URL without a final
+    slash.
+    """
     if storage.startswith("file://"):
         return absolute(storage.removeprefix("file://"), Path("/"))
     return storage.rstrip("/") if "://" in storage else absolute(storage, folder)

@@ -56,8 +56,8 @@ Source = LocalFile | RemoteData
 
 
 def expand_path(template: str, *, lang: str, pivot: str) -> Path:
-    """The path of a template for one language: ``dict/{lang}-{pivot}.txt`` -> ``dict/de-en.txt``,
-    ``train_{LANG}.tsv`` -> ``train_DE.tsv``.
+    """Return the path of a template for one language: ``dict/{lang}-{pivot}.txt`` ->
+    ``dict/de-en.txt``, ``train_{LANG}.tsv`` -> ``train_DE.tsv``.
     """
     capitals = template.replace("{LANG}", lang.upper()).replace("{PIVOT}", pivot.upper())
     return Path(capitals.replace("{lang}", lang).replace("{pivot}", pivot))

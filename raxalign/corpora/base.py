@@ -68,13 +68,14 @@ class Corpus(ABC):
 
     @abstractmethod
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The outside data of one language pair, by name; empty where the corpus makes its own
-        text. Opens nothing.
+        """Return the outside data of one language pair, by name; empty where the corpus makes its
+        own text. Opens nothing.
         """
 
     @abstractmethod
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """All sentence pairs in the order of the corpus, untokenised unless it knows the words.
+        """Return all sentence pairs in the order of the corpus, untokenised unless it knows the
+        words.
 
         Raises `DataError` with file and line for different line counts, invalid UTF-8, NUL bytes
         and an empty corpus. Blank sides are yielded (the bitext counts and drops them), so that ids

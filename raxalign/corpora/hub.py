@@ -68,13 +68,13 @@ class Hub(Corpus):
             return self
 
         def identity(self) -> dict[str, Any]:
-            """All options but the revision, which the resolved one replaces."""
+            """Return all options but the revision, which the resolved one replaces."""
             return {name: value for name, value in super().identity().items() if name != "revision"}
 
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dataset, or each local file by its name in the folder."""
+        """Return the dataset, or each local file by its name in the folder."""
         if self.params.path is not None:
             path = expand_path(self.params.path, lang=lang, pivot=pivot)
             return {
@@ -102,8 +102,8 @@ class Hub(Corpus):
         }
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs in the order of the rows; a field that is missing or no text is an
-        error with its row.
+        """Yield the sentence pairs in the order of the rows; a field that is missing or no text is
+        an error with its row.
         """
         fields = [
             _filled(field, lang, pivot)
@@ -188,7 +188,7 @@ def _local_rows(files: list[str]) -> Iterator[dict[str, Any]]:
     for file in files:
         suffix = Path(file).suffix
         if suffix not in _BUILDERS:
-            raise DataError(file, f"is of no known kind ({', '.join(_BUILDERS)})")
+            raise DataError(file, f"has an unknown file type (known: {', '.join(_BUILDERS)})")
         if not Path(file).is_file():
             raise DataError(file, "there is no such file")
         options = {"sep": "\t"} if suffix == ".tsv" else {}

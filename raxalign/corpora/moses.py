@@ -39,7 +39,9 @@ class Moses(FileCorpus):
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The two files of each part, as `source` (the other language) and `target` (the pivot)."""
+        """Return the two files of each part, as `source` (the other language) and `target` (the
+        pivot).
+        """
         return {
             source_name(part, name): LocalFile(plain_or_packed(self._file(part, code, lang, pivot)))
             for part in self.parts()
@@ -49,7 +51,7 @@ class Moses(FileCorpus):
     def read_part(
         self, part: str, lang: str, pivot: str, inputs: CorpusInputs
     ) -> Iterator[SentencePair]:
-        """The sentence pairs of one part, streamed."""
+        """Yield the sentence pairs of one part, streamed."""
         source, target = (
             Path(inputs.locations[source_name(part, name)]) for name in ("source", "target")
         )

@@ -134,13 +134,13 @@ class Opus(Corpus):
             )
 
         def identity(self) -> dict[str, Any]:
-            """The corpora, their versions and language codes."""
+            """Return the corpora, their versions and language codes."""
             return {"corpus": list(self.names), "version": self.versions, "codes": self.codes}
 
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """One zip file a corpus, by the corpus's name."""
+        """Return one zip file per corpus, by the name of the corpus."""
         pair, versions, pins = self._pair(lang, pivot), self.params.versions, self.params.pins
         return {
             name: RemoteData(f"opus:{name}/{versions[name]}/{pair}", pins.get(name))
@@ -160,8 +160,8 @@ class Opus(Corpus):
         return digests
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs of all corpora in order, streamed from the zip files (downloaded first
-        where they are not there).
+        """Yield the sentence pairs of all corpora in order, streamed from the zip files (downloaded
+        first where they are not there).
         """
         pair, numbers = self._pair(lang, pivot), count()
         for name in self.params.names:

@@ -48,7 +48,7 @@ class Phrasebook(Corpus):
 
     # - the contract's signature
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:  # noqa: ARG002
-        """All pairs, with their words and gold links.
+        """Return all pairs, with their words and gold links.
 
         Raises: DataError: a language that the grammar does not have, or more sentences than it can
         make different.

@@ -75,7 +75,7 @@ class Tsv(FileCorpus):
     params: Params
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The one file of each part."""
+        """Return the one file of each part."""
         return {
             source_name(part, "file"): LocalFile(plain_or_packed(self.place(part, lang, pivot)))
             for part in self.parts()
@@ -84,8 +84,8 @@ class Tsv(FileCorpus):
     def read_part(
         self, part: str, lang: str, pivot: str, inputs: CorpusInputs
     ) -> Iterator[SentencePair]:
-        """The sentence pairs of one file, streamed; a row with another number of columns than the
-        first is an error with its line.
+        """Yield the sentence pairs of one file, streamed; a row with another number of columns than
+        the first is an error with its line.
         """
         path = Path(inputs.locations[source_name(part, "file")])
         header = int(self.params.header)

@@ -1,1 +1,1 @@
-"""Encoders: one file a kind. `base` is the contract, `_aligned` what methods return."""
+"""Encoders: one file per kind. `base` is the contract; `models.aligned` is what methods return."""

@@ -78,8 +78,8 @@ class EncoderInputs:
 
 
 class EncoderKind(ABC):
-    """A kind of encoder: what it is made from, how it is built (once, as a stage) and loaded. One
-    final subclass a file.
+    """A kind of encoder: its sources, how it is built (once, as a stage) and how it is loaded. One
+    final subclass per file.
     """
 
     VERSION: ClassVar[int]

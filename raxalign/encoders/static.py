@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @final
 class Static(EncoderKind):
-    """A vector for every word, whatever its sentence: a space a language, trained on the
-    monolingual text of that language alone, or read from files. It has one layer, 0; fastText has
-    vectors for unseen words too. The baseline of Cao et al. (2020) is fastText with `normalization:
-    unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe on the `pieces`
-    of BERT's vocabulary.
+    """A vector for every word, whatever its sentence. Each language has a space of its own, trained
+    on the monolingual text of that language alone, or read from files. It has one layer, 0;
+    fastText has vectors for unseen words too. The baseline of Cao et al. (2020) is fastText with
+    `normalization: unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe
+    on the `pieces` of BERT's vocabulary.
     """
 
     VERSION: ClassVar[int] = 1

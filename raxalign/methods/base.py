@@ -111,8 +111,8 @@ class Method(ABC):
         """Which of bitext, links and text `align` reads."""
 
     def canonical(self) -> dict[str, Any]:
-        """The params (YAML names, defaults filled in, no paths) without those that others' values
-        make idle.
+        """Return the params (YAML names, defaults filled in, no paths) without those that others'
+        values make idle.
         """
         return self.params.identity()
 
@@ -128,16 +128,16 @@ class Method(ABC):
         return shown
 
     def has_chance(self) -> bool:
-        """Whether the seed can change the result."""
+        """Return whether the seed can change the result."""
         return False
 
     def effect(self) -> Effect:
-        """What aligning changes."""
+        """Return what aligning changes."""
         return Effect()
 
     def reading(self, pooling: Pooling | None) -> Self:
-        """The same method on words whose pieces are joined by `pooling`: itself where that is None,
-        or where it has no such option.
+        """Return the same method on words whose pieces are joined by `pooling`: itself where that
+        is None, or where it has no such option.
         """
         field = type(self.params).model_fields.get("pooling")
         if field is None or pooling not in get_args(field.annotation):
@@ -175,6 +175,6 @@ class Method(ABC):
 
     @abstractmethod
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The aligned encoder. Trained methods change `encoder` in place, so that the caller passes
-        a fresh one.
+        """Return the aligned encoder. Trained methods change `encoder` in place, so that the caller
+        passes a fresh one.
         """

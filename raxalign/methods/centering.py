@@ -33,8 +33,8 @@ class Centering(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift for each language and layer. Raises `RaxalignError` for text
-        without words.
+        """Return the encoder with a shift for each language and layer. Raises `RaxalignError` for
+        text without words.
         """
         from raxalign.encoders.models.aligned import Affine
 

@@ -36,12 +36,12 @@ class CodeSwitching(MaskedLMMethod):
     Formula: mean over masked places m of -log p(x_m | [CLS] c(a) [SEP] with masks), where c changes
     words for translations.
 
-    Data: monolingual text of every language and the pivot, and a dictionary (two words a line, the
-    pivot's last), read both ways: words of the pivot are changed for words of the other languages,
-    and theirs for the pivot's. Words are looked up lower-cased and put in as the dictionary writes
-    them. With several languages one that knows the word is drawn first, then one of its
-    translations, each as likely as another; what is drawn is drawn anew in each epoch. The notes
-    count the words that have translations, and the entries that are in the texts.
+    Data: monolingual text of every language and the pivot, and a dictionary (two words per line,
+    the pivot's last), read both ways: words of the pivot are changed for words of the other
+    languages, and theirs for the pivot's. Words are looked up lower-cased and put in as the
+    dictionary writes them. With several languages one that knows the word is drawn first, then one
+    of its translations, each as likely as another; what is drawn is drawn anew in each epoch. The
+    notes count the words that have translations, and the entries that are in the texts.
 
     Reference: Qin et al. (2020, CoSDA-ML), with masked language modelling in place of a task's
     training.
@@ -81,7 +81,7 @@ class CodeSwitching(MaskedLMMethod):
         return Needs(text=True, dev=self.selects())
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary."""
+        """Return the dictionary."""
         return {
             "dictionary": LocalFile(expand_path(self.params.dictionary, lang=lang, pivot=pivot))
         }
@@ -145,7 +145,7 @@ class CodeSwitching(MaskedLMMethod):
         return MaskedText(lambda step: self.rows(text, step), len(text.numbers_R))
 
     def rows(self, text: SwitchableText, step: Step) -> Rows:
-        """The rows of a global batch."""
+        """Return the rows of a global batch."""
         shares = {
             "sentence_share": self.params.sentence_share,
             "word_share": self.params.switch_share,

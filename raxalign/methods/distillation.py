@@ -34,10 +34,10 @@ class Distillation(TrainedMethod):
     Formula: mean over sentence pairs and coordinates of (f(tgt) - T(tgt))² + (f(src) - T(tgt))²,
     where f is the vector of a sentence (the mean over its pieces) and T the teacher's.
 
-    Data: the bitext; the sentence pairs of all languages are mixed. The teacher is the encoder as
-    it was, frozen, or the one of the folder `teacher` (Hugging Face, safetensors, as wide as the
-    encoder), which reads with its own tokenizer. Its vectors are computed once, before training, up
-    to 2 GiB of them (on each worker), else batch by batch.
+    Data: the bitext; the sentence pairs of all languages are mixed. The teacher is a frozen
+    copy of the original encoder, or the one in the folder `teacher` (Hugging Face, safetensors, as
+    wide as the encoder), which reads with its own tokenizer. Its vectors are computed once, before
+    training, if they take at most 2 GiB (on each worker), else batch by batch.
 
     Reference: Reimers & Gurevych (2020, Eq. 1); the defaults are those of their released training
     program.
@@ -53,9 +53,7 @@ class Distillation(TrainedMethod):
 
         teacher: DataPath | None = Field(
             None,
-            description=(
-                "Hugging Face folder of the teacher (none: the encoder as it was before training)."
-            ),
+            description=("Hugging Face folder of the teacher (none: the original encoder)."),
         )
         teacher_pooling: SentencePooling | None = Field(
             None, description="What the teacher's vector of a sentence is (none: as in `pooling`)."
@@ -76,7 +74,7 @@ class Distillation(TrainedMethod):
         return Needs(bitext=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The params with the teacher's pooling filled in."""
+        """Return the params with the teacher's pooling filled in."""
         return {
             **super().canonical(),
             "teacher_pooling": self.params.teacher_pooling or self.params.pooling,
@@ -84,8 +82,8 @@ class Distillation(TrainedMethod):
 
     # - one teacher for all languages
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:  # noqa: ARG002
-        """The files of the teacher's folder. Raises `DataError` where it is not there or is no
-        encoder.
+        """Return the files of the teacher's folder. Raises `DataError` where it is not there or is
+        not an encoder.
         """
         from raxalign.encoders.transformer import Transformer
 

@@ -151,7 +151,7 @@ class Finetune(TrainedMethod):
         return Needs(links=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; with `reduction: sum` there are no means over parts."""
+        """Return the resolved params; with `reduction: sum` there are no means over parts."""
         resolved = super().canonical()
         if resolved["reduction"] == "sum":
             resolved["part"] = 0

@@ -71,8 +71,8 @@ class IterativeNormalization(TextMethod):
         }
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a chain of steps for each language and layer. Raises `RaxalignError` for
-        text without words, or no word pairs.
+        """Return the encoder with a chain of steps for each language and layer. Raises
+        `RaxalignError` for text without words, or no word pairs.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 

@@ -52,8 +52,8 @@ class Lir(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a projection for each language and layer. Raises `RaxalignError` for
-        text without words, or too high a rank.
+        """Return the encoder with a projection for each language and layer. Raises `RaxalignError`
+        for text without words, or too high a rank.
         """
         from raxalign.encoders.models.aligned import Affine
 

@@ -51,8 +51,8 @@ class Lsar(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with one projection per layer, for every language. Raises `RaxalignError` for
-        text without words, or too high a rank.
+        """Return the encoder with one projection per layer, for every language. Raises
+        `RaxalignError` for text without words, or too high a rank.
         """
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
@@ -85,8 +85,8 @@ class Lsar(TextMethod):
 
 
 def language_subspace(means_HL: torch.Tensor, rank: int) -> torch.Tensor:
-    """An orthonormal basis B (H, at most `rank`) of the subspace in which the means of languages
-    (columns) differ most.
+    """Return an orthonormal basis B (H, at most `rank`) of the subspace in which the means of
+    languages (columns) differ most.
 
     The paper fits twice: B of the means about their mean, then μ as the point of μ' + span B that
     is nearest to the origin, and B about that. The second μ differs from the first by a vector in

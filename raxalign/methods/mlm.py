@@ -80,7 +80,7 @@ class Mlm(MaskedLMMethod):
     def sentences(
         self, encoder: TransformerEncoder, inputs: MethodInputs
     ) -> tuple[Sentences, np.ndarray]:
-        """What is read, and the numbers of the sentences that are trained on."""
+        """Return what is read, and the numbers of the sentences that are trained on."""
         if self.params.data == "bitext":
             return self._both_sides(encoder, inputs, inputs.bitext)
         folders = {lang: inputs.text[lang] for lang in (*inputs.languages, inputs.pivot)}

@@ -35,7 +35,7 @@ class NoAlignment(Method):
         return Acts()
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder without transforms."""
+        """Return the encoder without transforms."""
         from raxalign.encoders.models.aligned import AlignedEncoder
 
         return AlignedEncoder(encoder)

@@ -122,7 +122,7 @@ class Ppa(TrainedMethod):
         return Needs(bitext=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params without those of a part that is left out."""
+        """Return the resolved params without those of a part that is left out."""
         idle = {*(() if self.params.moco else _OF_MOCO), *(() if self.params.tlm else _OF_TLM)}
         return {name: value for name, value in super().canonical().items() if name not in idle}
 

@@ -87,7 +87,9 @@ class SentenceMargin(TrainedMethod):
             0.3,
             ge=0,
             allow_inf_nan=False,
-            description="Margin that is taken off the cosine of a translation, m in the formula.",
+            description=(
+                "Margin that is subtracted from the cosine of a translation, m in the formula."
+            ),
         )
         scale: float = Field(
             100.0,

@@ -72,8 +72,8 @@ class SentenceRotation(Method):
         return Acts(readouts=frozenset(parse_layers(self.params.layers, n_layers)))
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a rotation for each language and layer. Raises `RaxalignError` where a
-        language has no sentence pairs.
+        """Return the encoder with a rotation for each language and layer. Raises `RaxalignError`
+        where a language has no sentence pairs.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder
 
@@ -136,8 +136,18 @@ def sentence_means(
     layers: tuple[int, ...],
     pooling: Pooling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The mean vectors (B, L, H) in float64 of the words of each sentence that the encoder reads,
-    and whether (B,) there is one.
+    """Return the mean vectors of the words of sentences.
+
+    Args:
+        encoder: The encoder that reads the sentences.
+        sentences: B sentences as words.
+        lang: Their language.
+        layers: The L layers that are read.
+        pooling: How pieces become words.
+
+    Returns:
+        Means (B, L, H) in float64 of the words that the encoder reads, and whether (B,) there
+        is such a word.
     """
     words = encoder.words(sentences, lang, layers=layers, pooling=pooling)
     offsets = torch.tensor(words.offsets, device=words.vectors_NLH.device)

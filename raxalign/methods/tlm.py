@@ -109,7 +109,7 @@ class Tlm(MaskedLMMethod):
         return MaskedText(lambda step: self.rows(bitexts, step), len(bitexts))
 
     def rows(self, bitexts: Bitexts, step: Step) -> Rows:
-        """The rows of a global batch."""
+        """Return the rows of a global batch."""
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         if not self.params.random_order:
             return joint_rows(bitexts.sentences, src, tgt)

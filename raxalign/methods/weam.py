@@ -31,7 +31,7 @@ class Weam(TrainedMethod):
     together, twice: from their own states, and from the states of the words that they are linked
     with.
 
-    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is of the pivot. L_mp = mean over
+    Formula: L_mp + λ L_cp over X = [CLS] S [SEP] T [SEP], where S is in the pivot. L_mp = mean over
     masked pieces of -log p(piece | h), by the masked-LM head. L_cp = the same over those with a
     link, from h' = A h, by a head δ(W3 (W2 h' + b2) + b3) with the same output embedding. A joins
     linked pieces, symmetrically; its rows sum to 1, so that a one-to-one link swaps two vectors.

@@ -36,8 +36,8 @@ class Znorm(TextMethod):
     params: Params
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
-        """The encoder with a shift and a scale for each language and layer. Raises `RaxalignError`
-        for text without words.
+        """Return the encoder with a shift and a scale for each language and layer. Raises
+        `RaxalignError` for text without words.
         """
         from raxalign.encoders.models.aligned import Affine
 

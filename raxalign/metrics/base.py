@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCKS = 200
-"""At most so many parts of the predictions are left out in turn."""
+"""The largest number of parts of the predictions that are left out in turn."""
 
 
 class Metric(ABC):
@@ -53,11 +53,13 @@ class Metric(ABC):
 
     @abstractmethod
     def of(self, predictions: pa.Table) -> float:
-        """The metric over the predictions of one language and split, one row per example."""
+        """Returns the metric over the predictions of one language and split, one row per
+        example.
+        """
 
     def sample(self, predictions: pa.Table) -> Sample | None:
-        """What each independent unit of the predictions contributes; its value is that of `of`.
-        None where this cannot be found, so that the metric has no interval.
+        """Returns what each independent unit of the predictions contributes; its value is that of
+        `of`. None where this cannot be found, so that the metric has no interval.
         """
         return jackknife(predictions, self.of)
 
@@ -67,15 +69,15 @@ class PerExample(Metric):
 
     @abstractmethod
     def values(self, predictions: pa.Table) -> Array:
-        """The value of each row, (rows,)."""
+        """Returns the value of each row, (rows,)."""
 
     def of(self, predictions: pa.Table) -> float:
-        """The mean of `values`."""
+        """Returns the mean of `values`."""
         values = np.asarray(self.values(predictions), dtype=np.float64)
         return _ratio(parts_of(predictions), values, np.ones(len(predictions)))
 
     def sample(self, predictions: pa.Table) -> Sample:
-        """The values and the number of examples of each unit."""
+        """Returns the values and the number of examples of each unit."""
         values = np.asarray(self.values(predictions), dtype=np.float64)
         return _summed(predictions, values, np.ones(len(predictions)))
 
@@ -85,14 +87,14 @@ class RatioOfSums(Metric):
 
     @abstractmethod
     def sums(self, predictions: pa.Table) -> tuple[Array, Array]:
-        """What each row adds above and below the line, each (rows,)."""
+        """Returns what each row adds above and below the line, each (rows,)."""
 
     def of(self, predictions: pa.Table) -> float:
-        """The first sum divided by the second one."""
+        """Returns the first sum divided by the second one."""
         return _ratio(parts_of(predictions), *map(np.asarray, self.sums(predictions)))
 
     def sample(self, predictions: pa.Table) -> Sample:
-        """Both sums by unit."""
+        """Returns both sums by unit."""
         above, below = self.sums(predictions)
         return _summed(predictions, np.asarray(above, float), np.asarray(below, float))
 

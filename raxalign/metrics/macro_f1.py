@@ -35,15 +35,15 @@ class MacroF1(Metric):
     params: Params
 
     def of(self, predictions: pa.Table) -> float:
-        """The mean over labels of 2 TP / (2 TP + FP + FN), 0 to 1."""
+        """Return the mean over labels of 2 TP / (2 TP + FP + FN), 0 to 1."""
         _, parts, gains = self._occurrences(predictions)
         counts = np.bincount(parts)
         shares = np.bincount(parts, gains)[counts > 0] / counts[counts > 0]
         return float(shares.mean()) if len(shares) else 0.0
 
     def sample(self, predictions: pa.Table) -> Sample:
-        """A part per label: a right prediction gains 2, and each occurrence of the label, right or
-        predicted, counts 1.
+        """Return a part per label: a right prediction gains 2, and each occurrence of the label,
+        right or predicted, counts 1.
         """
         rows, parts, gains = self._occurrences(predictions)
         units, links = clusters_of(predictions)

@@ -106,7 +106,7 @@ def _read_pharaoh(path: Path, first: int) -> GoldLinks:
         line = int(links.rows()[below[0]]) + 1
         raise DataError(
             path,
-            "a link has position 0, and words are said to be counted from 1",
+            "a link has position 0, although words are declared to count from 1",
             line=line,
             remedy="Count from 0 here",
         )

@@ -1,5 +1,5 @@
-"""Pharaoh files: a sentence pair a line, its links as `i-j`, or `ipj` for one that is possible but
-not sure.
+"""Pharaoh files: one sentence pair per line, its links as `i-j`, or `ipj` for one that is possible
+but not sure.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_links(path: Path) -> Links:
 
 
 def write_links(path: Path, links: Links) -> None:
-    """Writes links as 0-based `i-j`, a sentence pair a line."""
+    """Writes links as 0-based `i-j`, one sentence pair per line."""
     with path.open("w", encoding="ascii", newline="\n") as file:
         for start in range(0, len(links), 4096):
             part = links.part(start, min(start + 4096, len(links)))

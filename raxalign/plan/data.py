@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.plan.encoders import aligner_encoder
+from raxalign.plan.encoders import aligner_encoder, params_in_key
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
-    from raxalign.config.params import BaseParams
     from raxalign.plan.identity import Identity
 
 BITEXT_VERSION = 1
@@ -137,8 +136,9 @@ class SharedStages:
         )
 
     def dev(self, lang: str, sentences: int, *, links: bool) -> Stage:
-        """What holds the dev part that a method selects by: word pairs, from the word aligner's run
-        with the method's own training set (or its one run: ``align_on: largest``), or sentences.
+        """Return what holds the dev part that a method selects by: word pairs, from the word
+        aligner's run with the method's own training set (or its one run: ``align_on: largest``), or
+        sentences.
 
         Raises `RaxalignError` where the grid has no dev part.
         """
@@ -281,7 +281,7 @@ class SharedStages:
                 "encoder",
                 spec.kind,
                 kind.VERSION,
-                _identity(spec.params, digests),
+                params_in_key(spec.params, digests),
                 inputs,
                 digests,
                 locations,
@@ -290,20 +290,3 @@ class SharedStages:
             )
 
         return self._once(("encoder", spec.label), make)
-
-
-def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
-    """Return the number of an encoder's blocks; None where it has to be looked up first."""
-    found: int | None = catalog("encoders")[spec.kind](spec.params).depth(identity.locked)
-    return found
-
-
-def _identity(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
-    """Return the params without the name of what is loaded: where digests stand for the data, the
-    name is only a place.
-    """
-    return {
-        name: value
-        for name, value in params.identity().items()
-        if not (digests and name in {"name", "revision"})
-    }

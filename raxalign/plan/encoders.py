@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -13,7 +13,9 @@ from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, PairsSpec
+    from raxalign.config.params import BaseParams
     from raxalign.encoders.base import EncoderKind
+    from raxalign.plan.identity import Identity
 
 
 def plugin_of(spec: EncoderSpec) -> EncoderKind:
@@ -67,3 +69,19 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[s
             kind.sources()  # names a folder that is not there before its config is asked for
             faults = aligner.check_encoder(kind.depth(known))
         yield from (f"pairs: {fault}" for fault in faults)
+
+
+def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
+    """Return the number of an encoder's blocks; None where it has to be looked up first."""
+    return plugin_of(spec).depth(identity.locked)
+
+
+def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return the params without the name of what is loaded: where digests stand for the data, the
+    name is only a place.
+    """
+    return {
+        name: value
+        for name, value in params.identity().items()
+        if not (digests and name in {"name", "revision"})
+    }

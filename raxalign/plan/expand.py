@@ -2,7 +2,7 @@
 machine or the number of workers.
 
 Points are the product encoder x languages x sentences x seeds x method params. What cannot change a
-result is dropped before hashing, so that equal points fall together: `sentences` where a method
+result is dropped before hashing, so that equal points are merged: `sentences` where a method
 reads no training text, `seed` where neither method nor task depends on chance, and params that
 other params make idle.
 """
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from raxalign.catalog import catalog
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.alignment import Alignment
-from raxalign.plan.data import SharedStages, depth_of
-from raxalign.plan.encoders import encoder_faults
+from raxalign.plan.data import SharedStages
+from raxalign.plan.encoders import depth_of, encoder_faults
 from raxalign.plan.identity import Identity
 from raxalign.plan.merged import Tally
 from raxalign.plan.metrics import Added

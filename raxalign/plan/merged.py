@@ -1,4 +1,4 @@
-"""What became of a grid's points: how many were excluded or refused, and how many fell together."""
+"""What became of a grid's points: how many were excluded or refused, and how many were merged."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Added:
 
     @classmethod
     def of(cls, task: str, spec: MetricSpec) -> Added:
-        """The metric that a grid file gives a task."""
+        """Returns the metric that a grid file gives a task."""
         version = catalog("metrics")[spec.kind].VERSION
         return cls(task, spec.name, spec.kind, version, spec.params.model_dump_json(by_alias=True))
 
@@ -50,11 +50,11 @@ class Added:
         return _made(self.kind, self.params)
 
     def sample(self, rows: pa.Table) -> Sample | None:
-        """What the predictions of one language and split contribute."""
+        """Returns what the predictions of one language and split contribute."""
         return self.metric.sample(rows)
 
     def value(self, rows: pa.Table) -> float:
-        """The metric over the predictions of one language and split.
+        """Returns the metric over the predictions of one language and split.
 
         Raises `RaxalignError` where the predictions lack a column that the metric reads, where the
         metric fails, and where the value is not a finite number.
@@ -107,7 +107,7 @@ def added_scores(
     for added in metrics:
         if added.name in taken:
             raise added._error(
-                f"{added.name!r} is what the task calls a metric of its own; give it another name,"
+                f"{added.name!r} is the name of a metric of the task's own; choose another name,"
                 f" as {{my_{added.name}: {{kind: {name_of(added.kind)}}}}}"
             )
         found += [
@@ -120,7 +120,7 @@ def added_scores(
 
 
 def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
-    """The languages and splits of predictions with their rows, in the order of the table."""
+    """Yields the languages and splits of predictions with their rows, in the order of the table."""
     import pyarrow.compute as pc
 
     for lang in predictions["lang"].unique().to_pylist():
@@ -130,15 +130,15 @@ def by_language(predictions: pa.Table) -> Iterator[tuple[str, str, pa.Table]]:
 
 
 def faults(task: Task, metrics: Sequence[MetricSpec]) -> Iterator[tuple[str, str]]:
-    """What can be seen to be wrong with the metrics of a task before anything runs, as (name of the
-    metric, message).
+    """Yields what can be seen to be wrong with the metrics of a task before anything runs, as (name
+    of the metric, message).
     """
     for spec in metrics:
         reads = catalog("metrics")[spec.kind].reads
         if spec.name == task.main_metric:
-            yield spec.name, "is what the task calls its own main metric; give it another name"
+            yield spec.name, "is the name of the task's main metric; choose another name"
         elif not is_main(spec.name):
-            yield spec.name, "is a name of counts and parts of metrics, which tables leave out"
+            yield spec.name, "is a name for counts and parts of metrics, which tables leave out"
         elif task.predicts is not None and not task.predicts:
             yield spec.name, "cannot be computed: this task's predictions are not one per example"
         elif task.predicts is not None and (lacking := sorted(reads - task.predicts)):

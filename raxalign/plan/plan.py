@@ -22,8 +22,8 @@ from raxalign.plan.trial import Trial, Untouched
 class Plan:
     """All trials, stages and evaluations of a grid.
 
-    `points` counts the grid before equal ones fall together; `stages` maps a key to a stage, inputs
-    before what reads them, evaluations included; `merged` describes in words what fell together and
+    `points` counts the grid before equal ones are merged; `stages` maps a key to a stage, inputs
+    before what reads them, evaluations included; `merged` describes in words what was merged and
     what was dropped; `unresolved` names the remote data that has no digest yet (their stages' keys
     are provisional), `missing` local files that are not there, likewise; `axes` gives for each
     method the params that vary in the grid; `unknown_depths` are the encoders of which it is not
@@ -52,7 +52,9 @@ class Plan:
         return {trial.key: trial for trial in self.trials}
 
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
-        """The metrics that the grid adds to a task, or that of a name; none where it adds none."""
+        """Return the metrics that the grid adds to a task, or that of a name; none where it adds
+        none.
+        """
         return tuple(
             entry for entry in self.metrics if entry.task == task and metric in (None, entry.name)
         )
@@ -72,7 +74,7 @@ class Plan:
         found = [*self.warnings, *told(self.trials, self.axes)]
         if unknown:
             found.append(
-                f"how many layers {unknown} has is not known here yet (`raxalign grid` looks it"
+                f"the number of layers of {unknown} is not known yet (`raxalign grid` looks it"
                 " up): layers are not checked against it"
             )
         idle = sum(not trial.evaluations for trial in self.trials)

@@ -48,7 +48,7 @@ class FilesRead:
             )
 
     def indented(self) -> Iterator[str]:
-        """The faults, one per line."""
+        """Yields the faults, one per line."""
         yield from (f"  {fault}" for fault in self.faults)
         if self.more:
             yield f"  and {self.more} more"
@@ -115,7 +115,7 @@ class _Unit:
         )
 
     def read(self) -> Iterator[FileRead]:
-        """The files, as the plug-in reads them."""
+        """Yields the files, as the plug-in reads them."""
         stage = self.stages[0]
         plugin = stage.plugin()
         if self.folder == "aligners":

@@ -35,7 +35,7 @@ def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
 def with_added(
     plan: Plan, ledger: Ledger, records: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """The same records, each with the scores of the metrics that the plan adds to its tasks:
+    """Return the same records, each with the scores of the metrics that the plan adds to its tasks:
     `added`, task name -> scores.
 
     Damaged predictions are set aside with a warning that names them, and their records left out:

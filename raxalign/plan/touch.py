@@ -3,8 +3,8 @@ the encoder itself would be measured again.
 
 Params and the encoder's number of layers decide whether a pair meets. Where that is not known yet,
 only what does not meet in an encoder of any size counts as untouched, so that no result is ever
-missing. Whether it is known changes no key: it decides what is wanted, and what is wanted has the
-key that it always has.
+missing. Whether it is known changes no key: it decides what is run, and what is run has the key
+that it always has.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from raxalign.tasks.base import Reads, Task
 
 DEEPEST = 128
-"""Blocks: an encoder of unknown depth has at least one and at most so many."""
+"""The most blocks that an encoder of unknown depth is taken to have. It has at least one."""
 
 
 @dataclass
@@ -40,8 +40,14 @@ class Meeting:
     def untouched(
         self, name: str, method: Method, encoder: str, family: str, depth: int | None
     ) -> dict[str, Untouched]:
-        """Return task -> why the method `name` leaves it untouched on an encoder with `depth`
-        blocks (None: not known yet).
+        """Return task -> why a method leaves it untouched.
+
+        Args:
+            name: The name of the method in the grid.
+            method: The method.
+            encoder: The label of the encoder.
+            family: The family of the encoder, which tasks accept or not.
+            depth: The number of its blocks; None where it is not known yet.
         """
         depths = range(1, DEEPEST + 1) if depth is None else (depth,)
         acting: dict[int, Acts | None] = {
@@ -49,7 +55,7 @@ class Meeting:
         }
 
         def pairs(task: str) -> Iterator[tuple[Acts, Reads]]:
-            """What the two are at each depth that both can have."""
+            """Yield what the two are at each depth that both can have."""
             for n in depths:
                 reads = self._read(task, n, encoder, told=depth is not None)
                 if reads is not None and n not in acting:
@@ -155,7 +161,7 @@ def _line(why: Untouched, methods: Sequence[str], tasks: Counter[str]) -> str:
         else f"{count:,} evaluations are untouched and will not run, as they"
     )
     remedy = (
-        f"; fit what is read, by `layers: {why.remedy}` or a range that holds it"
+        f"; to fit what is read, set `layers: {why.remedy}` or a range that contains it"
         if why.remedy
         else ""
     )

@@ -37,15 +37,15 @@ class Option:
     profiles: Mapping[str, str]
 
     def value(self) -> str:
-        """The value that it has where none is given."""
+        """Return the value that it has where none is given."""
         if self.profiles:
             return ", ".join(f"{profile} {value}" for profile, value in self.profiles.items())
         return self.default if self.default == "required" else f"default {self.default}"
 
 
 def describe(folder: str, kind: str | None = None) -> str:
-    """Every plug-in with its first sentence and its options with their defaults, or one with all
-    that is known of it, 80 columns wide.
+    """Return every plug-in with its first sentence and its options with their defaults, or one with
+    all that is known of it, 80 columns wide.
     """
     found = _plugins(folder)
     return (
@@ -56,8 +56,8 @@ def describe(folder: str, kind: str | None = None) -> str:
 
 
 def as_markdown(folder: str, kind: str | None = None) -> str:
-    """A page of docs/: every plug-in with what it is, and a table of its options; or the part of
-    one plug-in.
+    """Return a page of docs/: every plug-in with what it is, and a table of its options; or the
+    part of one plug-in.
     """
     found = _plugins(folder)
     if kind is not None:

@@ -31,8 +31,8 @@ FIELDS = (
 
 
 def comparison_rows(compared: Sequence[Compared], plan: Plan) -> list[dict[str, Any]]:
-    """One row (`FIELDS`) per comparison; values that have no baseline, the baselines' own among
-    them, have none.
+    """Return one row (`FIELDS`) per comparison; values that have no baseline, the baselines' own
+    among them, have none.
 
     `examples` are clusters that are taken for independent; `reason` says why there is no test.
     """
@@ -99,8 +99,8 @@ def comparisons_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
-    """One table per task and metric for a terminal: one line per cell and language, the baselines
-    too; `width` None takes the terminal's.
+    """Return one table per task and metric for a terminal: one line per cell and language, the
+    baselines too; `width` None takes the terminal's.
     """
     from rich.console import Console
     from rich.table import Table

@@ -28,11 +28,11 @@ LEGEND = (
         " tables: the published figure and the difference, measured minus published."
     ),
     (
-        "▲ (and bold) significantly better, ▼ significantly worse than the baseline, that is, the"
-        " encoder as it was on the same task, language and encoder: at 0.05, after Holm's"
-        " correction over all comparisons of one of the grid's own tables. No mark: the test shows"
-        " neither. A single run of something that depends on its seed has no interval. All numbers"
-        " are in comparisons.csv."
+        "▲ (and bold) marks values that are significantly better than the baseline, ▼ those that"
+        " are significantly worse. The baseline is the original encoder on the same task and"
+        " language. The level is 0.05, after Holm's correction over all comparisons of one of the"
+        " grid's own tables. No mark: the test shows neither. A single run of something that"
+        " depends on its seed has no interval. All numbers are in comparisons.csv."
     ),
     (
         "Tasks without data of their own are measured on held-out sentences of the grid's corpus,"

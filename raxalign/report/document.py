@@ -15,8 +15,8 @@ State = Literal["value", "published", "absent", "empty"]
 @dataclass(frozen=True)
 class Entry:
     """One cell: `text` (a mean) with `spread` (its interval); `below` is a published figure.
-    `delta` is the difference to that, or, where there is none, to the baseline; `worse` says
-    whether it is one for the worse (None: that cannot be told).
+    `delta` is the difference to that, or, where there is none, to the baseline; `worse` is whether
+    it is for the worse (None: unknown).
 
     `mark` says that the value is significantly better or worse than that of the baseline; `notes`
     are numbers of the table's notes, from 1; `state` tells a measured value from a published one
@@ -35,8 +35,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Line:
-    """One row of a table: its label, what stands small under it, and a cell a column; rows of one
-    `group` stand together under its name.
+    """One row of a table: its label, the small print under it, and one cell per column. Rows of one
+    `group` are shown together under its name.
     """
 
     label: str
@@ -77,8 +77,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """One headed part of the document: a heading, a paragraph, and what stands under them. Parts of
-    the same anchor, which several sections may return, are joined.
+    """One headed part of the document: a heading, a paragraph, and the contents under them. Parts
+    of the same anchor, which several sections may return, are joined.
     """
 
     anchor: str
@@ -112,8 +112,8 @@ class Document:
 
 
 def renumbered(table: Table) -> Table:
-    """The table without notes that nothing refers to; the others are numbered in the order of
-    reading.
+    """Return the table without notes that nothing refers to; the others are numbered in the order
+    of reading.
     """
     order: dict[int, int] = {}
     for line in table.lines:
@@ -134,8 +134,8 @@ def renumbered(table: Table) -> Table:
 
 
 def lifted(lines: Sequence[Line], measured: Sequence[Entry]) -> tuple[list[int], list[Line]]:
-    """The notes that hold for every measured cell, or every measured line, and the lines without
-    them.
+    """Return the notes that hold for every measured cell, or every measured line, and the lines
+    without them.
     """
     rows = [line.notes for line in lines if any(entry.state == "value" for entry in line.entries)]
     shared = set.intersection(*(set(notes) for notes in rows)) if len(rows) > 1 else set()
@@ -163,11 +163,11 @@ class Notes:
     texts: list[str] = field(default_factory=list)
 
     def number(self, text: str) -> int:
-        """The number of a note, from 1."""
+        """Return the number of a note, from 1."""
         if text not in self.texts:
             self.texts.append(text)
         return self.texts.index(text) + 1
 
     def numbers(self, texts: Sequence[str]) -> tuple[int, ...]:
-        """The numbers of several, ascending."""
+        """Return the numbers of several, ascending."""
         return tuple(sorted({self.number(text) for text in texts}))

@@ -61,7 +61,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 
 def as_text(plan: Plan, root: str) -> str:
-    """What a person needs to know before a grid runs."""
+    """Return what a person needs to know before a grid runs."""
     store, there = ArtifactStore(root), Ledger(root).keys()
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()

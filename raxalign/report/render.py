@@ -40,18 +40,20 @@ _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 def as_html(document: Document) -> str:
-    """One self-contained page: its style and its drawings are in it, and nothing is fetched."""
+    """Return one self-contained page: its style and its drawings are in it, and nothing is
+    fetched.
+    """
     return _rendered("report.html.j2", document)
 
 
 def as_markdown(document: Document) -> str:
-    """The same tables in Markdown; figures are links to their files."""
+    """Return the same tables in Markdown; figures are links to their files."""
     return re.sub(r"\n{3,}", "\n\n", _rendered("report.md.j2", document)).strip() + "\n"
 
 
 def as_latex(document: Document) -> str:
-    """The tables with booktabs, in a document that compiles by itself (each table can be copied
-    out).
+    """Return the tables with booktabs, in a document that compiles by itself (each table can be
+    copied out).
     """
     return (
         re.sub(r"\n{3,}", "\n\n", _rendered("report.tex.j2", document, angles=True)).strip() + "\n"
@@ -69,7 +71,7 @@ def markdown(text: object) -> str:
 
 
 def letter(number: int) -> str:
-    """The mark of a note: a, b, ..., z, aa.
+    """Return the mark of a note: a, b, ..., z, aa.
 
     >>> [letter(n) for n in (1, 26, 27)]
     ['a', 'z', 'aa']
@@ -82,13 +84,13 @@ def letter(number: int) -> str:
 
 
 def letters(numbers: tuple[int, ...]) -> str:
-    """The marks of several notes."""
+    """Return the marks of several notes."""
     return ",".join(map(letter, numbers))
 
 
 def markdown_cell(entry: Entry) -> str:
-    """A cell in one line: the mean, its mark and interval, then in parentheses what stands
-    below.
+    """Return a cell in one line: the mean, its mark and interval, then in parentheses the small
+    print.
     """
     text = markdown(entry.text)
     text = f"**{text}**" if entry.mark == "better" else text
@@ -100,7 +102,7 @@ def markdown_cell(entry: Entry) -> str:
 
 
 def tex_cell(entry: Entry) -> str:
-    """The upper line of a cell."""
+    """Return the upper line of a cell."""
     text = tex(entry.text)
     if entry.state == "absent":
         return rf"\textit{{\scriptsize {text}}}" + (
@@ -113,8 +115,8 @@ def tex_cell(entry: Entry) -> str:
 
 
 def tex_below(entry: Entry) -> str:
-    """The lower line of a cell: the published figure with the difference to it, or the difference
-    to the baseline.
+    """Return the lower line of a cell: the published figure with the difference to it, or the
+    difference to the baseline.
     """
     inner = (
         f"{entry.below} ({entry.delta})"

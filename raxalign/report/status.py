@@ -30,7 +30,7 @@ class Status:
         return self.trials - self.done - len(self.failed)
 
     def text(self, name: str) -> str:
-        """The state of a grid in a line, and a line a failed trial."""
+        """Return the state of a grid in a line, and a line a failed trial."""
         begun = f" ({self.partly} begun)" if self.partly else ""
         idle = f"; {self.idle} more have nothing to run" if self.idle else ""
         lines = [

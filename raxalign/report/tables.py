@@ -36,8 +36,8 @@ FIELDS = (
 
 
 def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A JSON list, one row per value, each on a line of its own (the fast encoder of `json` does
-    not indent).
+    """Return a JSON list, one row per value, each on a line of its own (the fast encoder of `json`
+    does not indent).
     """
     encode = json.JSONEncoder(ensure_ascii=False).encode
     return "[\n" + ",\n".join(map(encode, rows)) + "\n]" if rows else "[]"
@@ -63,8 +63,8 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, str, str, str]]:
-    """The columns (task, lang, metric, split) that some cell has; counts, standard errors and
-    directions only with `every`.
+    """Return the columns (task, lang, metric, split) that some cell has; counts, standard errors
+    and directions only with `every`.
     """
     found: dict[tuple[str, str, str, str], None] = {}
     for cell in cells_:
@@ -94,8 +94,8 @@ _TESTS = "Intervals and tests, which read the predictions: `--compare`."
 
 
 def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
-    """One table per task and metric: one line per cell, one column per language (the pivot first,
-    means last), mean and sd over runs.
+    """Return one table per task and metric: one line per cell, one column per language (the pivot
+    first, means last), mean and sd over runs.
     """
     lines = cells(rows, plan.pivot)
     columns = headings(lines, every=every)
@@ -141,8 +141,8 @@ def _lines(
 def _over(
     lines: Sequence[Cell], entry: tuple[str, str, str], langs: Sequence[str]
 ) -> tuple[str, float | None]:
-    """Over how many pairs a metric is taken in each language, in words, and the most of them (None
-    where the task does not tell).
+    """Return in words the number of pairs behind a metric in each language, and the largest of
+    these numbers (None where the task does not report it).
     """
     (task, metric, split), counts, most = entry, [], None
     for lang in langs:
@@ -161,7 +161,7 @@ def _over(
 def as_text(
     rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None
 ) -> str:
-    """The tables for a terminal; `width` None takes that of the terminal."""
+    """Return the tables for a terminal; `width` None takes that of the terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -189,8 +189,8 @@ def as_text(
 
 
 def show(value: Value | None) -> str:
-    """A value for a table: mean, and in parentheses the standard deviation over runs where there
-    are several.
+    """Return a value for a table: mean, and in parentheses the standard deviation over runs where
+    there are several.
     """
     if value is None:
         return ""

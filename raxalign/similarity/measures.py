@@ -1,7 +1,8 @@
 """The measures of similarity: their names in YAML, what each computes, and where it comes from.
 
 A measure is defined by two choices, from which `nearest_neighbors` and `scores` compute it: how
-vectors are scaled before they are multiplied, and what is taken off the score of each candidate.
+vectors are scaled before they are multiplied, and what is subtracted from the score of each
+candidate.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ class Scaled:
     crowd: torch.Tensor
 
     def penalties(self, candidates: torch.Tensor, k: int) -> torch.Tensor | None:
-        """Return what is taken off each of some scaled candidates (N,), or None where the measure
-        has no penalty.
+        """Return what is subtracted for each of some scaled candidates (N,), or None where the
+        measure has no penalty.
         """
         if self.definition.penalty == "hubness":
             return hubness(candidates, self.crowd, k)

@@ -1,4 +1,4 @@
-"""The alignment error rate of links beside links made by hand."""
+"""The alignment error rate of links, against links made by hand."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from raxalign.single.place import silent
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_TELLING = 10  # sentence pairs: in so many, one has a link of its first word
+_TELLING = 10  # sentence pairs; among as many, at least one has a link of its first word
 
 
 @dataclass(frozen=True)
 class ErrorRateRequest:
-    """What is scored: `links`, a Pharaoh file or a folder of word pairs, beside `gold`; `swap`
+    """What is scored: `links`, a Pharaoh file or a folder of word pairs, against `gold`; `swap`
     where `gold` has the sides the other way round.
     """
 
@@ -54,12 +54,12 @@ def error_rate(
         links = _of_file(request, gold)
     if request.written == "pharaoh" and request.gold_first == 0 and _skips_first(gold.possible):
         tell(
-            f"warning: no link in {request.gold} is of a first word: does the file count from 1"
+            f"warning: no link in {request.gold} has a first word: does the file count from 1"
             " (--one-based)?"
         )
     if not request.links.is_dir() and request.links_first == 0 and _skips_first(links):
         tell(
-            f"warning: no link in {request.links} is of a first word: does the file count from 1"
+            f"warning: no link in {request.links} has a first word: does the file count from 1"
             " (--links-one-based)?"
         )
     counts = count_links(links, gold.sure, gold.possible)
@@ -92,7 +92,7 @@ def _of_file(request: ErrorRateRequest, gold: GoldLinks) -> Links:
     if len(links.src) and min(int(links.src.min()), int(links.tgt.min())) < first:
         raise DataError(
             request.links,
-            "a link has position 0, and words are said to be counted from 1",
+            "a link has position 0, although words are declared to count from 1",
             remedy="Leave out --links-one-based",
         )
     return Links(links.offsets, links.src - first, links.tgt - first).take(gold.rows)

@@ -131,7 +131,7 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
         if told not in (None, f"{lang}-{request.pivot}"):
             raise DataError(
                 folder,
-                f"is of {told}, not of {lang}-{request.pivot}",
+                f"holds {told}, not {lang}-{request.pivot}",
                 remedy="Name its languages with --pairs and --pivot",
             )
     files: dict[str, dict[str, Path]] = {}

@@ -36,7 +36,7 @@ class Card:
         )
 
     def text(self, *, has_transforms: bool) -> str:
-        """The card as Markdown with the front matter that the Hugging Face Hub reads."""
+        """Return the card as Markdown with the front matter that the Hugging Face Hub reads."""
         codes = [*self.languages, self.pivot]
         static = self.family == "static"
         front = [
@@ -72,7 +72,7 @@ class Card:
     def _facts(self) -> list[str]:
         facts = {
             "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
-            "sentence pairs a language": (
+            "sentence pairs per language": (
                 f"{self.sentences:,}" if self.sentences is not None else None
             ),
             "seed": self.seed,
@@ -97,7 +97,7 @@ from gensim.models import KeyedVectors
 
 vectors = KeyedVectors.load_word2vec_format(f"{folder}/de.vec")
 ```"""
-_USE_TRANSFORMS = """The alignment lies beside the weights, in `transforms.safetensors`.
+_USE_TRANSFORMS = """The alignment is stored next to the weights, in `transforms.safetensors`.
 Other libraries open the encoder *without* it. With it:
 
 ```python

@@ -73,14 +73,16 @@ class _Given:
         )
 
     def effect(self) -> Effect:
-        """What the transforms change; the weights are the encoder's own."""
+        """Return what the transforms change; the weights are the encoder's own."""
         return self._effect
 
 
 def evaluate_encoder(
     opened: Opened, request: EvaluateRequest, *, tell: Callable[[str], None] = silent
 ) -> tuple[list[dict[str, Any]], Plan]:
-    """(result rows, the plan that they are of). What is in the ledger is not computed again."""
+    """Return result rows, and the plan that they belong to. What is in the ledger is not computed
+    again.
+    """
     tasks = _known("--task", request.tasks, [spec.name for spec in opened.grid.tasks])
     languages = _known("--language", request.languages, opened.grid.languages)
     opened = resolve(opened, local_folder(opened.root) / "downloads")
@@ -105,7 +107,7 @@ def _known(flag: str, wanted: Iterable[str], known: Iterable[str]) -> tuple[str,
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise RaxalignError(
-                f"{flag} {name}: the grid has none of that name; "
+                f"{flag} {name}: the grid has none with that name; "
                 + (f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}")
             )
     return tuple(name for name in known if name in wanted or not wanted)

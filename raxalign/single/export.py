@@ -61,8 +61,8 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
 
 
 def find(key: str, root: str) -> Found:
-    """The trial that a key is of. Raises `RaxalignError` where there is none, or several with
-    different encoders.
+    """Return the trial that a key is of. Raises `RaxalignError` where there is none, or several
+    with different encoders.
     """
     if len(key) < _SHORTEST:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
@@ -79,14 +79,16 @@ def find(key: str, root: str) -> Found:
         return next(iter(matches.values()))
     if not matches:
         raise RaxalignError(
-            f"export {key}: none of the {plans} plans in {root} has a trial of that key (`raxalign"
-            " results FILE --format json` shows keys)"
+            f"export {key}: none of the {plans} plans in {root} has a trial with that key"
+            " (`raxalign results FILE --format json` shows keys)"
         )
     told = "\n  ".join(
         f"{found.trial.key} ({found.trial.method}, {'+'.join(found.trial.languages)})"
         for found in matches.values()
     )
-    raise RaxalignError(f"export {key}: several trials begin so; give more of the key:\n  {told}")
+    raise RaxalignError(
+        f"export {key}: the keys of several trials begin like this; give more of the key:\n  {told}"
+    )
 
 
 def _fullness(plan: Plan, trial: Trial) -> tuple[bool, int]:

@@ -70,8 +70,15 @@ def make_pairs(
     threads: int = 1,
     tell: Callable[[str], None] = silent,
 ) -> dict[str, Any]:
-    """Write the dataset (and the links as a Pharaoh file); returns the notes of its manifest.
-    Raises before any work where `out` is taken.
+    """Write the dataset, and return the notes of its manifest.
+
+    Args:
+        request: What to make.
+        out: The folder to write. Where it is taken, this is an error before any work.
+        root: The storage.
+        export_links: A Pharaoh file for the links.
+        threads: CPU threads.
+        tell: Receives one line per stage that was made.
     """
     refuse_existing(out)
     if export_links is not None and not export_links.absolute().parent.is_dir():

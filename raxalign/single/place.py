@@ -66,7 +66,7 @@ def runtime(device: str | None = None, *, seed: int = 0, threads: int | None = N
     except (RuntimeError, AssertionError) as error:
         raise RaxalignError(
             f"--device {chosen}: cannot be used ({str(error).splitlines()[0]}); `raxalign doctor`"
-            " says what there is"
+            " lists the devices"
         ) from error
     return Runtime(device=chosen, seed=seed, threads=torch.get_num_threads())
 

@@ -11,8 +11,8 @@ CHOICES = ("quickstart", "paper", "mine")
 
 
 def grids_folder() -> Path:
-    """The folder of the grids: ``raxalign/grids`` where the package is installed, the repository's
-    ``grids`` where it is used in place.
+    """Return the folder of the grids: ``raxalign/grids`` where the package is installed, the
+    repository's ``grids`` where it is used in place.
 
     Raises `RaxalignError` where neither is there.
     """

@@ -14,9 +14,7 @@ _REFUSED = (errno.EACCES, errno.EPERM)
 _ELSEWHERE = "or give another storage (--storage or RAXALIGN_STORAGE)"
 _MEANING = {
     **dict.fromkeys(_FULL, ("the disk is full", f"Free some space {_ELSEWHERE}")),
-    **dict.fromkeys(
-        _REFUSED, ("no permission", f"Give yourself the right to write there {_ELSEWHERE}")
-    ),
+    **dict.fromkeys(_REFUSED, ("no permission", f"Allow your account to write there {_ELSEWHERE}")),
     errno.EROFS: ("the file system is read-only", f"Mount it for writing {_ELSEWHERE}"),
     errno.ENOTDIR: (
         "a part of this path is a file, not a folder",
@@ -28,7 +26,7 @@ _NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 def storage_error(error: Exception, place: str, doing: str) -> StorageError:
-    """One message: where, what, and what to do."""
+    """Return one message: where, what, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     said = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
     what, remedy = _MEANING.get(

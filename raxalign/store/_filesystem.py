@@ -35,19 +35,19 @@ class Storage(ABC):
 
     @abstractmethod
     def place(self, path: str) -> str:
-        """The absolute path or URL, for people."""
+        """Return the absolute path or URL, for people."""
 
     @abstractmethod
     def exists(self, path: str) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
 
     @abstractmethod
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return a file's bytes."""
 
     @abstractmethod
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """The bytes of those files that exist."""
+        """Return the bytes of those files that exist."""
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
@@ -59,8 +59,8 @@ class Storage(ABC):
 
     @abstractmethod
     def staging(self, path: str) -> AbstractContextManager[Path]:
-        """A local folder of this process in which to make what will be published at `path`; it is
-        gone at the end of the block.
+        """Return a local folder of this process in which to make what will be published at `path`;
+        it is gone at the end of the block.
         """
 
     @abstractmethod
@@ -73,13 +73,13 @@ class Storage(ABC):
 
     @abstractmethod
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
-        """A local folder with what was published, and what is wrong with that as `problem(folder)`
-        says; a bad local copy is replaced first.
+        """Return a local folder with what was published, and what is wrong with that as
+        `problem(folder)` says; a bad local copy is replaced first.
         """
 
     @abstractmethod
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """The sizes in bytes of those of the files that exist now."""
+        """Return the sizes in bytes of those of the files that exist now."""
 
     @abstractmethod
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
@@ -95,7 +95,7 @@ class Storage(ABC):
 
     @abstractmethod
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
-        """All folders `depth` levels below `top` that hold the marker."""
+        """Return all folders `depth` levels below `top` that hold the marker."""
 
     @abstractmethod
     def sweep(self) -> int:

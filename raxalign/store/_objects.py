@@ -38,16 +38,16 @@ class ObjectStorage(Storage):
         self._cache = cache / digest(self.root)[:16]
 
     def place(self, path: str) -> str:
-        """The URL."""
+        """Return the URL."""
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """One request."""
+        """Return whether the path exists, by one request."""
         with told(self.place(path), "look for"):
             return bool(self._files.exists(self._full(path)))
 
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return a file's bytes."""
         try:
             return bytes(self._files.cat_file(self._full(path)))
         except FileNotFoundError:
@@ -56,7 +56,7 @@ class ObjectStorage(Storage):
             raise storage_error(error, self.place(path), "read") from error
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """All at once, where the file system can."""
+        """Return all at once, where the file system can."""
         if not paths:
             return {}
         names = {self._full(path): path for path in paths}
@@ -123,8 +123,8 @@ class ObjectStorage(Storage):
         return True
 
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
-        """The cached copy if that is whole, else a new one; only bytes that this process has just
-        copied can show that the original is damaged.
+        """Return the cached copy if that is whole, else a new one; only bytes that this process has
+        just copied can show that the original is damaged.
         """
         cached = self._cached(path, published.data)
         if cached.exists() and problem(cached) is None:
@@ -142,7 +142,7 @@ class ObjectStorage(Storage):
         return cached, found
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
-        """One listing."""
+        """Return the sizes, by one listing."""
         there = f"{self._full(path)}/{version[:_FOLDER_NAME]}"
         with told(self.place(path), "list"):
             found = self._files.find(there, detail=True)
@@ -180,7 +180,7 @@ class ObjectStorage(Storage):
         discard(self._cache / path)
 
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
-        """One flat listing: level by level would be a request a folder."""
+        """Yield one flat listing: level by level would be a request a folder."""
         start = len(self._full("").lstrip("/"))
         with told(self.place(top), "list"):
             found = self._files.find(self._full(top))
@@ -212,7 +212,7 @@ class ObjectStorage(Storage):
         except Exception as error:
             raise storage_error(error, self.root, "write") from error
         if kept != b"raxalign":
-            raise StorageError(f"{self.root}: does not keep what is written to it")
+            raise StorageError(f"{self.root}: a test file could not be read back")
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"

@@ -31,16 +31,16 @@ class PosixStorage(Storage):
         self.root = str(self._root)
 
     def place(self, path: str) -> str:
-        """The absolute path."""
+        """Return the absolute path."""
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """One stat."""
+        """Return whether the path exists, by one stat."""
         # called for every stage of a plan
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
 
     def read(self, path: str) -> bytes:
-        """A file's bytes."""
+        """Return a file's bytes."""
         try:
             return (self._root / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -49,7 +49,7 @@ class PosixStorage(Storage):
             raise storage_error(error, self.place(path), "read") from error
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """One file after the other: threads gain nothing on small files in the page cache."""
+        """Read one file after the other: threads gain nothing on small files in the page cache."""
         found = {}
         for path in paths:
             with suppress(FileNotFoundError):
@@ -57,7 +57,7 @@ class PosixStorage(Storage):
         return found
 
     def write(self, path: str, data: bytes) -> None:
-        """A temporary sibling, then a rename over what may be there."""
+        """Write a temporary sibling, then rename it over what may be there."""
         target = self._root / path
         partial = target.with_name(temporary_name(target.name))
         with told(self.place(path), "write"):
@@ -114,12 +114,12 @@ class PosixStorage(Storage):
 
     # nothing is copied
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:  # noqa: ARG002
-        """The published folder itself."""
+        """Return the published folder itself."""
         folder = self._root / path
         return folder, problem(folder)
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
-        """One stat a file."""
+        """Return the sizes, by one stat per file."""
         found = {}
         for name in files:
             with suppress(OSError):
@@ -127,7 +127,7 @@ class PosixStorage(Storage):
         return found
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
-        """One rename."""
+        """Move the folder by one rename."""
         source, there = self._root / path, None
         with suppress(FileNotFoundError):
             there = self.read(f"{path}/{marker}")
@@ -194,7 +194,7 @@ class PosixStorage(Storage):
         name = temporary_name("writable")
         self.write(name, b"raxalign")
         if self.read(name) != b"raxalign":
-            raise StorageError(f"{self.root}: does not keep what is written to it")
+            raise StorageError(f"{self.root}: a test file could not be read back")
         self.delete(name)
 
 

@@ -12,8 +12,8 @@ _BODY = len(_HEAD) + 64 + len(b'",')
 
 
 def seal(record: Mapping[str, Any]) -> bytes:
-    """A JSON object with ``sha256`` before the record's own fields: the digest of the text as it
-    would be without that field.
+    """Return a JSON object with ``sha256`` before the record's own fields: the digest of the text
+    as it would be without that field.
     """
     if not record or "sha256" in record:
         raise ValueError("a sealed record has fields, and none called sha256")
@@ -22,7 +22,7 @@ def seal(record: Mapping[str, Any]) -> bytes:
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The record. Raises `ValueError` with what is wrong with the bytes."""
+    """Return the record. Raises `ValueError` with what is wrong with the bytes."""
     try:
         record = json.loads(data.decode("utf-8", "surrogatepass"))
     except ValueError as error:

@@ -28,7 +28,7 @@ def temporary_name(key: str) -> str:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether the process that made a temporary is dead: known on its own machine, elsewhere
+    """Return whether the process that made a temporary is dead: known on its own machine, elsewhere
     assumed after a day without a sign of life.
     """
     parts = path.name.rsplit("-", 4)

@@ -35,21 +35,22 @@ class ArtifactStore:
         self._storage = open_storage(self.root)
 
     def folder(self, kind: str, key: str) -> str:
-        """The place of an artifact, whether it exists or not: an absolute path or a URL."""
+        """Return the place of an artifact, whether it exists or not: an absolute path or a URL."""
         return self._storage.place(_path(kind, key))
 
     def has(self, kind: str, key: str) -> bool:
-        """Whether an artifact was published; cheap, does not look at its bytes."""
+        """Return whether an artifact was published; cheap, does not look at its bytes."""
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
 
     def manifest(self, kind: str, key: str) -> Manifest:
-        """What an artifact consists of; StorageError where there is none, DamagedArtifact (and it
-        is set aside) if the manifest is unusable.
+        """Return what an artifact consists of; StorageError where there is none, DamagedArtifact
+        (and it is set aside) if the manifest is unusable.
         """
         return self._manifest(kind, key)[0]
 
     def open(self, kind: str, key: str) -> Path:
-        """The local folder of an artifact, compared with its manifest at first use in this process.
+        """Return the local folder of an artifact, compared with its manifest at first use in this
+        process.
 
         A damaged one is set aside, and DamagedArtifact names the file and what is wrong with it;
         StorageError where there is none.
@@ -86,8 +87,8 @@ class ArtifactStore:
         return True
 
     def make(self, kind: str, key: str, build: Callable[[Path], Mapping[str, Json]]) -> Path:
-        """The folder of an artifact: the existing one if it is whole, else what `build(folder)`
-        writes; the result of `build` becomes the notes.
+        """Return the folder of an artifact: the existing one if it is whole, else what
+        `build(folder)` writes; the result of `build` becomes the notes.
 
         Nothing is visible before everything is written and synced. Of two processes that make the
         same key both get the first one's. What `build` raises passes through and leaves nothing
@@ -122,7 +123,7 @@ class ArtifactStore:
         )[0]
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """(kind, key) of every artifact."""
+        """Yield (kind, key) of every artifact."""
         for path in self._storage.marked("artifacts", 3, MANIFEST):
             _, kind, _, key = path.split("/")
             yield kind, key

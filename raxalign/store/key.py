@@ -14,8 +14,8 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 def canonical_json(value: Json) -> str:
-    """One text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists; what JSON
-    has no form for raises TypeError.
+    """Return one text for equal values: keys sorted, ``1.0`` written as ``1``, tuples as lists;
+    what JSON has no form for raises TypeError.
 
     NaN and the infinities are written as Python's json writes them (bare words), which no other
     value is.
@@ -24,13 +24,13 @@ def canonical_json(value: Json) -> str:
 
 
 def digest(value: Json) -> str:
-    """The key of a value: 64 hexadecimal digits."""
+    """Return the key of a value: 64 hexadecimal digits."""
     # surrogatepass: file names that are not UTF-8 come as lone surrogates
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """The SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

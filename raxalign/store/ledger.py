@@ -41,22 +41,22 @@ class Ledger:
         self._storage = open_storage(self.root)
 
     def has(self, key: str) -> bool:
-        """Whether an evaluation is done; cheap, does not look at its bytes."""
+        """Return whether an evaluation is done; cheap, does not look at its bytes."""
         return self._storage.exists(f"{_path(key)}/{EVALUATION}")
 
     def keys(self) -> set[str]:
-        """All evaluations that are done; one listing."""
+        """Return all evaluations that are done; one listing."""
         return {path.rpartition("/")[2] for path in self._storage.marked("ledger", 1, EVALUATION)}
 
     def read(self, key: str) -> dict[str, Any]:
-        """The record of an evaluation; StorageError where there is none, DamagedArtifact (and the
-        entry is set aside) if it is damaged.
+        """Return the record of an evaluation; StorageError where there is none, DamagedArtifact
+        (and the entry is set aside) if it is damaged.
         """
         return self._read(key)[0]
 
     def read_many(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """The records of those evaluations that exist; damaged ones are set aside with a warning
-        that names them.
+        """Return the records of those evaluations that exist; damaged ones are set aside with a
+        warning that names them.
         """
         paths = {f"{_path(key)}/{EVALUATION}": key for key in keys}
         records = {}
@@ -88,8 +88,8 @@ class Ledger:
             self._storage.publish(staged, path, EVALUATION, _version(entry))
 
     def predictions(self, key: str) -> pa.Table | None:
-        """The per-example predictions of an evaluation, None where it has none; DamagedArtifact
-        (set aside) if they are damaged.
+        """Return the per-example predictions of an evaluation, None where it has none;
+        DamagedArtifact (set aside) if they are damaged.
         """
         _, entry, seen = self._read(key)
         if entry is None:

@@ -80,8 +80,18 @@ class Manifest:
     def describe(
         cls, folder: Path, kind: str, key: str, notes: Mapping[str, Json], seconds: float
     ) -> Manifest:
-        """Look at what was made; ValueError for what an artifact may not hold: links and other
-        things that are not files, a manifest.
+        """Look at what was made.
+
+        Args:
+            folder: The folder that was filled.
+            kind: The kind of the artifact.
+            key: Its key.
+            notes: What its maker noted.
+            seconds: The time that it took.
+
+        Raises:
+            ValueError: The folder holds what an artifact may not hold: a link or another thing
+                that is not a file, or a manifest.
         """
         files = {
             path.relative_to(folder).as_posix(): FileEntry(path.stat().st_size, file_digest(path))
@@ -114,8 +124,8 @@ class Verified:
         self._known: set[tuple[int, ...]] = set()
 
     def problem(self, folder: Path, manifest: Manifest) -> str | None:
-        """What is wrong with the files of a folder: the first one's name and what it is; None when
-        all are as they were made.
+        """Return what is wrong with the files of a folder: the first one's name and what it is;
+        None when all are as they were made.
 
         Sizes are compared every time, bytes when the folder is new to this process: known by its
         manifest's inode and time of change, which a rename keeps. Files that the manifest does not
@@ -149,7 +159,7 @@ def _mark(folder: Path) -> set[tuple[int, ...]]:
 
 
 def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | None:
-    """What is wrong with a file; None where it is as it was."""
+    """Return what is wrong with a file; None where it is as it was."""
     try:
         size = path.stat().st_size
         if size != entry.size:
@@ -161,12 +171,12 @@ def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | Non
     except OSError as error:
         if (
             error.errno != errno.EIO
-        ):  # a disk that gives no bytes has lost them; a missing permission is no damage
+        ):  # a disk that gives no bytes has lost them; a missing permission is not damage
             raise storage_error(error, str(path), "read") from error
         return f"cannot be read ({error.strerror})"
     return None
 
 
 def file_entry(data: bytes) -> FileEntry:
-    """The entry of a file with these bytes."""
+    """Return the entry of a file with these bytes."""
     return FileEntry(len(data), hashlib.sha256(data).hexdigest())

@@ -14,7 +14,7 @@ FLUSH_SECONDS = 20.0
 
 
 class Spool:
-    """Training curves of one trial, kept in the storage until they are brought to MLflow. Written
+    """Training curves of one trial, kept in the storage until they are copied to MLflow. Written
     by workers, without mlflow.
     """
 
@@ -53,8 +53,8 @@ class Spool:
         self._points = []
 
     def read(self) -> list[tuple[str, float, int, int]]:
-        """All points (name, value, step, milliseconds), the last of each name and step (a repeated
-        stretch of training replaces the first).
+        """Return all points (name, value, step, milliseconds), the last of each name and step (a
+        repeated stretch of training replaces the first).
         """
         filesystem, folder = fsspec.url_to_fs(self._folder)
         if not filesystem.exists(folder):

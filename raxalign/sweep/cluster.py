@@ -135,8 +135,8 @@ def _slots(node: Mapping[str, float], wanted: Mapping[str, float]) -> int:
 
 
 def concurrency(job: Job, nodes: list[Mapping[str, float]], *, training: bool) -> int:
-    """Count the trials that can hold all their workers at once, so that no two wait for each
-    other for ever.
+    """Count the trials that can hold all their workers at once, so that no two of them block each
+    other.
     """
     slots = sum(_slots(node, _wanted(job)) for node in nodes)
     return max(1, min(slots // (job.workers if training else 1), job.at_once or slots))

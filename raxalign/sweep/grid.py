@@ -74,8 +74,8 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
-    """Bring to MLflow what an earlier, killed driver has left behind; nothing is imported where all
-    was brought.
+    """Copy to MLflow what an earlier, killed driver has left behind. Nothing is imported where
+    nothing is missing.
     """
     target = target_of(opened, local)
     if _marker(target, plan, local).exists():

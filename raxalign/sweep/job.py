@@ -106,7 +106,16 @@ def open_workshop(
     rank: int = 0,
     world_size: int = 1,
 ) -> Workshop:
-    """Open the workshop of this process; `trains` is False for work without torch."""
+    """Open the workshop of this process.
+
+    Args:
+        job: What workers need to know.
+        report: Receives points of curves: values by name, and their step.
+        announce: Receives each stage that was made, and the seconds that it took.
+        trains: Whether torch is needed.
+        rank: The number of this worker.
+        world_size: The number of workers.
+    """
     os.environ.update(thread_limits(job.threads))
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:

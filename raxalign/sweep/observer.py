@@ -12,30 +12,35 @@ from raxalign.sweep.advance import Advance
 
 
 class Observer:
-    """Hears what happens to stages and trials; the default hears nothing."""
+    """A listener to what happens to stages and trials; this one ignores everything."""
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
-        """Hear that a plan begins: trials to run, trials whose results are all there, shared stages
-        to make.
+        """Called when a plan begins.
+
+        Args:
+            plan: The plan.
+            pending: The number of trials to run.
+            cached: The number of trials whose results are all there.
+            stages: The number of shared stages to make.
         """
 
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
-        """Hear how far a shared stage is that is being made; called every few seconds."""
+        """Called every few seconds with the progress of a shared stage that is being made."""
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
-        """Hear that a shared stage was made, or failed."""
+        """Called when a shared stage was made, or failed."""
 
     def noticed(self, message: str) -> None:
-        """Hear that something was found, and mended, that a person should know."""
+        """Called when something was found and mended that a person should know."""
 
     def trial_started(self, trial: Trial) -> None:
-        """Hear that a trial runs on some worker."""
+        """Called when a trial starts on a worker."""
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
-        """Hear that a trial ended; its results are in the ledger, or its failure."""
+        """Called when a trial ended; its results are in the ledger, or its failure."""
 
     def grid_finished(self, failed: int) -> None:
-        """Hear that nothing runs any more."""
+        """Called when nothing runs any more."""
 
 
 @dataclass

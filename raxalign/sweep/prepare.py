@@ -37,11 +37,12 @@ class Made:
 def missing_stages(
     plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer
 ) -> list[str]:
-    """The keys of shared stages that pending evaluations need and the storage lacks, inputs first.
+    """Return the keys of shared stages that pending evaluations need and the storage lacks, inputs
+    first.
 
     All data and encoders count as shared; an aligned encoder or a task's training does where
     several trials need it. Data that is there is verified, so that a damaged artifact is made again
-    before anybody reads it.
+    before it is read.
     """
     users = plan.users()
     wanted = []
@@ -66,8 +67,13 @@ def missing_stages(
 
 
 def prepare(plan: Plan, keys: list[str], job: Job, observer: Observer) -> dict[str, Made]:
-    """Make the stages; returns those that failed, by key. A stage whose input failed is not
-    tried.
+    """Make shared stages, and return those that failed, by key.
+
+    Args:
+        plan: The plan.
+        keys: The stages, inputs before what reads them. One whose input failed is not tried.
+        job: What workers need to know.
+        observer: Receives what is made.
     """
     calls: dict[str, Any] = {}
     for key in keys:

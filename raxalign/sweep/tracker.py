@@ -1,4 +1,4 @@
-"""The driver's one logger: a thread that brings what happens to the tracking store. A store that is
+"""The driver's one logger: a thread that copies what happens to the tracking store. A store that is
 down stops nothing.
 """
 
@@ -21,7 +21,7 @@ class Tracker(Observer):
     """Brings events one by one in a thread of its own.
 
     After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
-    meanwhile is brought at the end.
+    meanwhile is copied at the end.
     """
 
     def __init__(self, plan: Plan, target: Target) -> None:
@@ -66,8 +66,8 @@ class Tracker(Observer):
         what = f"{left} trials are" if left else "some runs of cells are"
         return (
             f"the tracking store at {self._target.uri} answers, but is busy: after {waited:.0f} s"
-            f" {what} still to be brought; every result is in the ledger: run `raxalign sync` to"
-            " bring the rest"
+            f" {what} still to be copied; every result is in the ledger: run `raxalign sync` to"
+            " copy the rest"
         )
 
     def _work(self) -> None:

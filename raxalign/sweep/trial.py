@@ -27,11 +27,20 @@ PATIENCE = (
 
 
 def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
-    """Run a trial on this worker. Returns None, or the message of a failure that no retry would
-    mend, which the storage then keeps.
+    """Run a trial on this worker.
 
-    Transient errors are raised, so that Tune tries again; in a group every error is raised, since
-    the others wait for this worker.
+    Args:
+        job: What workers need to know.
+        key: The trial.
+        rank: The number of this worker.
+        world_size: The number of workers.
+
+    Returns:
+        None, or the message of a failure that no retry would mend, which the storage then keeps.
+
+    Raises:
+        Exception: Transient errors, so that Tune tries again; in a group every error, since the
+            others wait for this worker.
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
@@ -52,7 +61,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str) -> None:
-    """Keep why a trial failed; where the storage takes nothing any more, only the driver reports
+    """Keep why a trial failed; where the storage can no longer be written, only the driver reports
     it.
     """
     with suppress(StorageError):

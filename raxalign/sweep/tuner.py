@@ -37,7 +37,7 @@ class Summary:
 
 
 def pending_trials(plan: Plan, ledger: Ledger) -> list[Trial]:
-    """The trials of which some evaluation is not in the ledger, in the order of the plan."""
+    """Return the trials of which some evaluation is not in the ledger, in the order of the plan."""
     there = ledger.keys()
     return [trial for trial in plan.trials if not there.issuperset(trial.evaluations.values())]
 

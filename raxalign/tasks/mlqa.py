@@ -44,8 +44,8 @@ class Mlqa(SettingTask):
     languages at white space, without English articles and ASCII's punctuation. The two are not
     comparable; Chinese differs most. Transforms apply to each piece by its language, readouts as
     fitted before the training (`readout: keep`) or again on the encoder that it left (`refit`), on
-    words as the method's `pooling` has it. Training follows XTREME (Hu et al. 2020) but for the
-    warm-up, a share here, since 500 steps are longer than a small training.
+    words as the method's `pooling` has it. Training follows XTREME (Hu et al. 2020) except for the
+    warm-up, which is a share here, since 500 steps are longer than a small training.
     """
 
     VERSION = 1

@@ -12,7 +12,7 @@ from raxalign.tasks.transfer.task import DATASET
 
 @final
 class Pawsx(ClassificationTask):
-    """Transfer of a classifier that tells whether two sentences with nearly the same words are
+    """Transfer of a classifier that decides whether two sentences with nearly the same words are
     paraphrases, scored on dev and test of every language, the pivot too.
 
     Model, settings and training are those of `xnli`. Metrics are `accuracy` per language, and its

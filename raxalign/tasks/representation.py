@@ -36,7 +36,7 @@ _PROBE = (
     "Accuracy of a logistic regression that tells the vectors of the language and the pivot apart."
 )
 _LAYERS = (
-    "Layers that are looked at: `all`, `last`, one number or a range such as `9-12` (0: the"
+    "Layers that are examined: `all`, `last`, one number or a range such as `9-12` (0: the"
     " embeddings)."
 )
 _UNIT = "What has a vector: `words`, or `sentences` by the means of their words."
@@ -82,7 +82,7 @@ class Representation(Task):
     competes = False
 
     class Params(Task.Params):
-        """All layers are looked at in one evaluation."""
+        """One evaluation examines all layers."""
 
         layers: str = Field("all", description=_LAYERS)
         pooling: Pooling = Field("mean", description=wording.WORD_POOLING)

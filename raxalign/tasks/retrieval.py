@@ -69,9 +69,9 @@ class Retrieval(Task):
 
     Candidates, and the neighbourhoods of hubness terms, are all words of the other side's
     sentences without special tokens. Queries are linked words; a query is right when its nearest
-    neighbour is the very occurrence that it is linked with. Accuracies are over pairs of different
-    surface forms. A pair is *unseen* when its word types are linked in no training set and are not
-    an entry of a dictionary that the grid uses.
+    neighbour is exactly the occurrence that it is linked with. Accuracies are over pairs of
+    different surface forms. A pair is *unseen* when its word types are linked in no training set
+    and are not an entry of a dictionary that the grid uses.
 
     Non-contextual retrieval is done in the corpus that remains when all but the first occurrence of
     each word type are removed from both sides: queries, candidates and neighbourhoods are first

@@ -174,7 +174,7 @@ class TokenTranslation(Task):
     def _sweeps(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str
     ) -> Iterator[tuple[Sweep, Mapping[str, TokenMeans]]]:
-        """Both directions of a language and the pivot, with the means that the shifts are of."""
+        """Yield both directions of a language and the pivot, with the means behind the shifts."""
         from raxalign.tasks.translation.sides import Way
         from raxalign.tasks.translation.sweep import Sweep
 

@@ -90,9 +90,9 @@ class WordAlignment(Task):
     hand.
 
     Words are those of the gold text, divided by its blanks and never tokenised again. A word that
-    the encoder does not read, because its sentence is too long, has no link. Scores are of the
-    links A, the sure links S and the possible links P, over all sentence pairs together. Where all
-    links are sure, `f1` is one minus the error rate. `avg` has the means over language pairs.
+    the encoder does not read, because its sentence is too long, has no link. Scores compare the
+    links A with the sure links S and the possible links P, over all sentence pairs together. Where
+    all links are sure, `f1` is one minus the error rate. `avg` has the means over language pairs.
 
     Reference: Och & Ney (2003) for the scores; Jalili Sabet et al. (2020, SimAlign) for
     `intersection`; Dou & Neubig (2021, awesome-align) for `softmax`, which they read from word

@@ -24,7 +24,7 @@ _SETTINGS = {
 
 class TrackingError(RaxalignError):
     """The tracking store does not answer; results are safe in the ledger, and `raxalign sync`
-    brings them later.
+    copies them later.
     """
 
 
@@ -92,7 +92,7 @@ def unanswered(uri: str, error: Exception | None) -> str:
 
 def _make_database(path: Path) -> None:
     """Make the database in one process, under another name first: MLflow would take half-made
-    tables for an old version for ever.
+    tables for those of an old version.
     """
     if path.exists():
         return

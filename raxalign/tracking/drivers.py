@@ -1,7 +1,8 @@
-"""Drivers that bring runs of one grid: who they are, and whether they live.
+"""Drivers that copy runs of one grid to MLflow: who they are, and whether they live.
 
 A driver signs on by a tag of its own on the parent run, and signs off by deleting it, so no driver
-overwrites another's sign. Whoever signs off and sees no other living driver ends the parent run.
+overwrites another's sign. A driver that signs off and sees no other living driver ends the parent
+run.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ SILENCE = 300.0  # seconds after which a driver on another machine that gave no 
 
 @dataclass(frozen=True)
 class Driver:
-    """A process that brings runs; `started` tells it from a later process with the same id (None
-    where the system does not report it).
+    """A process that copies runs to MLflow; `started` tells it from a later process with the same
+    id (None where the system does not report it).
     """
 
     host: str
@@ -47,8 +48,8 @@ def this_driver() -> Driver:
 
 
 def lives(sign: str) -> bool:
-    """Whether the driver that left a sign lives: on this machine its process is asked, on another
-    one the age of the sign decides.
+    """Return whether the driver that left a sign lives: on this machine its process is asked, on
+    another one the age of the sign decides.
     """
     driver = json.loads(sign)
     if driver["host"] != socket.gethostname():
@@ -72,7 +73,9 @@ def dead(tags: Mapping[str, str]) -> list[str]:
 
 
 def process_lives(pid: int, started: int | None = None) -> bool:
-    """Whether a process of this machine lives; with `started`, whether it is that very process."""
+    """Return whether a process of this machine lives; with `started`, whether it is that very
+    process.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,8 +1,8 @@
 """One driver's part in bringing a grid: a parent run, a run for each trial, and runs of cells.
 
-Trials write curves to a spool in the storage; the ledger holds their results. The driver brings
-both while a grid runs; what it could not bring (a server that is down) `sync` brings later. What a
-run has already is read from the run itself, so bringing twice changes nothing.
+Trials write curves to a spool in the storage; the ledger holds their results. The driver copies
+both to MLflow while a grid runs. What it could not copy (a server that is down) `sync` copies
+later. What a run already has is read from the run itself, so copying twice changes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Recorder:
     repeated.
 
     Each call takes its turn among the drivers of the store, so that what it reads is still so when
-    it writes. `left` is the number of trials that `close` still has to bring (None before it
+    it writes. `left` is the number of trials that `close` still has to copy (None before it
     counted them).
     """
 
@@ -62,7 +62,7 @@ class Recorder:
         self._client.log_text(parent.id, self._plan.to_json(), "plan.json")
 
     def beat(self) -> None:
-        """Give a sign of life, and bring the curves of the trials that run."""
+        """Give a sign of life, and copy the curves of the trials that run."""
         with self._turns.take():
             self._sign_on()
             for trial in self._mine.values():
@@ -227,7 +227,7 @@ class Recorder:
 
     def _compared(self, found: Sequence[Cell]) -> Sequence[Compared]:
         """Test the cells; returns nothing where predictions are damaged, which a warning names:
-        means are brought all the same.
+        means are copied all the same.
         """
         try:
             return comparisons(found, self._plan, self._ledger)
@@ -254,8 +254,8 @@ class Recorder:
     def _curves(
         self, trial: Trial, entry: Entry
     ) -> tuple[list[tuple[str, float, int, int]], dict[str, str]]:
-        """Return the points beyond the last step that was brought of each curve, and the tag that
-        marks them: a stretch that a resumed training repeats is brought once.
+        """Return the points beyond the last step that was copied of each curve, and the tag that
+        marks them: a stretch that a resumed training repeats is copied once.
         """
         brought: dict[str, int] = json.loads(entry.tags.get(_CURVES, "{}"))
         points = [

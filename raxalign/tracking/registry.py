@@ -2,8 +2,8 @@
 
 Where `Turns.alone` holds, nobody else writes meanwhile, and a run that was not found can be made.
 Elsewhere two drivers may make one key's run at once. Each therefore searches again after it made
-one: the earliest run is kept, the others are deleted by whoever sees them, and a driver that holds
-a deleted run's id finds the kept run when it next writes.
+one: the earliest run is kept, the others are deleted by any driver that sees them, and a driver
+that holds a deleted run's id finds the kept run when it next writes.
 """
 
 from __future__ import annotations

@@ -123,7 +123,9 @@ def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, flo
 
 
 def results_mark(plan: Plan, evaluations: Iterable[str]) -> str:
-    """A digest of what a trial's run shows: evaluations, and the metrics that the grid adds."""
+    """Return a digest of what a trial's run shows: evaluations, and the metrics that the grid
+    adds.
+    """
     added = [asdict(entry) for entry in plan.metrics]
     return digest([*sorted(evaluations), *added])
 

@@ -1,4 +1,4 @@
-"""Bringing a grid in one go, after or without a driver."""
+"""Copying a whole grid to MLflow, after or without a driver."""
 
 from __future__ import annotations
 

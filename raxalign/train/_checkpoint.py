@@ -50,7 +50,7 @@ def module_state(module: nn.Module) -> Tensors:
 
 
 def copy_state(module: nn.Module) -> Tensors:
-    """A copy of `module_state` on the CPU."""
+    """Return a copy of `module_state` on the CPU."""
     return {
         name: tensor.detach().to("cpu", copy=True) for name, tensor in module_state(module).items()
     }
@@ -64,7 +64,7 @@ def restore_module(module: nn.Module, tensors: Tensors) -> None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> Tensors:
-    """The optimiser's tensors, named by the number of their parameter."""
+    """Return the optimiser's tensors, named by the number of their parameter."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": value
@@ -85,12 +85,12 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Tensors) -> Non
 
 
 def with_prefix(prefix: str, tensors: Tensors) -> Tensors:
-    """The tensors under longer names."""
+    """Return the tensors under longer names."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 def without_prefix(prefix: str, tensors: Tensors) -> Tensors:
-    """The tensors of one prefix, under their own names."""
+    """Return the tensors of one prefix, under their own names."""
     return {
         name.removeprefix(f"{prefix}/"): tensor
         for name, tensor in tensors.items()
@@ -123,8 +123,8 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 
 def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
-    """The newest whole checkpoint of the training with this fingerprint, tensors on the CPU; None
-    where there is none.
+    """Return the newest whole checkpoint of the training with this fingerprint, tensors on the CPU;
+    None where there is none.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

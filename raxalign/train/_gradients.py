@@ -44,7 +44,7 @@ def share_state(tensors: Iterable[torch.Tensor]) -> None:
 
 
 def share_value(value: object) -> object:
-    """The first worker's value (plain data), on every worker."""
+    """Return the first worker's value (plain data), on every worker."""
     values = [value]
     torch.distributed.broadcast_object_list(values, src=0)
     return values[0]

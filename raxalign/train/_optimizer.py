@@ -29,8 +29,8 @@ def adam(parameters: list[torch.nn.Parameter], settings: TrainSettings) -> torch
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a plain
-    RuntimeError.
+    """Return whether memory ran out: CUDA has an exception for it, and the CPU's allocator raises a
+    plain RuntimeError.
     """
     return isinstance(
         error, torch.OutOfMemoryError

@@ -41,13 +41,13 @@ class Progress:
     best: Tensors | None = None
 
     def record(self, fingerprint: str) -> dict[str, Any]:
-        """The plain data of a checkpoint."""
+        """Return the plain data of a checkpoint."""
         names = ("step", "micro", "losses", "scores", "selected")
         return {"fingerprint": fingerprint, **{name: getattr(self, name) for name in names}}
 
     @classmethod
     def of(cls, record: Any, best: Tensors | None) -> Progress:
-        """The progress that `record` wrote down."""
+        """Return the progress that `record` wrote down."""
         scores = [(int(step), float(score)) for step, score in record["scores"]]
         return cls(
             record["step"],

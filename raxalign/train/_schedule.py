@@ -43,7 +43,7 @@ class TrainSettings:
     dropout: bool = True
 
     def total(self, n_rows: int) -> int:
-        """The number of steps of a training on `n_rows` rows."""
+        """Return the number of steps of a training on `n_rows` rows."""
         epochs = self.epochs * -(-n_rows // self.batch_size)
         return epochs if self.steps is None else self.steps
 
@@ -63,7 +63,7 @@ class Order:
         return -(-self.n_rows // self.batch_size)
 
     def rows(self, step: int) -> tuple[int, np.ndarray]:
-        """(epoch, rows of the global batch) of a step."""
+        """Return (epoch, rows of the global batch) of a step."""
         epoch, batch = divmod(step, self.steps_per_epoch)
         start = batch * self.batch_size
         stop = min(start + self.batch_size, self.n_rows)
@@ -73,8 +73,8 @@ class Order:
 
 
 def make_order(n_rows: int, settings: TrainSettings, seed: int) -> Order:
-    """The order of a training. Raises `RaxalignError` where there are no rows, or where a batch
-    would be empty.
+    """Return the order of a training. Raises `RaxalignError` where there are no rows, or where a
+    batch would be empty.
     """
     if n_rows < 1:
         raise RaxalignError("there is nothing to train on: the training set has no rows")
@@ -89,7 +89,7 @@ def _permutation(n: int, seed: int) -> np.ndarray:
 
 
 def rate_at(settings: TrainSettings, step: int, total: int) -> float:
-    """The learning rate of a step (0-based) out of `total`.
+    """Return the learning rate of a step (0-based) out of `total`.
 
     After w steps of warm-up out of T the rate of step t, relative to `learning_rate`, is 1
     (``constant``), (T - t) / (T - w) (``linear``), (1 + cos(π (t - w) / (T - w))) / 2 (``cosine``;

@@ -46,8 +46,8 @@ replaced.
 
 
 def mix(*numbers: int) -> int:
-    """A seed (63 bits) from several numbers: near numbers give unrelated seeds, and equal ones give
-    the same seed everywhere.
+    """Return a seed (63 bits) from several numbers: near numbers give unrelated seeds, and equal
+    ones give the same seed everywhere.
 
     >>> mix(0, 1) == mix(0, 1), mix(0, 1) == mix(1, 0)
     (True, False)

@@ -37,8 +37,8 @@ class DevLoss:
     seed: int
 
     def measure(self) -> float:
-        """The mean over the batches, each weighted by its number of rows. Raises `TrainingDiverged`
-        where it is not finite.
+        """Return the mean over the batches, each weighted by its number of rows. Raises
+        `TrainingDiverged` where it is not finite.
         """
         total = 0.0
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Messages between the workers of one training, besides gradients. Whoever starts the workers
+"""Messages between the workers of one training, besides gradients. The code that starts the workers
 starts the process group.
 """
 
@@ -15,7 +15,7 @@ else:
 
 
 def agree(value: bool) -> bool:
-    """The first worker's value, on every worker."""
+    """Return the first worker's value, on every worker."""
     values: list[bool] = [value]
     torch.distributed.broadcast_object_list(values, src=0)
     return values[0]

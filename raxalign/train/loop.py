@@ -129,7 +129,7 @@ class _Loop:
         self.progress = Progress(micro=max(1, -(-settings.batch_size // runtime.world_size)))
 
     def run(self) -> Fitted:
-        """All steps that are left."""
+        """Return all steps that are left."""
         self.progress = self.keeper.resume() or self.progress
         while self.progress.step < self.total:
             self.advance()
@@ -185,8 +185,8 @@ class _Loop:
         check_step(course, self.progress.losses, rate, fault)
 
     def gradients(self) -> tuple[Step, torch.Tensor]:
-        """The step, and this worker's share of its loss (a scalar), whose gradients are then in the
-        parameters. Where memory runs out the micro-batches become smaller.
+        """Return the step, and this worker's share of its loss (a scalar), whose gradients are then
+        in the parameters. Where memory runs out the micro-batches become smaller.
         """
         runtime, number = self.runtime, self.progress.step
         epoch, rows = self.order.rows(number)
@@ -210,7 +210,9 @@ class _Loop:
             self.progress.micro = -(-min(micro, len(step.share())) // 2) or 1
 
     def accumulate(self, step: Step) -> torch.Tensor:
-        """The loss (a scalar) and the gradients of all micro-batches of this worker, summed."""
+        """Return the loss (a scalar) and the gradients of all micro-batches of this worker,
+        summed.
+        """
         torch.manual_seed(mix(self.runtime.seed, step.number, step.rank, DROPOUT))
         self.objective.begin(step)
         share = step.share()

@@ -42,8 +42,8 @@ class Step:
         return torch.Generator().manual_seed(mix(self.seed, self.number, BATCH))
 
     def share(self, rank: int | None = None) -> np.ndarray:
-        """The positions in `rows` that a worker (this one) computes: every `world_size`-th, so that
-        long and short rows spread.
+        """Return the positions in `rows` that a worker (this one) computes: every `world_size`-th,
+        so that long and short rows spread.
         """
         return np.arange(len(self.rows))[(self.rank if rank is None else rank) :: self.world_size]
 
@@ -76,7 +76,9 @@ class Objective(ABC):
 
     @abstractmethod
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of the rows ``step.rows[positions]``: a scalar with a gradient."""
+        """Return the contribution of the rows ``step.rows[positions]``: a scalar with a
+        gradient.
+        """
 
     def end(self, step: Step) -> None:  # noqa: B027 most objectives have nothing to do here
         """After the optimiser's step, in training mode and without gradients: for averages and

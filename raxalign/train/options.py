@@ -111,7 +111,9 @@ class LoopOptions(BaseParams):
     dropout: Dropout = True
 
     def settings(self, profile: Mapping[str, Any], *, shuffle: bool = True) -> TrainSettings:
-        """The settings of the loop; `profile` has the values of the options that are None."""
+        """Return the settings of the loop; `profile` has the values of the options that are
+        None.
+        """
         value = {
             name: profile[name] if getattr(self, name) is None else getattr(self, name)
             for name in LoopOptions.model_fields

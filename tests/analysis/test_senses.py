@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from raxalign.analysis.senses import Sense, ambiguous, senses
 
-ROWS = [  # pivot word, gold, found, the very occurrence
+ROWS = [  # pivot word, gold, found, exactly that occurrence
     ("close", "nah", "nah", True),
     ("Close", "nah", "nah", False),
     ("close", "nah", "schließen", False),

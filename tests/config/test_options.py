@@ -110,6 +110,6 @@ def test_what_takes_no_text_is_refused_with_how_it_is_written(
 def test_a_quoted_text_that_does_not_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         RaxalignError,
-        match=r"split: '\[train' is not a YAML value .*put text that begins so in quotes",
+        match=r"split: '\[train' is not a YAML value .*put text that begins like this in quotes",
     ):
         read_options("corpora", "hub", ["dataset=owner/name", "split=[train"], tmp_path)

@@ -109,7 +109,7 @@ def test_a_folder_without_data_or_a_missing_file_is_told(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "no.parquet", tmp_path)
     (tmp_path / "a.xml").write_text("")
-    with pytest.raises(DataError, match="no known kind"):
+    with pytest.raises(DataError, match="unknown file type"):
         read(tmp_path / "a.xml", tmp_path)
 
 
@@ -164,8 +164,8 @@ def test_a_revision_is_resolved_to_a_commit(tmp_path, monkeypatch, server):
 
 
 def converted(folder, **configs):
-    """A copy of a branch of converted files: a folder a configuration, in it one a split, and no
-    README.
+    """A copy of a branch of converted files: one folder per configuration, in it one per split, and
+    no README.
     """
     for config, splits in configs.items():
         for split, rows in splits.items():

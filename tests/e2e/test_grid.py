@@ -71,7 +71,7 @@ try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-# a lazily loaded module stands there empty: its compiled part tells whether it was loaded
+# a lazily loaded module stands there empty: its compiled part shows whether it was loaded
 heavy = ["ray._raylet", "torch._C", "mlflow.tracking", "transformers.utils"]
 print(sorted({*heavy, "datasets.arrow_dataset"} & set(sys.modules)))
 """

@@ -116,5 +116,5 @@ def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(
     monkeypatch.setattr("raxalign.encoders.transformer.fetched_depth", unreachable)
     plan = resolve(opened(tmp_path), tmp_path).plan
     assert plan.unknown_depths == ("bert",)
-    assert any("how many layers bert has is not known" in remark for remark in plan.remarks())
+    assert any("the number of layers of bert is not known" in remark for remark in plan.remarks())
     assert all(trial.evaluations for trial in plan.trials), "no result is missing for it"

@@ -169,7 +169,7 @@ def slow_loss(
 def encoders(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[TransformerEncoder, TransformerEncoder]:
-    """A start, and where training might have brought it; in float64."""
+    """A start, and a state that training might reach; in float64."""
     live = toy_encoder(tmp_path_factory.mktemp("encoder"))
     live.model.double()
     frozen = TransformerEncoder(copy.deepcopy(live.model), live.tokenizer)

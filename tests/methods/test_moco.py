@@ -42,7 +42,8 @@ def test_the_loss_is_that_of_the_formula_by_hand() -> None:
     queue = torch.tensor([[0.0, 1.0], [-1.0, 0.0], [0.6, -0.8]], dtype=torch.float64)
     same = torch.tensor([[False, False, False], [True, False, False]])
     logits = contrast_logits(query, positive, queue, same, 0.5)
-    # Row 0: 0.8 | 0, -1, 0.6; row 1: 0.8 | (0.8 is no negative), -0.6, 0.36 - 0.64; all over 0.5.
+    # Row 0: 0.8 | 0, -1, 0.6; row 1: 0.8 | (0.8 is not a negative), -0.6, 0.36 - 0.64; all over
+    # 0.5.
     hand = [[1.6, 0.0, -2.0, 1.2], [1.6, float("-inf"), -1.2, -0.56]]
     assert torch.allclose(logits, torch.tensor(hand, dtype=torch.float64), rtol=0, atol=1e-12)
     losses = info_nce(query, positive, queue, same, 0.5)

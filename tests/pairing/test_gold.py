@@ -29,7 +29,7 @@ def test_positions_from_one_and_swapped_sides(tmp_path):
     assert gold.possible.pair(0) == {(0, 0), (2, 1)}
     assert gold.sure.pair(0) == {(0, 0)}
     with pytest.raises(
-        DataError, match="gold:1: a link has position 0, and words are said to be counted from 1"
+        DataError, match="gold:1: a link has position 0, although words are declared to count"
     ):
         read_gold(written(tmp_path, "0-1\n"), "pharaoh", first=1)
 

@@ -25,8 +25,8 @@ links = st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=12)
         ("intersection", {(0, 0), (2, 2)}),
         ("union", FORWARD | REVERSE),
         # (0,0) takes (1,0); (2,2) takes (3,2); (3,2) takes its diagonal neighbours (4,1), both of
-        # whose words are free, and (4,3), whose target word still is. (0,3) is no neighbour of any
-        # link.
+        # whose words are free, and (4,3), whose target word still is. (0,3) is not a neighbour of
+        # any link.
         ("grow-diag", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),
         # final-and: both words of (0,3) are taken.
         ("grow-diag-final-and", {(0, 0), (1, 0), (2, 2), (3, 2), (4, 1), (4, 3)}),

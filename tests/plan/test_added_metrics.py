@@ -180,8 +180,8 @@ def test_one_kind_may_be_added_several_times_with_its_options(tmp_path: Path) ->
         ("[3]", "3 is not the name of a metric"),
         ("{macro_f1: {leave: neutral}}", "unknown key .did you mean leave_out"),
         ("{p: {kind: precision_at, k: 0}}", r"metrics\.p\.k: 0 is"),
-        ("{accuracy: {kind: macro_f1}}", "accuracy is what the task calls its own main metric"),
-        ("{a_pairs: {kind: macro_f1}}", "a_pairs is a name of counts and parts of metrics"),
+        ("{accuracy: {kind: macro_f1}}", "accuracy is the name of the task's main metric"),
+        ("{a_pairs: {kind: macro_f1}}", "a_pairs is a name for counts and parts of metrics"),
         ("[precision_at]", "precision_at reads rank, but the task's predictions have .*label"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_name_of_one_of_the_task_s_other_metrics_is_refused(tmp_path: Path) ->
     plan = open_grid(file, storage=str(tmp_path / "storage")).plan
     with pytest.raises(
         RaxalignError,
-        match=r"tasks\.retrieval\.metrics\.noncontextual_accuracy: .* give it another name",
+        match=r"tasks\.retrieval\.metrics\.noncontextual_accuracy: .* choose another name",
     ):
         rows(plan, ledger)
 

@@ -1,5 +1,5 @@
-"""Comparisons of a grid: with what, over which runs, corrected over which tests, and what is said
-where nothing can be told.
+"""Comparisons of a grid: with what, over which runs, corrected over which tests, and the reasons
+where nothing can be tested.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Grid -> plan: what falls together, what is shared, and what a key depends on."""
+"""Grid -> plan: what is merged, what is shared, and what a key depends on."""
 
-import json
 import os
 import subprocess
 import sys
@@ -78,8 +77,8 @@ def test_methods_that_leave_weights_alone_share_a_tasks_training(tmp_path):
 
 
 def test_a_task_is_checked_in_the_languages_that_it_is_for(tmp_path):
-    """The phrasebook has no Italian, which is no fault of a task for German alone; what is wrong is
-    told of all tasks at once.
+    """The phrasebook has no Italian, which is not a fault of a task for German alone; the faults of
+    all tasks are reported at once.
     """
     narrow, wide = "xnli: {data: phrasebook, languages: [de]}", "mlqa: {data: phrasebook}"
     parts = {"languages": "{each: [de, it]}", "methods": ("none: {}",), "sentences": "100"}
@@ -206,149 +205,6 @@ def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     assert set(gsd[2].digests.values()) == {"c" * 40}
 
 
-def test_a_training_on_the_pivot_alone_is_shared_by_what_moves_others_inside(tmp_path):
-    """All languages and weights of a shift after one block share a training, which that block alone
-    tells from the one of `none`.
-    """
-
-    def tuned(shift, task="xnli: {data: phrasebook}"):
-        plan = plan_of(
-            tmp_path,
-            methods=("none: {}", f"mean_shift: {{{shift}}}"),
-            tasks=(task,),
-            sentences="50",
-            seeds="[0, 1]",
-        )
-        stages = [stage for stage in plan.stages.values() if stage.kind == "tuned"]
-        assert all(
-            plan.stages[key].inputs["trained"] in plan.stages
-            for trial in plan.trials
-            for key in trial.evaluations.values()
-        )
-        return [stage.params.get("frozen") for stage in stages if "encoder" in stage.inputs], len(
-            stages
-        )
-
-    assert tuned("layers: 1, alpha: [0.5, 1.0, 2.0]") == ([None, None, "1", "1"], 4)
-    assert tuned("layers: ['1', last], alpha: [0.5, 1.0]") == (
-        [None, None, "1", "1", "last", "last"],
-        6,
-    )
-    assert tuned("layers: 1, alpha: [0.5, 1.0], direction: to-other") == (
-        [None, None],
-        2 + 2 * 2 * 2,
-    )
-    assert tuned(
-        "layers: 1, alpha: [0.5, 1.0]", "xnli: {data: phrasebook, setting: translate-train}"
-    ) == ([], 4 + 2 * 2 * 2)
-
-
-def test_readouts_are_fitted_again_on_what_a_tasks_training_left(tmp_path):
-    tasks = (
-        "kept: {kind: xnli, data: phrasebook}",
-        "xnli: {data: phrasebook, readout: refit}",
-        "retrieval: {}",
-    )
-    methods = ("none: {}", "rotation: {}", "finetune: {}")
-    plan = plan_of(tmp_path, methods=methods, tasks=tasks, sentences="50", languages="{each: [de]}")
-    assert kinds(plan)["tuned"] == 2, "fitting readouts again trains no task again"
-    for trial in plan.trials:
-        kept, xnli, retrieval = (
-            plan.stages[trial.evaluations[name]] for name in ("kept", "xnli", "retrieval")
-        )
-        assert kept.inputs["aligned"] == retrieval.inputs["aligned"] == trial.aligned
-        assert xnli.inputs["trained"] == kept.inputs["trained"]
-        if trial.method != "rotation":
-            assert xnli.inputs["aligned"] == trial.aligned, "there is no readout to fit"
-            continue
-        again, once = plan.stages[xnli.inputs["aligned"]], plan.stages[trial.aligned]
-        assert again.inputs == {**once.inputs, "encoder": xnli.inputs["trained"]}
-        assert (again.maker, again.params) == (once.maker, once.params)
-
-
-READOUTS = (
-    "rotation: {pooling: [first, last, mean]}",
-    "linear: {pooling: [first, last]}",
-    "sentence_rotation: {pooling: [first, last]}",
-)
-
-
-def test_readouts_are_fitted_again_on_the_piece_that_a_tagger_reads(tmp_path):
-    tasks = ("kept: {kind: pos, data: phrasebook}", "pos: {data: phrasebook, readout: refit}")
-    plan = plan_of(
-        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
-    )
-    again = {}
-    for trial in plan.trials:
-        stage, once = (
-            plan.stages[plan.stages[trial.evaluations["pos"]].inputs["aligned"]],
-            plan.stages[trial.aligned],
-        )
-        again.setdefault(trial.method, set()).add(stage.key)
-        assert stage.params == {
-            **once.params,
-            "method": {**once.params["method"], "pooling": "first"},
-        }
-        assert json.loads(stage.options) == {
-            **json.loads(once.options),
-            "pooling": "first",
-        }
-        assert once.params["method"]["pooling"] == trial.params["pooling"], (
-            "what is aligned before the training stays as asked"
-        )
-    assert len(plan.trials) == 3 + 2 + 2
-    assert {method: len(keys) for method, keys in again.items()} == {
-        "rotation": 1,
-        "linear": 1,
-        "sentence_rotation": 1,
-    }
-
-
-@pytest.mark.parametrize("kind", ["xnli", "mlqa"])
-def test_readouts_are_fitted_again_as_the_method_says_where_a_task_reads_no_words(tmp_path, kind):
-    tasks = ("retrieval: {}", f"{kind}: {{data: phrasebook, readout: refit}}")
-    plan = plan_of(
-        tmp_path, methods=READOUTS, tasks=tasks, sentences="50", languages="{each: [de]}"
-    )
-    for trial in plan.trials:
-        again = plan.stages[plan.stages[trial.evaluations[kind]].inputs["aligned"]]
-        assert again.params == plan.stages[trial.aligned].params
-
-
-@pytest.mark.parametrize("kind", ["xnli", "mlqa", "pos"])
-def test_without_a_readout_to_fit_again_a_result_has_one_key(tmp_path, kind):
-    """What a trained method or an inside shift gives is the same under `refit` as under `keep`, and
-    its record says what was done.
-    """
-    tasks = (
-        f"kept: {{kind: {kind}, data: phrasebook}}",
-        f"again: {{kind: {kind}, data: phrasebook, readout: refit}}",
-    )
-    plan = plan_of(
-        tmp_path,
-        methods=("none: {}", "finetune: {}", "mean_shift: {}"),
-        tasks=tasks,
-        sentences="50",
-        languages="{each: [de]}",
-    )
-    for trial in plan.trials:
-        assert trial.evaluations["kept"] == trial.evaluations["again"]
-        stage = plan.stages[trial.evaluations["again"]]
-        assert stage.params["task"].get("readout", "keep") == "keep"
-        assert "refit" not in stage.options
-
-
-def test_readouts_that_a_task_trains_through_are_not_fitted_again(tmp_path):
-    with pytest.raises(
-        RaxalignError, match=r"tasks\.xnli\.readout: refit: rotation moves the pivot"
-    ):
-        plan_of(
-            tmp_path,
-            methods=("rotation: {direction: to-other}",),
-            tasks=("xnli: {data: phrasebook, readout: refit}",),
-        )
-
-
 def test_word_pairs_are_made_once_a_language_and_size(tmp_path):
     plan = plan_of(tmp_path)
     assert kinds(plan)["pairs"] == 2 * (2 + 1)
@@ -400,22 +256,6 @@ def test_run_settings_are_no_part_of_any_key(tmp_path):
     assert [trial.key for trial in plain.trials] == [trial.key for trial in other.trials]
 
 
-def test_a_size_added_later_leaves_the_training_of_others_alone(tmp_path):
-    few, more = (
-        plan_of(tmp_path, sentences="[100]"),
-        plan_of(tmp_path, sentences="[100, 200]", name="more.yaml"),
-    )
-    aligned = {t.aligned for t in more.trials}
-    trained = {
-        stage.key
-        for stage in few.stages.values()
-        if stage.kind == "pairs" and stage.params["part"] == "training"
-    }
-    assert trained <= set(more.stages)
-    assert any("unseen_in" in warning for warning in more.warnings)
-    assert aligned
-
-
 @pytest.mark.parametrize("task", ["sentence_retrieval: {}", "token_translation: {}"])
 def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     def results(**parts):
@@ -431,52 +271,6 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
 
     assert results() == results(sentences="[150]", aligner="eflomal")
     assert results() != results(size=350), "the end of another corpus"
-
-
-def test_seen_entries_are_read_in_the_order_of_the_method_that_reads_the_dictionary(tmp_path):
-    (tmp_path / "d.txt").write_text("dog hund\n", encoding="utf-8")
-
-    def seen(swap):
-        method = f"rotation: {{supervision: dictionary, dictionary: d.txt, swap: {swap}}}"
-        plan = plan_of(
-            tmp_path,
-            methods=(method,),
-            tasks=("retrieval: {}",),
-            languages="{each: [de]}",
-            sentences="100",
-        )
-        return next(stage for stage in plan.stages.values() if stage.kind == "seen")
-
-    assert [
-        name.partition("/")[0] for swap in ("false", "true") for name in seen(swap).digests
-    ] == ["dictionary", "swapped"]
-    assert seen("false").key != seen("true").key
-
-
-def test_unseen_in_keeps_the_test_whatever_the_sizes(tmp_path):
-    def tests_of(sentences):
-        plan = plan_of(
-            tmp_path,
-            sentences=sentences,
-            tasks=("retrieval: {unseen_in: 300}",),
-            methods=("none: {}",),
-            size=500,
-        )
-        return {s.key for s in plan.stages.values() if s.kind == "seen"}, plan.warnings
-
-    assert tests_of("[100]") == tests_of("[100, 200]")
-    with pytest.raises(RaxalignError, match=r"tasks\.retrieval\.unseen_in: 300 is smaller"):
-        tests_of("[100, 400]")
-
-
-def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
-    plan = plan_of(tmp_path)
-    part = select(plan, only="method=finetune, sentences=100", limit=1)
-    assert len(part.trials) == 1
-    assert part.trials[0] == next(
-        trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100
-    )
-    assert set(part.stages) < set(plan.stages)
 
 
 @pytest.mark.parametrize(

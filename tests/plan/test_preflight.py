@@ -1,4 +1,4 @@
-"""Which files are read before a grid starts, and how their faults are told."""
+"""Which files are read before a grid starts, and how their faults are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said beside the numbers: unknown pieces by language, and trainings whose loss did not
+"""Remarks next to the numbers: unknown pieces by language, and trainings whose loss did not
 fall.
 """
 

@@ -108,8 +108,8 @@ def test_a_task_that_reads_below_every_readout_is_named_and_never_run(tmp_path: 
     assert {tuple(trial.evaluations) for trial in missed} == {("retrieval", "xnli")}
     assert [remark for remark in plan.remarks() if "untouched" in remark] == [
         "150 evaluations are untouched and will not run, as they would repeat the encoder's own:"
-        f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; fit"
-        " what is read, by `layers: 7` or a range that holds it"
+        f" sentence_retrieval reads layer 7, but {', '.join(READOUTS)} are fitted at layer 12; to"
+        " fit what is read, set `layers: 7` or a range that contains it"
     ]
 
 
@@ -147,7 +147,7 @@ def test_before_the_depth_is_known_only_what_never_meets_is_untouched(
     assert (unknown.unknown_depths, known.unknown_depths) == (("bert-base-multilingual-cased",), ())
     assert untouched(unknown) == []
     assert any(
-        "how many layers bert-base-multilingual-cased has is not known" in remark
+        "the number of layers of bert-base-multilingual-cased is not known" in remark
         for remark in unknown.remarks()
     )
     text = PAPER.replace(

@@ -9,9 +9,11 @@ from typing import Any
 
 from raxalign.catalog import catalog
 from raxalign.config.published import read
+from raxalign.plan.comparisons import comparisons
+from raxalign.plan.results import rows
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, Table
 from raxalign.report.published.fill import Measure
 from raxalign.report.published.papers import Paper
 from raxalign.report.sections.base import Material, Section
@@ -43,3 +45,19 @@ def published(
     """The parts of papers, and the records of all of their figures."""
     made = [Paper(name, read(name), measures.get).part(results, judge) for name in names]
     return [found for found, _ in made], [record for _, records in made for record in records]
+
+
+def judge_of(results: Results, ledger: Any) -> Judge:
+    """The tests of all cells."""
+    return Judge(comparisons(results.cells, results.plan, ledger))
+
+
+def own_table(made: Any, ledger: Any, anchor: str) -> Table:
+    """One of the grid's own tables, judged by the predictions in `ledger`."""
+    opened, known = made
+    results = Results.of(rows(opened.plan, known), opened.plan)
+    return next(
+        table
+        for table in part("own_tables", results, judge_of(results, ledger)).tables
+        if table.anchor == anchor
+    )

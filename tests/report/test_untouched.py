@@ -27,8 +27,8 @@ from tests.report.material import part, published
 
 WHY = Untouched("fitted at layer 12", "layer 8", "8", "k")
 TOLD = (
-    "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; this would be the encoder"
-    " itself again."
+    "Untouched: {task} reads layer 8, but {method} is fitted at layer 12; the result would be that"
+    " of the encoder itself."
 )
 
 
@@ -132,7 +132,7 @@ def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) 
     document = compose(*found(*TRIALS), tmp_path).document
     for text in (as_html(document), as_markdown(document), as_latex(document)):
         assert text.count("untouched") >= 3
-        assert "this would be the encoder itself again" in text
+        assert "the result would be that of the encoder itself" in text
 
 
 def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row() -> None:

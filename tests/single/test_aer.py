@@ -121,7 +121,7 @@ def test_gold_links_that_seem_to_count_from_one_are_told(tmp_path):
     )
     error_rate(ErrorRateRequest(links, gold), tell=told.append)
     assert told == [
-        f"warning: no link in {gold} is of a first word: does the file count from 1 (--one-based)?"
+        f"warning: no link in {gold} has a first word: does the file count from 1 (--one-based)?"
     ]
     told.clear()
     assert error_rate(ErrorRateRequest(links, gold, gold_first=1), tell=told.append)["aer"] == 0

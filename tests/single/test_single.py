@@ -281,7 +281,7 @@ def test_selection_by_a_dev_part_that_one_alignment_does_not_have_is_refused(
 
 
 def test_pairs_of_another_language_are_refused(site: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is of de-en, not of fr-en"):
+    with pytest.raises(DataError, match="holds de-en, not fr-en"):
         align(site, tmp_path / "out", "rotation", pairs={"fr": site / "pairs"})
 
 
@@ -339,7 +339,7 @@ def test_an_evaluation_is_kept(finished: Opened, site: Path) -> None:
 def test_a_task_that_was_not_asked_for_stops_no_other(
     finished: Opened, site: Path, tmp_path: Path
 ) -> None:
-    """Transforms of a folder cannot be fitted again, which is told only where a task that is wanted
+    """Transforms of a folder cannot be fitted again, which is reported only where a chosen task
     asks for it.
     """
     align(site, tmp_path / "out", "rotation")

@@ -1,4 +1,4 @@
-"""The main job around Ray: where runs go, and what is not brought twice."""
+"""The main job around Ray: where runs go, and what is not copied twice."""
 
 from __future__ import annotations
 

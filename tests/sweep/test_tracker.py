@@ -78,7 +78,7 @@ def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> N
     logger._thread.join()
     assert message is not None
     assert "does not answer" not in message
-    assert "answers, but is busy: after 0 s 2 trials are still to be brought" in message
+    assert "answers, but is busy: after 0 s 2 trials are still to be copied" in message
     assert "raxalign sync" in message
 
 
@@ -93,7 +93,7 @@ def test_what_close_still_has_to_bring_is_counted_by_the_recorder(store, plan) -
     store.gate.set()
     logger._thread.join()
     assert message is not None
-    assert "after 120 s 37 trials are still to be brought" in again
+    assert "after 120 s 37 trials are still to be copied" in again
 
 
 def test_a_store_that_is_down_to_the_end_is_named_with_its_error(store, plan) -> None:

@@ -451,7 +451,7 @@ def test_what_is_read_of_each_language(files):
         f"hub:rajpurkar/squad/plain_text@{'a' * 40}", "a" * 40
     )
     translating = Mlqa(Mlqa.Params(setting="translate-train"))
-    assert hub.sources("de", "en")["hub"].pin is None  # a branch is no pin
+    assert hub.sources("de", "en")["hub"].pin is None  # a branch is not a pin
     assert translating.sources("de", "en")["train"] == RemoteData(
         "hub:facebook/mlqa/mlqa-translate-train.de@refs/convert/parquet"
     )

@@ -319,7 +319,7 @@ def test_the_first_pair_of_a_query_is_the_first_that_passes_the_filter(tmp_path)
     assert found["noncontextual_accuracy_pairs"] == 2
     found = values(
         run(tmp_path / "corpus", known=[("Hund", "dog")])
-    )  # which occurrence is the first is no matter of filters
+    )  # filters do not decide which occurrence is the first
     assert (found["noncontextual_accuracy"], found["noncontextual_accuracy_pairs"]) == (
         1,
         1,
@@ -505,7 +505,7 @@ def test_a_sentence_adds_its_mean_largest_and_smallest_values_of_words_that_were
 
 
 def test_sentences_tell_equal_words_apart(tmp_path):
-    """`Hund` has one vector in both sentences; what stands beside it finds the right `dog`."""
+    """`Hund` has one vector in both sentences; the word next to it finds the right `dog`."""
     first, second = (["Hund", "Rex"], ["dog", "Rex"]), (["Hund", "!"], ["dog", "!"])
     rows = [(1, *first, [(0, 0)]), (2, *second, [(0, 0)])]
     table = {}
@@ -525,7 +525,7 @@ def test_sentences_tell_equal_words_apart(tmp_path):
 
 
 def test_special_pieces_are_linked_words_where_they_are_wanted(tmp_path):
-    """Two sentences a side of a tiny BERT, the pivot's the same words: with CSLS off every piece
+    """Two sentences per side of a tiny BERT, the pivot's the same words: with CSLS off every piece
     finds itself, and specials are pairs too.
     """
     encoder = TransformerEncoder.from_folder(tiny_bert(tmp_path / "tiny", ["der", "Hund", "bellt"]))

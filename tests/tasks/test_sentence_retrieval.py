@@ -76,7 +76,7 @@ def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[s
 
 
 def test_all_values_by_hand(tmp_path: Path) -> None:
-    """To the pivot a finds A (twice: the fourth sentence's A is of the same words), b finds B, c
+    """To the pivot a finds A (twice: the fourth sentence's A has the same words), b finds B, c
     finds another. From it A finds a (the first of two equal ones, which for the fourth sentence is
     [a], not [a ?]), B finds b, C finds a.
     """

@@ -230,7 +230,7 @@ def test_padding_has_no_share_and_transforms_reach_their_language_alone(encoder)
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_every_answer_of_xquad_is_found_again_by_its_characters(encoder, lang):
-    """What lies between the answer's pieces are the answer's characters, but for part of a word at
+    """What lies between the answer's pieces are the answer's characters, except part of a word at
     its ends.
     """
     found = real(lang)

@@ -144,7 +144,7 @@ def test_words_beyond_the_length_have_no_label(encoder):
         tagger = tagger_of(encoder, tagger=kind, max_length=8)
         [found] = tagger.predict(tagger.place([["set", "alarm", "today", "alarm", "please"]], "en"))
         # [CLS] set al ##arm to ##day al | ##arm please [SEP]: of the second alarm a piece is cut
-        # off, so it is no word
+        # off, so it is not a word
         assert (found >= 0).tolist() == [True, True, True, False, False]
 
 

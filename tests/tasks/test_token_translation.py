@@ -230,8 +230,8 @@ def test_the_whole_task_by_hand(root: Path, encoder: TransformerEncoder) -> None
 def test_the_pieces_of_a_language_do_not_depend_on_how_many_sentences_are_translated(
     root: Path, encoder: TransformerEncoder
 ) -> None:
-    """The first sentences have the same counts whether the others are translated or not: what a
-    language has is told by its whole side.
+    """The first sentences have the same counts whether the others are translated or not: a
+    language's vocabulary is that of its whole side.
     """
     rows = toy_rows(9, seed=7)
     sizes = []

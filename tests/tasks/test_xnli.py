@@ -368,7 +368,7 @@ def test_what_is_read_of_each_language(files):
     assert Xnli(Xnli.Params(revision="a" * 40)).sources("de", "en")["hub"].pin == "a" * 40
     assert Xnli(Xnli.Params()).sources("de", "en") == {
         "hub": RemoteData("hub:facebook/xnli/de@main")
-    }  # a branch is no pin
+    }  # a branch is not a pin
     assert Xnli(Xnli.Params(data="phrasebook")).sources("de", "en") == {}
 
 

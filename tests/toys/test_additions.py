@@ -55,7 +55,7 @@ class Ran:
     report: Path
 
     def values(self, metric: str) -> dict[float | None, float]:
-        """The value of a metric by the strength of the method (None: the encoder as it was)."""
+        """The value of a metric by the strength of the method (None: the original encoder)."""
         return {
             row["params"].get("strength"): row["value"]
             for row in self.found

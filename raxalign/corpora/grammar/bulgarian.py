@@ -21,7 +21,7 @@ from raxalign.corpora.grammar.terms import (
 
 
 def bulgarian_preposition(preposition: str, following: str) -> str:
-    """The preposition with its doubled form before like sounds: във Виена, със собака."""
+    """Return the preposition with its doubled form before like sounds: във Виена, със собака."""
     if preposition == "в" and following[0].lower() in "вф":
         return "във"
     return "със" if preposition == "с" and following[0].lower() in "сз" else preposition
@@ -70,7 +70,7 @@ def _head(np: NP, noun: Noun, case: str, carries: bool) -> str:
 def bulgarian_phrase(
     np: NP, noun: Noun, adjective: Adjective | None, case: str, preposition: str
 ) -> tuple[Token, ...]:
-    """The words of a phrase: the first of adjective and noun carries the article."""
+    """Return the words of a phrase: the first of adjective and noun carries the article."""
     definite = np.det in ("def", *OWNERS)
     kin = "kin" in lexicon.nouns()[np.key].classes
     words = _determiner(np, noun, case)

@@ -13,6 +13,6 @@ from raxalign.corpora.grammar.two_clauses import TWO_CLAUSES
 
 @cache
 def frames() -> tuple[Frame, ...]:
-    """All frames; sentence i is of frame i modulo their number."""
+    """Return all frames; sentence i is of frame i modulo their number."""
     drafts = (*DEEDS, *MOTION, *BEING, *TWO_CLAUSES)
     return tuple(Frame(draft.name, draft.axes(), draft.build) for draft in drafts)

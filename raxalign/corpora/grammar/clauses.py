@@ -66,7 +66,7 @@ class Clause(NamedTuple):
 
 
 def moved(tokens: tuple[Token, ...] | list[Token], by: int) -> list[Token]:
-    """The tokens with their offsets moved by a number."""
+    """Return the tokens with their offsets moved by a number."""
     return [
         (form, tuple([offset + by for offset in offsets]), tag, entity)
         for form, offsets, tag, entity in tokens
@@ -75,18 +75,18 @@ def moved(tokens: tuple[Token, ...] | list[Token], by: int) -> list[Token]:
 
 @cache
 def at(lang: str, np: NP, base: int, case: str = "nom", preposition: str = "") -> list[Token]:
-    """A phrase with its offsets in the clause."""
+    """Return a phrase with its offsets in the clause."""
     return moved(phrase(lang, np, case, preposition), base)
 
 
 def word(form: str, offset: int, tag: str) -> Token:
-    """A word that expresses one thing."""
+    """Return a word that expresses one thing."""
     return form, (offset,), tag, ""
 
 
 @cache
 def times() -> dict[str, tuple[frozenset[str], dict[str, tuple[Token, ...]]]]:
-    """The adjuncts of time: the tenses that they go with and their words by language."""
+    """Return the adjuncts of time: the tenses that they go with and their words by language."""
     table = {}
     for key, tenses, *cells in lexicon.rows("times"):
         by_lang = {}
@@ -119,7 +119,7 @@ _PLACES = {
 
 @cache
 def place(lang: str, np: NP, sense: str) -> list[Token]:
-    """The adjunct or complement of place: in it, to it, from it or near it."""
+    """Return the adjunct or complement of place: in it, to it, from it or near it."""
     if np.sort == "city" and sense in ("in", "to", "goal"):
         if sense == "goal" and lang == "es":
             return at(lang, np, PLACE, "dat", "a")

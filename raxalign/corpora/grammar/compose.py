@@ -114,7 +114,7 @@ def _fronted(lang: str, meaning: Meaning) -> list[Token]:
 
 
 def _relative(lang: str, meaning: Meaning) -> list[Token]:
-    """The subject with a clause about it, then what is said of it."""
+    """The subject with a clause about it, then the predicate."""
     inner, main = meaning.clauses
     subject = main.subject
     which = gender(lang, subject)
@@ -185,7 +185,9 @@ def _question(lang: str, meaning: Meaning) -> list[Token]:
 
 
 def tokens(lang: str, meaning: Meaning) -> list[Token]:
-    """The words of a sentence in a language, the first one capitalised, with its end mark."""
+    """Return the words of a sentence in a language, the first one capitalised, with its end
+    mark.
+    """
     kind = meaning.kind
     asked = kind in ("question", "who", "where", "what")
     if asked:

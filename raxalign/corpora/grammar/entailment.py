@@ -248,8 +248,8 @@ def _pool(split: Split, seed: int) -> Pool[tuple[Meaning, Clause, Label]]:
 
 
 def entailment(n: int, lang: str, split: Split, seed: int = 0) -> list[Entailment]:
-    """The first n examples of a split (train, dev, test), balanced over the labels; no hypothesis
-    is in two splits.
+    """Return the first n examples of a split (train, dev, test), balanced over the labels; no
+    hypothesis is in two splits.
     """
     found = []
     for number, (premise, hypothesis, label) in enumerate(_pool(split, seed).first(n)):

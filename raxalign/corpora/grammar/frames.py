@@ -50,7 +50,7 @@ class Frame(NamedTuple):
         return size
 
     def meaning(self, number: int) -> Meaning:
-        """The sentence of a number below `size`."""
+        """Return the sentence of a number below `size`."""
         chosen = []
         for axis in self.axes:
             number, place = divmod(number, len(axis))
@@ -69,17 +69,17 @@ class Draft(NamedTuple):
 
 
 def main(clause: Clause) -> Meaning:
-    """A sentence of one clause."""
+    """Return a sentence of one clause."""
     return Meaning("main", (clause,))
 
 
 def of_class(*classes: str) -> list[str]:
-    """The keys of the nouns that have one of the classes."""
+    """Return the keys of the nouns that have one of the classes."""
     return [key for key, noun in lexicon.nouns().items() if noun.classes & set(classes)]
 
 
 def fitting(noun: str) -> list[str]:
-    """The adjectives that fit a noun."""
+    """Return the adjectives that fit a noun."""
     return [
         key for key, adjective in lexicon.adjectives().items() if lexicon.admits(adjective, noun)
     ]
@@ -124,7 +124,7 @@ def persons() -> list[NP]:
 
 @cache
 def people() -> list[NP]:
-    """Whoever can do something."""
+    """Return all that can do something."""
     return [
         *persons(),
         *named(),
@@ -144,7 +144,7 @@ def simple_people() -> list[NP]:
 
 
 def things(key: str, definite: bool = False) -> list[NP]:
-    """The phrases that a noun makes as an object."""
+    """Return the phrases that a noun makes as an object."""
     adjectives = fitting(key)
     found = [NP("noun", key), NP("noun", key, "this"), NP("noun", key, plural=True)]
     found += [NP("noun", key, adjective=adjective) for adjective in adjectives]
@@ -181,8 +181,8 @@ SPECIAL = (
 
 @cache
 def actions(verbs: tuple[str, ...], definite: bool = False) -> list[tuple[str, NP]]:
-    """What can be done: a verb and its object. Milk and other masses come only in the definite
-    singular.
+    """Return what can be done: a verb and its object. Milk and other masses come only in the
+    definite singular.
     """
     found = []
     for verb in verbs:
@@ -213,7 +213,7 @@ def moments(*tenses: str) -> list[tuple[str, str, bool]]:
 
 @cache
 def unfronted(*tenses: str) -> list[tuple[str, str, bool]]:
-    """The moments whose adjunct does not come first."""
+    """Return the moments whose adjunct does not come first."""
     return [moment for moment in moments(*tenses) if not moment[2]]
 
 
@@ -230,7 +230,7 @@ def places(*classes: str) -> list[NP]:
 
 @cache
 def states() -> list[Clause]:
-    """What can be the case at the same time as something else: subjects with adjectives."""
+    """Return what can be the case at the same time as something else: subjects with adjectives."""
     found = []
     for key in of_class(
         "person",

@@ -70,7 +70,7 @@ def _enclisis(word: str) -> str:
 
 
 def greek_article(noun_gender: str, plural: bool, case: str) -> str:
-    """The definite article in the nominative or accusative."""
+    """Returns the definite article in the nominative or accusative."""
     if plural:
         return {"m": ("οι", "τους"), "f": ("οι", "τις"), "n": ("τα", "τα")}[noun_gender][
             case != "nom"

@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
 
 def rows(name: str) -> list[list[str]]:
-    """The cells of a table of this folder, without comments."""
+    """Return the cells of a table of this folder, without comments."""
     text = files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return [
         [cell.strip() for cell in line.split(" | ")]
@@ -80,12 +80,12 @@ def rows(name: str) -> list[list[str]]:
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether French elides before the word (h is mute unless the noun says otherwise)."""
+    """Return whether French elides before the word (h is mute unless the noun says otherwise)."""
     return word[0].lower() in _VOWELS
 
 
 def english_plural(word: str) -> str:
-    """The regular plural, which is the regular third person too."""
+    """Return the regular plural, which is the regular third person too."""
     if word.endswith(("s", "sh", "ch", "x", "o")):
         return word + "es"
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -241,7 +241,7 @@ def _verb(cell: str) -> Verb:
 
 @cache
 def nouns() -> dict[str, Entry]:
-    """All nouns by key."""
+    """Return all nouns by key."""
     table = {}
     for key, classes, where, *cells in rows("nouns"):
         kinds = frozenset(classes.split(","))
@@ -261,7 +261,7 @@ def nouns() -> dict[str, Entry]:
 
 @cache
 def adjectives() -> dict[str, Entry]:
-    """All adjectives by key."""
+    """Return all adjectives by key."""
     table = {}
     for key, classes, opposite, *cells in rows("adjectives"):
         forms = {lang: _adjective(lang, cell) for lang, cell in zip(LANGS, cells, strict=True)}
@@ -271,7 +271,7 @@ def adjectives() -> dict[str, Entry]:
 
 @cache
 def verbs() -> dict[str, Entry]:
-    """All verbs by key; their classes are those of the objects that they take."""
+    """Return all verbs by key; their classes are those of the objects that they take."""
     table = {}
     for key, objects, opposite, *cells in rows("verbs"):
         forms = {lang: _verb(cell) for lang, cell in zip(LANGS, cells, strict=True)}
@@ -283,12 +283,12 @@ def verbs() -> dict[str, Entry]:
 
 @cache
 def names(sort: str) -> list[dict[str, str]]:
-    """The names of a sort (male, female, surname, city), each by language; Greek cities begin with
-    their gender.
+    """Return the names of a sort (male, female, surname, city), each by language; Greek cities
+    begin with their gender.
     """
     return [dict(zip(LANGS, cells, strict=True)) for kind, *cells in rows("names") if kind == sort]
 
 
 def admits(entry: Entry, noun: str) -> bool:
-    """Whether an adjective or a verb fits a noun: by its key or one of its classes."""
+    """Return whether an adjective or a verb fits a noun: by its key or one of its classes."""
     return noun in entry.classes or bool(entry.classes & nouns()[noun].classes)

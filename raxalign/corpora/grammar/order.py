@@ -34,7 +34,7 @@ _CLITICS = {
 
 
 def predicate(lang: str, key: str, subject: NP, compared: bool = False) -> list[Token]:
-    """The adjective after "to be", in agreement, in the positive or the comparative."""
+    """Return the adjective after "to be", in agreement, in the positive or the comparative."""
     adjective = lexicon.adjectives()[key].lang[lang]
     assert isinstance(adjective, Adjective)
     index = (gender(lang, subject) == "f") + 2 * subject.is_plural
@@ -255,7 +255,7 @@ def _english_question(clause: Clause, subject: list[Token]) -> list[Token]:
 def clause_words(
     lang: str, clause: Clause, order: str = "main", subject: list[Token] | None = None
 ) -> list[Token]:
-    """The words of a clause; `order` is main, sub, first (German, after another clause) or
+    """Return the words of a clause; `order` is main, sub, first (German, after another clause) or
     question; `subject` replaces the clause's own.
     """
     if clause.verb == "like.enjoy" and lang in ("es", "el"):

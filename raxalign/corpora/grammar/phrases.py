@@ -31,7 +31,7 @@ from raxalign.corpora.grammar.terms import (
 
 @cache
 def phrase(lang: str, np: NP, case: str = "nom", preposition: str = "") -> tuple[Token, ...]:
-    """The words of a phrase in a case (nom, acc, dat), after a preposition of the language
+    """Return the words of a phrase in a case (nom, acc, dat), after a preposition of the language
     (uncontracted) or none.
     """
     if np.sort == "pronoun":
@@ -46,7 +46,7 @@ def phrase(lang: str, np: NP, case: str = "nom", preposition: str = "") -> tuple
 
 
 def gender(lang: str, np: NP) -> str:
-    """The grammatical gender (m, f, n) of a phrase in a language."""
+    """Return the grammatical gender (m, f, n) of a phrase in a language."""
     if np.sort == "noun":
         noun = lexicon.nouns()[np.key].lang[lang]
         assert isinstance(noun, Noun)

@@ -96,8 +96,8 @@ def _answer(words: list[Token], kind: str) -> tuple[int, int]:
 
 
 def questions(n: int, lang: str, split: Split, seed: int = 0) -> list[Question]:
-    """The first n questions of a split: who did it, where, and what they did it to, in turns; no
-    context is in two splits.
+    """Return the first n questions of a split: who did it, where, and what they did it to, in
+    turns; no context is in two splits.
     """
     made = []
     for number, (kind, asked, clauses) in enumerate(_pool(split, seed).first(n)):

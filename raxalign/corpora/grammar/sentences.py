@@ -14,8 +14,8 @@ _MASK = (1 << 64) - 1
 
 
 def scrambled(number: int, size: int, seed: int) -> int:
-    """A permutation of range(size) that depends on the seed: a four-round Feistel network, walked
-    until it falls inside.
+    """Return a permutation of range(size) that depends on the seed: a four-round Feistel network,
+    walked until it falls inside.
     """
     half = max(1, (size - 1).bit_length() + 1 >> 1)
     low = (1 << half) - 1
@@ -34,14 +34,14 @@ def scrambled(number: int, size: int, seed: int) -> int:
 
 @cache
 def capacity() -> int:
-    """How many sentences there are before one could come twice."""
+    """Return how many sentences there are before one could come twice."""
     return min(frame.size for frame in frames()) * len(frames())
 
 
 @lru_cache(maxsize=1024)
 def meaning(number: int, seed: int) -> Meaning:
-    """What sentence `number` of a seed says, before any language; different numbers say different
-    things.
+    """Return what sentence `number` of a seed says, before any language; different numbers say
+    different things.
     """
     table = frames()
     inner, which = divmod(number, len(table))
@@ -78,11 +78,11 @@ class Sentence:
     meaning: Meaning
 
     def realize(self, lang: str) -> Realization:
-        """Its form in a language."""
+        """Return its form in a language."""
         return realization(tokens(lang, self.meaning))
 
     def links(self, source: str, target: str) -> tuple[tuple[int, int], ...]:
-        """The gold links between two languages, 0-based."""
+        """Return the gold links between two languages, 0-based."""
         return links(self.realize(source).senses, self.realize(target).senses)
 
 
@@ -92,7 +92,7 @@ def sentence(number: int, seed: int = 0) -> Sentence:
 
 
 def realization(words: list[Token]) -> Realization:
-    """The parallel tuples of a sentence's tokens."""
+    """Return the parallel tuples of a sentence's tokens."""
     forms, senses, tags, marks = zip(*words, strict=True)
     entities = []
     previous = ("", 0)
@@ -131,8 +131,8 @@ def _places(senses: tuple[tuple[int, ...], ...]) -> dict[int, list[int]]:
 
 
 def detokenized(words: tuple[str, ...] | list[str]) -> str:
-    """The words joined by spaces, none before punctuation and after an apostrophe or an opening
-    mark.
+    """Return the words joined by spaces, none before punctuation and after an apostrophe or an
+    opening mark.
     """
     text = ""
     for word in words:

@@ -18,8 +18,8 @@ _MISSES = 4_000
 
 
 def choices(key: int) -> Draw:
-    """A function that chooses among `count`, time and again: splitmix64 (Steele et al. 2014) from a
-    key.
+    """Return a function that chooses among `count`, time and again: splitmix64 (Steele et al. 2014)
+    from a key.
     """
     state = key & _MASK
 
@@ -34,8 +34,8 @@ def choices(key: int) -> Draw:
 
 
 def part_of(signature: str) -> Split:
-    """The part to which everything with this signature belongs: eight tenths train, a tenth each
-    dev and test.
+    """Return the part to which everything with this signature belongs: eight tenths train, a tenth
+    each dev and test.
     """
     part = crc32(signature.encode()) % 10
     return "test" if part == 0 else "dev" if part == 1 else "train"
@@ -70,7 +70,7 @@ class Pool(Generic[Item]):
         self._items: list[Item] = []
 
     def first(self, n: int) -> list[Item]:
-        """The first n examples; raises `DataError` where there are fewer different ones."""
+        """Return the first n examples; raises `DataError` where there are fewer different ones."""
         while len(self._items) < n:
             stream = self._turns.pop(0) if self._turns else None
             item = self._next(stream) if stream is not None else None

@@ -106,8 +106,8 @@ def _request_pool(split: Split, seed: int) -> Pool[Request]:
 
 
 def slots(n: int, lang: str, split: Split, seed: int = 0) -> list[Tagged]:
-    """The first n requests of a split, tagged with their slots (`SLOTS`); no request is in two
-    splits.
+    """Return the first n requests of a split, tagged with their slots (`SLOTS`); no request is in
+    two splits.
     """
     found = []
     for number, (template, filled) in enumerate(_request_pool(split, seed).first(n)):
@@ -183,8 +183,8 @@ def _entity_pool(split: Split, seed: int) -> Pool[Meaning]:
 
 
 def entities(n: int, lang: str, split: Split, seed: int = 0) -> list[Tagged]:
-    """The first n sentences of a split, tagged with persons, places and organisations (`ENTITIES`);
-    no sentence is in two splits.
+    """Return the first n sentences of a split, tagged with persons, places and organisations
+    (`ENTITIES`); no sentence is in two splits.
     """
     found = []
     for number, said in enumerate(_entity_pool(split, seed).first(n)):

@@ -53,7 +53,7 @@ class NP(NamedTuple):
 
 
 def determined(np: NP) -> tuple[tuple[int, ...], str]:
-    """What a determiner before the noun expresses, and its part of speech."""
+    """Return what a determiner before the noun expresses, and its part of speech."""
     if np.det in ("def", "indef"):
         return (ARTICLE,), "DET"
     if np.det in OWNERS:

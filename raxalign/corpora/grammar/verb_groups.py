@@ -77,12 +77,12 @@ _MODAL_FORMS = {
 
 
 def modal(lang: str, tense: str, plural: bool) -> Token:
-    """The modal or the auxiliary of the future."""
+    """Return the modal or the auxiliary of the future."""
     return word(_MODAL_FORMS[lang][tense][plural], MODAL, "VERB" if tense == "want" else "AUX")
 
 
 def copula(lang: str, clause: Clause, plural: bool) -> Token:
-    """The form of "to be"; Spanish chooses by the adjective, and estar for places."""
+    """Return the form of "to be"; Spanish chooses by the adjective, and estar for places."""
     name = lang
     if lang == "es":
         name = "estar"
@@ -94,7 +94,7 @@ def copula(lang: str, clause: Clause, plural: bool) -> Token:
 
 
 def verb_group(lang: str, clause: Clause, plural: bool) -> Group:
-    """The words of the verb and of the negation, without clitics."""
+    """Return the words of the verb and of the negation, without clitics."""
     no = clause.negated
     if clause.verb == "be":
         finite = [copula(lang, clause, plural)]

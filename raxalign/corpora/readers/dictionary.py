@@ -1,4 +1,4 @@
-"""Bilingual dictionaries in MUSE's format: two words a line."""
+"""Bilingual dictionaries in MUSE's format: two words per line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _CLEARLY = 5
 
 
 def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
-    """The entries (word of the other language, word of the pivot) in file order, repeated ones
-    included; blank lines are skipped.
+    """Return the entries (word of the other language, word of the pivot) in file order, repeated
+    ones included; blank lines are skipped.
 
     Words are divided by white space; `swap` is for a file with the pivot's word first. Raises
     `DataError` with the line where there are not two, and for a file without an entry.
@@ -49,7 +49,8 @@ def found_entries(
     langs: tuple[str, str],
     swap: bool,
 ) -> int:
-    """How many different entries have both words in the texts of their languages, in any case.
+    """Return how many different entries have both words in the texts of their languages, in any
+    case.
 
     `words` are the lower-cased words of the other language's text and of the pivot's, `langs` the
     codes of both. Raises `DataError` where the sides exchanged are clearly the right ones: five

@@ -28,9 +28,9 @@ def download(
     """Fetch a file, unless it is there, and return its SHA-256.
 
     What has arrived is in `<target>.part` and survives a kill: the next call asks the server for
-    the rest, as long as it says that the file is still the same. Processes that want the same file
+    the rest, as long as it says that the file is still the same. Processes that fetch the same file
     take turns. After `attempts` tries in a row without a byte (pauses between them double from
-    `pause` seconds) a `TransientError` says so. A file that does not exist, or is not the one of
+    `pause` seconds) a `TransientError` is raised. A file that does not exist, or is not the one of
     `sha256`, is a `DataError`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,9 @@ def download(
 
 
 class _Part:
-    """A file on its way: the bytes so far, and which state of the server's file they are of."""
+    """A file on its way: the bytes so far, and the state of the server's file that they come
+    from.
+    """
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(target.name + ".part")

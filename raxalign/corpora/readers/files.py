@@ -47,27 +47,27 @@ class FileCorpus(Corpus):
     def read_part(
         self, part: str, lang: str, pivot: str, inputs: CorpusInputs
     ) -> Iterator[SentencePair]:
-        """The sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
+        """Return the sentence pairs of one part with ids from 0, as `Corpus.read` yields them."""
 
     def parts(self) -> tuple[str, ...]:
-        """The names of the parts in order: training, dev, test; `WHOLE` alone for a corpus that is
-        one.
+        """Return the names of the parts in order: training, dev, test; `WHOLE` alone for a corpus
+        that is one.
         """
         path = self.params.path
         return tuple(path.paths()) if isinstance(path, Parts) else (WHOLE,)
 
     def place(self, part: str, lang: str, pivot: str) -> Path:
-        """The path of a part for one language pair."""
+        """Return the path of a part for one language pair."""
         path = self.params.path
         template = path.paths()[part] if isinstance(path, Parts) else path
         return expand_path(template, lang=self.code(lang), pivot=self.code(pivot))
 
     def code(self, lang: str) -> str:
-        """What the files call a language."""
+        """Return what the files call a language."""
         return self.params.codes.get(lang, lang)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
-        """The sentence pairs of all parts in order, streamed; ids run on from one part to the
+        """Yield the sentence pairs of all parts in order, streamed; ids run on from one part to the
         next.
         """
         first = 0
@@ -93,8 +93,8 @@ class FileCorpus(Corpus):
 
 
 def source_name(part: str, name: str) -> str:
-    """The name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of a
-    part.
+    """Return the name of a file of a part in `sources`: ``source`` of the whole, ``dev/source`` of
+    a part.
     """
     return f"{part}/{name}" if part else name
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def dataset_revision(name: str, revision: str) -> str:
-    """The commit that a branch or tag of a dataset is at; raises `DataError` or
+    """Returns the commit that a branch or tag of a dataset is at; raises `DataError` or
     `TransientError`.
     """
     from huggingface_hub import HfApi
@@ -33,8 +33,8 @@ class MissingSplit(DataError):
 def load_rows(
     name: str, config: str | None, split: str, revision: str | None, cache: Path | None = None
 ) -> Dataset:
-    """The rows of a split of a dataset on the hub (or of a local copy of its repository), by
-    default in the hub's own cache.
+    """Returns the rows of a split of a dataset on the hub (or of a local copy of its repository),
+    by default in the hub's own cache.
 
     A configuration that the repository does not describe is the folder of that name, as on the
     branches of converted parquet files (``refs/convert/parquet``:
@@ -56,7 +56,7 @@ def load_rows(
     raise MissingSplit(
         f"hub:{where}",
         told,
-        remedy="One that is trained on, or that `selection` reads, has to be there",
+        remedy="A split that is trained on, or that `selection` reads, must exist",
     )
 
 

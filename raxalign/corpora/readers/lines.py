@@ -21,7 +21,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def plain_or_packed(path: Path) -> Path:
-    """The file that a path names: itself, or the same with ``.gz`` added where only that is
+    """Return the file that a path names: itself, or the same with ``.gz`` added where only that is
     there.
     """
     packed = path.with_name(f"{path.name}.gz")
@@ -51,8 +51,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def count_lines(path: Path, enough: int) -> int | None:
-    """The number of lines of a file, counted up to `enough` (about a megabyte of lines further);
-    None where it cannot be read.
+    """Return the number of lines of a file, counted up to `enough` (about a megabyte of lines
+    further); None where it cannot be read.
     """
     n_lines, last = 0, b"\n"
     try:
@@ -71,8 +71,8 @@ def read_lines(
     encoding: str = "utf-8",
     remedy: str = "Convert the file to UTF-8",
 ) -> Iterator[str]:
-    r"""The lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it is
-    dropped); NEL and U+2028 do not.
+    r"""Yield the lines of a file without their ends. Only ``\n`` ends a line (one ``\r`` before it
+    is dropped); NEL and U+2028 do not.
 
     `encoding` is one in which ASCII is written as it is. A byte order mark is dropped. Raises
     `DataError` with `name` and the 1-based line for invalid bytes, which `remedy` says what to do

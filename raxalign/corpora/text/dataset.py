@@ -123,8 +123,8 @@ class DatasetWriter:
 
 
 def read_table(folder: Path) -> pa.Table:
-    """The rows of a dataset folder, memory-mapped: nothing is copied until it is used. Raises
-    `DataError` where it cannot be opened.
+    """Returns the rows of a dataset folder, memory-mapped: nothing is copied until it is used.
+    Raises `DataError` where it cannot be opened.
     """
     tables = []
     for file in _data_files(Path(folder)):
@@ -136,7 +136,7 @@ def read_table(folder: Path) -> pa.Table:
 
 
 def vocabulary(folder: Path, column: str) -> set[str]:
-    """The different words of a column of lists of words, lower-cased."""
+    """Returns the different words of a column of lists of words, lower-cased."""
     import pyarrow.compute as pc
 
     found: set[str] = set()
@@ -146,8 +146,8 @@ def vocabulary(folder: Path, column: str) -> set[str]:
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """The metadata that `DatasetWriter` was given; empty for a dataset written by another. Reads
-    the schema only.
+    """Returns the metadata that `DatasetWriter` was given; empty for a dataset written by another.
+    Reads the schema only.
     """
     file = _data_files(Path(folder))[0]
     try:

@@ -24,8 +24,8 @@ _MARKER = (  # sacremoses marks runs of dots by this word; a text that has it go
 
 @cache
 def moses_tokenizer(lang: str) -> Callable[[str], list[str]]:
-    """The tokeniser of a language, for clean text (no control characters); nothing is escaped,
-    hyphens are kept.
+    """Return the tokeniser of a language, for clean text (no control characters); nothing is
+    escaped, hyphens are kept.
     """
     from sacremoses import MosesTokenizer
 

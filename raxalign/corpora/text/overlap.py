@@ -16,7 +16,7 @@ _ASCII = {code: None for code in range(128) if not chr(code).isalnum()}
 
 
 def normalize(text: str) -> str:
-    """A sentence without the differences that do not count: NFKC, case folded, with only its
+    """Return a sentence without the differences that do not count: NFKC, case folded, with only its
     letters, marks and numbers left.
 
     A sentence of nothing else keeps all its characters but white space, so that ``?!`` and ``...``

@@ -44,7 +44,7 @@ class Tail:
         return bool(sum(chunk.num_rows for chunk in self.chunks) == self.total)
 
     def backwards(self) -> Iterator[SentencePair]:
-        """The pairs, the last one first."""
+        """Yield the pairs, the last one first."""
         for chunk in reversed(self.chunks):
             rows = zip(*(reversed(column.to_pylist()) for column in chunk.columns), strict=True)
             for number, source, target, source_words, target_words, src_links, tgt_links in rows:

@@ -48,7 +48,7 @@ _THAI_AM = "\u0e33\u0eb3"  # vowels that stand after their consonant and belong 
 
 
 def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
-    """The function that divides a sentence of a language into words.
+    """Return the function that divides a sentence of a language into words.
 
     Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept).
     For the others `characters` makes a word of each character (with its combining marks; runs of
@@ -81,7 +81,7 @@ def divide_at_blanks(text: str) -> tuple[str, ...]:
 
 
 def describe(lang: str, segmentation: Segmentation = "characters") -> str:
-    """What `tokenize` uses for a language, for manifests: ``Moses (sacremoses 0.1.1)``."""
+    """Return what `tokenize` uses for a language, for manifests: ``Moses (sacremoses 0.1.1)``."""
     known = language(lang)
     if known.spaced:
         return f"Moses (sacremoses {version('sacremoses')})"
@@ -104,8 +104,8 @@ def clean(text: str) -> str:
 
 
 def split_characters(text: str) -> list[str]:
-    """A word for each character of a script without spaces; runs of other letters, numbers and
-    repeated dots stay whole.
+    """Return a word for each character of a script without spaces; runs of other letters, numbers
+    and repeated dots stay whole.
 
     >>> split_characters("我在Berlin住了12.5年……")
     ['我', '在', 'Berlin', '住', '了', '12.5', '年', '……']

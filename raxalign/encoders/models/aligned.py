@@ -28,8 +28,8 @@ _RECORD, _TENSORS, _WEIGHTS, _FORMAT = "transforms.json", "transforms.safetensor
 class AlignedEncoder:
     """An encoder plus transforms, applied in their order. `weights_changed` says that the encoder
     is not the one that the method was given; `direction` is the language of a view by `toward`;
-    `notes` are the method's, for the record. `frozen` stands for inside transforms that are not
-    there: up to this layer a task's training leaves the encoder as it is (it is not saved).
+    `notes` are the method's, for the record. `frozen` takes the place of inside transforms that are
+    not there: up to this layer, training for a task leaves the encoder as it is (it is not saved).
 
     Readouts apply to what comes out: in `hidden` to every piece by its language, in `words` to the
     pooled vectors (rotations are fitted on those; for affine steps and mean pooling the two are the

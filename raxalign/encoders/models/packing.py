@@ -2,8 +2,8 @@
 without padding.
 
 Position ids begin anew with each sentence, and a block-diagonal mask keeps sentences apart, so
-every sentence has the very states that it has alone. Architectures whose positions cannot be given
-are run padded.
+every sentence has exactly the states that it has alone. Architectures whose positions cannot be
+given are run padded.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def bulk_pieces(
     """
     backend = tokenizer.backend_tokenizer
     for start in range(0, len(sentences), CHUNK):
-        # The tokenizer is shared: whoever truncated or padded with it left that switched on.
+        # The tokenizer is shared: earlier truncation or padding is still switched on.
         backend.no_truncation()
         backend.no_padding()
         backend.encode_special_tokens = True

@@ -21,7 +21,7 @@ _PRIME, _START = 16_777_619, 2_166_136_261
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors_VH: Floats) -> None:
-    """Word2vec's text format: a line with both sizes, then a line a word. Nine digits, so that
+    """Word2vec's text format: a line with both sizes, then one line per word. Nine digits, so that
     float32 values come back as they were.
     """
     with path.open("w", encoding="utf-8", newline="\n") as file:
@@ -45,7 +45,7 @@ def read_vectors(path: Path, limit: int | None = None) -> tuple[list[str], Float
                 raise DataError(
                     path,
                     "is fastText's own binary format, which is not read",
-                    remedy="Name the .vec file that lies beside it",
+                    remedy="Name the .vec file that is next to it",
                 )
             try:
                 count, dimension = (int(part) for part in first.split())

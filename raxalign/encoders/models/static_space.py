@@ -24,9 +24,9 @@ _SIZES = ("min_n", "max_n", "buckets")
 class Lookup:
     """How words become vectors. `casing`: words are looked up as they are, lower-cased, or
     lower-cased where they have no vector as they are; `normalization` is that of every vector
-    before pieces are pooled: x/|x|, then the mean over the vocabulary taken off, then x/|x| again
-    (Artetxe et al. 2018; Cao et al. 2020, Appendix A.1); `pieces`: words are split into WordPieces,
-    which have the vectors.
+    before pieces are pooled: x/|x|, then the mean over the vocabulary is subtracted, then x/|x|
+    again (Artetxe et al. 2018; Cao et al. 2020, Appendix A.1); `pieces`: words are split into
+    WordPieces, which have the vectors.
     """
 
     casing: Casing = "keep"

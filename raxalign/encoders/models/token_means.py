@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TokenMeans:
-    """The mean vectors (L, H) in float64, and the rows and tokens that they are of."""
+    """The mean vectors (L, H) in float64, and the numbers of rows and tokens behind them."""
 
     means_LH: torch.Tensor
     rows: int

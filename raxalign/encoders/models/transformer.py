@@ -245,7 +245,7 @@ def _specials(before: int, words: np.ndarray, after: int) -> np.ndarray:
 
 
 def _positions(model: Any, tokenizer: Any) -> int:
-    """How many pieces a row may have, special ones included."""
+    """Return the largest number of pieces in a row, special ones included."""
     limit = int(model.config.max_position_embeddings)
     embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
     padding = getattr(embeddings, "padding_idx", None)

@@ -29,9 +29,9 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 
 NAME = "scratch"
-"""The curves and checkpoints of a pre-training are called so."""
+"""The name of the curves and checkpoints of a pre-training."""
 LAST = 20
-"""Steps whose mean loss stands in the notes as the last one."""
+"""Steps whose mean loss is recorded in the notes as the last one."""
 
 
 def pretrain(

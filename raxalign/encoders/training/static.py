@@ -72,7 +72,7 @@ def _read_vocabulary(path: Path) -> list[str]:
         raise DataError(path, f"the vocabulary cannot be read ({error})") from error
     missing = [special for special in ("[UNK]", "[CLS]", "[SEP]") if special not in pieces]
     if missing:
-        raise DataError(path, f"has no {', '.join(missing)}, so it is no WordPiece vocabulary")
+        raise DataError(path, f"has no {', '.join(missing)}, so it is not a WordPiece vocabulary")
     return pieces
 
 

@@ -134,8 +134,8 @@ class ContrastMethod(TrainedMethod):
         return Needs(links=True, dev=self.selects())
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params; without a regulariser there is no λ, without a projector neither
-        size nor bias.
+        """Return the resolved params; without a regulariser there is no λ, without a projector
+        neither size nor bias.
         """
         resolved = super().canonical()
         if resolved["regularizer"] == "none" or resolved["lambda"] == 0:

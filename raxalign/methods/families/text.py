@@ -56,8 +56,17 @@ class TextMethod(Method):
         before: Sequence[Steps] | None = None,
         gram: bool = False,
     ) -> TextMoments:
-        """The moments of one language, as the params say (`text_moments`). Raises `RaxalignError`
-        for text without words.
+        """Return the moments of one language, as the params say (`text_moments`).
+
+        Args:
+            encoder: The encoder that reads the text.
+            inputs: The inputs of the method.
+            lang: The language.
+            before: The steps that each layer's vectors go through first.
+            gram: Whether products of coordinates are summed too.
+
+        Raises:
+            RaxalignError: The text has no word that the encoder reads.
         """
         layers = parse_layers(self.params.layers, encoder.n_layers)
         reading = WordReading(encoder, layers, self.params.pooling, self.params.max_sentences)
@@ -71,8 +80,16 @@ class TextMethod(Method):
         *,
         gram: bool = False,
     ) -> AlignedEncoder:
-        """The encoder with what `maps` makes of the moments of each language, one map per layer;
-        notes count words per language.
+        """Return the encoder with transforms that are fitted on each language alone.
+
+        Args:
+            encoder: The encoder.
+            inputs: The inputs of the method.
+            maps: Makes one map per layer of the moments of a language.
+            gram: Whether the moments hold products of coordinates.
+
+        Returns:
+            The aligned encoder; its notes count words per language.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder, Transform
 

@@ -57,8 +57,8 @@ class TrainedMethod(Method):
     params: TrainedParams
 
     def resolved(self) -> dict[str, Any]:
-        """The params by their YAML names, with the profile's values where none is given, without
-        the profile's name.
+        """Return the params by their YAML names, with the profile's values where none is given,
+        without the profile's name.
         """
         given, profile = self.params.identity(), self._profile()
         given.pop("profile", None)
@@ -67,19 +67,21 @@ class TrainedMethod(Method):
         }
 
     def canonical(self) -> dict[str, Any]:
-        """The resolved params: without `epochs` where `steps` are given, and without `select_every`
-        where nothing is selected.
+        """Return the resolved params: without `epochs` where `steps` are given, and without
+        `select_every` where nothing is selected.
         """
         resolved = self.resolved()
         idle = {"epochs": resolved.get("steps"), "select_every": not self.selects()}
         return {name: value for name, value in resolved.items() if not idle.get(name)}
 
     def settings(self, *, shuffle: bool = True) -> TrainSettings:
-        """The settings of the loop."""
+        """Return the settings of the loop."""
         return self.params.settings(self._profile(), shuffle=shuffle)
 
     def selects(self) -> bool:
-        """Whether the dev part decides which weights are kept, so that `Needs.dev` is due."""
+        """Return whether the dev part decides which weights are kept, so that `Needs.dev` is
+        due.
+        """
         return self.params.selection == "dev"
 
     def shown(self) -> dict[str, Any]:
@@ -98,9 +100,9 @@ class TrainedMethod(Method):
         return Effect(weights=True)
 
     def acts(self, n_layers: int) -> Acts:
-        """The stream from the lowest layer on that training can change. Raises `RaxalignError`
-        where the loss is at a layer that the encoder does not have or that `freeze` holds, or where
-        nothing is left to train.
+        """Return the stream from the lowest layer on that training can change. Raises
+        `RaxalignError` where the loss is at a layer that the encoder does not have or that `freeze`
+        holds, or where nothing is left to train.
         """
         lowest = lowest_trained(self.params.freeze, n_layers)
         written: str | None = getattr(self.params, "layers", None)
@@ -113,7 +115,7 @@ class TrainedMethod(Method):
         raise RaxalignError(f"{held} leaves layer {below} as it is; choose layers from {lowest} on")
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """The encoder, trained in place but for what `freeze` holds. Raises what `train` raises."""
+        """Train the encoder in place, except what `freeze` holds. Raises what `train` raises."""
         from raxalign.encoders.models.aligned import AlignedEncoder
         from raxalign.encoders.models.transformer import TransformerEncoder
 
@@ -158,7 +160,7 @@ class TrainedMethod(Method):
         return fit(objective, n_rows, settings, runtime, name=name, keep=keep)
 
     def shuffles(self) -> bool:
-        """Whether rows are trained on in random order."""
+        """Return whether rows are trained on in random order."""
         return True
 
     def _selection(
@@ -194,8 +196,8 @@ class TrainedMethod(Method):
 
 
 def losses(fitted: Fitted) -> dict[str, object]:
-    """The notes on a training: its steps, the first and the last loss, and with a selection the
-    `selected_step`, whose weights were kept, and its `dev_loss`.
+    """Return the notes on a training: its steps, the first and the last loss, and with a selection
+    the `selected_step`, whose weights were kept, and its `dev_loss`.
     """
     notes: dict[str, object] = {
         "steps": len(fitted.losses),

@@ -56,13 +56,13 @@ class WordPairParams(Method.Params):
     def _has_dictionary(self) -> WordPairParams:
         if self.supervision == "dictionary" and self.dictionary is None:
             raise ValueError(
-                "supervision: dictionary wants `dictionary`, a file of two words a line"
+                "supervision: dictionary requires `dictionary`, a file with two words per line"
             )
         return self
 
     def idle(self) -> set[str]:
-        """The options that others make idle: without a dictionary, its order of sides and how often
-        its words have to occur.
+        """Return the options that others make idle: without a dictionary, its order of sides and
+        how often its words have to occur.
         """
         return {"min_count", "swap"} if self.supervision == "parallel" else set()
 
@@ -75,7 +75,7 @@ class WordPairParams(Method.Params):
         )
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
-        """The dictionary, where it is read."""
+        """Return the dictionary, where it is read."""
         if self.supervision == "parallel" or self.dictionary is None:
             return {}
         return {"dictionary": LocalFile(expand_path(self.dictionary, lang=lang, pivot=pivot))}
@@ -122,7 +122,7 @@ def supervised_pairs(
 def dictionary_entries(
     params: WordPairParams, inputs: MethodInputs, lang: str
 ) -> list[tuple[str, str]]:
-    """The different entries of the dictionary of one language, lower-cased."""
+    """Return the different entries of the dictionary of one language, lower-cased."""
     from raxalign.corpora.readers.dictionary import read_dictionary
 
     entries = read_dictionary(inputs.files["dictionary"][lang], swap=params.swap)
@@ -130,8 +130,8 @@ def dictionary_entries(
 
 
 def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
-    """How many entries have both words in the bitext; raises `DataError` where the dictionary's
-    sides are clearly the other way round.
+    """Return how many entries have both words in the bitext; raises `DataError` where the
+    dictionary's sides are clearly the other way round.
     """
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
@@ -144,8 +144,16 @@ def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> 
 
 
 def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
-    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has
-    and how many of them are in the bitext.
+    """Count the pairs for the notes.
+
+    Args:
+        params: The options.
+        inputs: The inputs of the method.
+        lang: The language.
+        used: The number of pairs that were used.
+
+    Returns:
+        The pairs that were used, and with a dictionary its entries and those in the bitext.
     """
     if params.supervision == "parallel":
         return {"pairs": used}
@@ -159,7 +167,15 @@ def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int)
 def moving_readout(
     direction: Direction, lang: str, pivot: str, layer: int, steps: tuple[Unit | Affine, ...]
 ) -> Transform:
-    """A readout of the language that moves; the pivot moves toward one language at a time."""
+    """Return a readout of the language that moves.
+
+    Args:
+        direction: Which side moves; the pivot moves toward one language at a time.
+        lang: The other language.
+        pivot: The pivot.
+        layer: The layer whose vectors move.
+        steps: What is done with them, in order.
+    """
     from raxalign.encoders.models.aligned import Transform
 
     return (

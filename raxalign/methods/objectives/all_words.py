@@ -33,8 +33,8 @@ def word_contrastive_loss(
     strong: bool,
     hidden_PW: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The mean over both words of all links of -log softmax of the cosine with the other one, over
-    temperature, among the candidates.
+    """Return the mean over both words of all links of -log softmax of the cosine with the other
+    one, over temperature, among the candidates.
 
     Candidates are all words of the other side (weak), or all words but the word itself (strong).
     Link j joins the words `src_P[j]` and `tgt_P[j]`. Word w is not a candidate for those of link j
@@ -61,7 +61,7 @@ def hidden_words(
 ) -> torch.Tensor:
     """Which words (P, W) share a type with a link, or are linked to a word that does.
 
-    `words` are the types of all words as source and as target words, -1 where a word is of the
+    `words` are the types of all words as source and as target words, -1 where a word is on the
     other side; `links` the words that each link joins; `types` the types of these.
     """
     hidden_PW = (types[0][:, None] == words[0]) | (types[1][:, None] == words[1])
@@ -80,7 +80,7 @@ class _Numbering:
         self.before_W = offsets_of(side.count_W > 0)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """How many words of each row were read."""
+        """Return how many words of each row were read."""
         counts: np.ndarray = (
             self.before_W[self.side.word_offsets[rows + 1]]
             - self.before_W[self.side.word_offsets[rows]]
@@ -88,13 +88,13 @@ class _Numbering:
         return counts
 
     def words(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(word, place in `rows`) of the words of some rows that were read."""
+        """Return (word, place in `rows`) of the words of some rows that were read."""
         words, owners = ranges(self.side.word_offsets, rows)
         read = self.side.count_W[words] > 0
         return words[read], owners[read]
 
     def ranks(self, words: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """The numbers, within their rows, of words of these rows."""
+        """Return the numbers, within their rows, of words of these rows."""
         ranks: np.ndarray = self.before_W[words] - self.before_W[self.side.word_offsets[rows]]
         return ranks
 
@@ -112,19 +112,19 @@ class WordContrast(Contrast):
         self.sides = (_Numbering(corpus.src), _Numbering(corpus.tgt))
 
     def on(self, corpus: WordRows) -> Self:
-        """The same objective over other word pairs; it shares the module and its start."""
+        """Return the same objective over other word pairs; it shares the module and its start."""
         other = super().on(corpus)
         other.sides = (_Numbering(corpus.src), _Numbering(corpus.tgt))
         return other
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """The number of words of each row that were read, of both sides, (rows,)."""
+        """Return the number of words of each row that were read, of both sides, (rows,)."""
         src, tgt = self.sides
         counts: np.ndarray = src.counts(rows) + tgt.counts(rows)
         return counts
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of all words, (words, L, D)."""
+        """Return the vectors of all words, (words, L, D)."""
         states = read_states(
             self.encoder, [(numbering.side, rows) for numbering in self.sides], self.options.layers
         )
@@ -146,7 +146,7 @@ class WordContrast(Contrast):
         ]
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The mean over layers; a batch without links has nothing to contrast."""
+        """Return the mean over layers; a batch without links has nothing to contrast."""
         link, owners = ranges(self.corpus.link_offsets, rows)
         if not len(link):
             return vectors.sum() * 0

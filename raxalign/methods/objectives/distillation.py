@@ -37,8 +37,14 @@ batch by batch.
 def distillation_loss(
     src_NH: torch.Tensor, tgt_NH: torch.Tensor, teacher_NH: torch.Tensor, n: int
 ) -> torch.Tensor:
-    """The contribution of N of n sentence pairs to MSE(source, teacher) + MSE(pivot, teacher),
-    means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
+    """Return the contribution of N of n sentence pairs to the loss: MSE(source, teacher) +
+    MSE(pivot, teacher), means over pairs and coordinates (Reimers & Gurevych 2020, Eq. 1).
+
+    Args:
+        src_NH: The vectors of the other language.
+        tgt_NH: The vectors of the pivot.
+        teacher_NH: The teacher's vectors of the pivot.
+        n: The number of pairs in the global batch.
     """
     squares: torch.Tensor = (
         real_gap(src_NH, teacher_NH).pow(2).sum() + real_gap(tgt_NH, teacher_NH).pow(2).sum()
@@ -47,8 +53,8 @@ def distillation_loss(
 
 
 def load_teacher(folder: Path, device: str) -> TransformerEncoder:
-    """A sentence encoder of the Hugging Face kind (safetensors; no masked-LM head needed) with its
-    own tokenizer, frozen, in eval mode.
+    """Return a sentence encoder of the Hugging Face kind (safetensors; no masked-LM head needed)
+    with its own tokenizer, frozen, in eval mode.
 
     Of a folder of sentence-transformers the transformer alone is read: neither its pooling nor what
     comes after.
@@ -72,7 +78,7 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise DataError(
-            folder, f"is no encoder that transformers can open ({first_line(error)})"
+            folder, f"is not an encoder that transformers can open ({first_line(error)})"
         ) from error
     if getattr(tokenizer, "backend_tokenizer", None) is None:
         raise DataError(
@@ -101,11 +107,11 @@ class Teacher:
         pooling: SentencePooling,
         max_length: int,
     ) -> Teacher:
-        """A teacher of the pivot's sentences of some bitexts."""
+        """Return a teacher of the pivot's sentences of some bitexts."""
         return cls(encoder, tokenise(encoder, pivot_sentences(folders), max_length), layer, pooling)
 
     def frozen(self) -> Teacher:
-        """The same with weights of its own, which stay as they are now."""
+        """Return the same with weights of its own, which stay as they are now."""
         model = copy.deepcopy(self.encoder.model).eval().requires_grad_(requires_grad=False)
         return Teacher(
             type(self.encoder)(model, self.encoder.tokenizer, self.encoder.device),
@@ -115,14 +121,14 @@ class Teacher:
         )
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of some sentences, (N, H), without gradient and without dropout."""
+        """Return the vectors of some sentences, (N, H), without gradient and without dropout."""
         with torch.no_grad(), _evaluating(self.encoder.model):
             return pool_sentences(
                 read_states(self.encoder, [(self.side, rows)], (self.layer,)), self.pooling
             )
 
     def all_vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of many sentences, on the CPU."""
+        """Return the vectors of many sentences, on the CPU."""
         from raxalign.encoders.models.pieces import token_batches
 
         vectors_NH = torch.empty(len(rows), self.encoder.hidden_size)
@@ -162,7 +168,7 @@ class Distill(Objective):
             self.teacher = teacher if teacher.encoder is not encoder else teacher.frozen()
 
     def taught(self, rows: np.ndarray) -> torch.Tensor:
-        """The teacher's vectors of some rows, (N, H)."""
+        """Return the teacher's vectors of some rows, (N, H)."""
         if self.cached:
             return self.known_SH[torch.from_numpy(self.sentence[rows])].to(
                 next(self.module.parameters())
@@ -170,7 +176,7 @@ class Distill(Objective):
         return self.teacher.vectors(rows)
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of some rows of the global batch."""
+        """Return the contribution of some rows of the global batch."""
         rows = step.rows[positions]
         states = read_states(
             self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.layer,)

@@ -73,8 +73,8 @@ def _distance(left_NLH: torch.Tensor, right_NLH: torch.Tensor, norm: Norm) -> to
 def item_weights(
     counts_N: np.ndarray, part: int, reduction: Reduction, norm: Norm, hidden: int
 ) -> np.ndarray:
-    """The weight of each item of the rows of a global batch, (N,): `counts_N` items stand in each
-    of its N rows.
+    """Return the weight of each item of the rows of a global batch, (N,): `counts_N` items stand in
+    each of its N rows.
 
     A mean is over all items of the batch, or of `part` consecutive rows (their means are then
     summed), and over coordinates where the distance is squared: a mean squared error, as in the
@@ -89,7 +89,7 @@ def item_weights(
 
 @dataclass(frozen=True)
 class AlignmentOptions:
-    """The options of `finetune` that the loss reads; `moves` is the side that is brought over."""
+    """The options of `finetune` that the loss reads. `moves` is the side that training moves."""
 
     moves: Literal["src", "tgt"]
     layers: tuple[int, ...]
@@ -146,7 +146,7 @@ class Alignment(Objective):
         self._read(corpora)
 
     def on(self, corpora: list[LinkedRows]) -> Self:
-        """The same objective over other corpora of the same languages; it shares the module."""
+        """Return the same objective over other corpora of these languages, with the same module."""
         other = copy.copy(self)
         other._read(corpora)
         return other
@@ -159,7 +159,7 @@ class Alignment(Objective):
         self.weights: list[tuple[np.ndarray, np.ndarray]] = []
 
     def sides(self, corpus: LinkedRows) -> tuple[PieceSide, PieceSide]:
-        """(the side that moves, the side that is held)."""
+        """Return (the side that moves, the side that is held)."""
         return (corpus.src, corpus.tgt) if self.options.moves == "src" else (corpus.tgt, corpus.src)
 
     def begin(self, step: Step) -> None:
@@ -181,7 +181,7 @@ class Alignment(Objective):
             self.weights.append((pair, word))
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of some rows of the global batch, a scalar."""
+        """Return the contribution of some rows of the global batch, a scalar."""
         rows = [step.rows[positions] % len(corpus) for corpus in self.corpora]
         live, frozen, starts = self.states(rows)
         items = [
@@ -206,9 +206,9 @@ class Alignment(Objective):
     def states(
         self, rows: list[np.ndarray]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor], dict[str, np.ndarray]]:
-        """The states (pieces, H) of some rows of each corpus, per layer: of the encoder, and of the
-        frozen one where it is read. Then where the sentences begin in them, (corpora, rows): those
-        that move (`moving`), and those that are held (`live`, `frozen`), where they were read.
+        """Return the states (pieces, H) of some rows of each corpus, per layer: of the encoder, and
+        of the frozen one where it is read. Then where the sentences begin in them, (corpora, rows):
+        those that move (`moving`), and those that are held (`live`, `frozen`), if read.
         """
         moving, kept = (
             [(self.sides(corpus)[i], rows[c]) for c, corpus in enumerate(self.corpora)]
@@ -232,8 +232,8 @@ class Alignment(Objective):
     def corpus_items(
         self, c: int, rows: np.ndarray, starts: dict[str, np.ndarray], positions: np.ndarray
     ) -> tuple[_Items, _Items, _Items, _Items]:
-        """The words of some rows of a corpus: of pairs those that move and their targets; those
-        that are held, and their origins.
+        """Return the words of some rows of a corpus: of pairs those that move and their targets;
+        those that are held, and their origins.
         """
         corpus, options = self.corpora[c], self.options
         mine, held = self.sides(corpus)
@@ -280,7 +280,7 @@ class Alignment(Objective):
         return _joined([items, _Items(starts, one, weight), _Items(ends, one, weight)])
 
     def read(self, states: list[torch.Tensor], items: _Items) -> torch.Tensor:
-        """The vectors of words, (N, L, H)."""
+        """Return the vectors of words, (N, L, H)."""
         return pool_spans(states, items.first, items.count, self.options.pooling)
 
 

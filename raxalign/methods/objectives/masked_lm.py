@@ -27,8 +27,8 @@ else:
 
 
 def masked_logits(encoder: TransformerEncoder, rows: Rows, masks: Masks) -> torch.Tensor:
-    """The predictions of the masked-LM head at the masked places of rows, (M, V), in the order of
-    `masks`; only these places reach the head.
+    """Return the predictions of the masked-LM head at the masked places of rows, (M, V), in the
+    order of `masks`; only these places reach the head.
     """
     states_FH, starts_R = read_rows(encoder, [(rows, masks.applied(rows))])
     return encoder.lm_logits(states_FH[torch.from_numpy(masks.flat(starts_R)).to(states_FH.device)])
@@ -46,15 +46,15 @@ class MaskedLM(MaskedWords[Rows]):
         self.rows_of = rows_of
 
     def on(self, rows_of: Callable[[Step], Rows]) -> Self:
-        """The same objective over other rows; it shares the module."""
+        """Return the same objective over other rows; it shares the module."""
         other = copy.copy(self)
         other.rows_of = rows_of
         return other
 
     def batch(self, step: Step) -> Rows:
-        """The rows of the global batch."""
+        """Return the rows of the global batch."""
         return self.rows_of(step)
 
     def logits(self, rows: Rows, masks: Masks) -> torch.Tensor:
-        """The predictions at the masked places, (M, V)."""
+        """Return the predictions at the masked places, (M, V)."""
         return masked_logits(self.encoder, rows, masks)

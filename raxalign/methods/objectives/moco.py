@@ -26,8 +26,8 @@ def contrast_logits(
     same_BK: torch.Tensor,
     temperature: float,
 ) -> torch.Tensor:
-    """(B, 1 + K) similarities over the temperature: the positive at index 0, then the queue; a key
-    where `same_BK` is not a negative (-inf).
+    """Return (B, 1 + K) similarities over the temperature: the positive at index 0, then the queue;
+    a key where `same_BK` is not a negative (-inf).
     """
     positive_B1 = (query_BD * positive_BD).sum(dim=-1, keepdim=True)
     negative_BK = (query_BD @ queue_KD.T).masked_fill(same_BK, -torch.inf)
@@ -41,8 +41,8 @@ def info_nce(
     same_BK: torch.Tensor,
     temperature: float,
 ) -> torch.Tensor:
-    """(B,) losses -log(e^(q·k+/τ) / (e^(q·k+/τ) + Σ_k e^(q·k/τ))), the sum over the queue without
-    the keys where `same_BK`.
+    """Return (B,) losses -log(e^(q·k+/τ) / (e^(q·k+/τ) + Σ_k e^(q·k/τ))), the sum over the queue
+    without the keys where `same_BK`.
 
     The denominator holds the positive, as in He et al. (2020, Eq. 1), where Pan et al. (2021) write
     a sum over the queue alone.
@@ -101,8 +101,8 @@ class Moco(nn.Module):
         self.to(device)
 
     def embed(self, states_BH: torch.Tensor, *, slow: bool = False) -> torch.Tensor:
-        """The vectors z (B, D) of last-layer first pieces: W2 ReLU(W1 h) of the unit vector h (Pan
-        et al. 2021, §3), of unit length on demand.
+        """Return the vectors z (B, D) of last-layer first pieces: W2 ReLU(W1 h) of the unit vector
+        h (Pan et al. 2021, §3), of unit length on demand.
         """
         head = self.key_head if slow else self.head
         z_BD: torch.Tensor = head(functional.normalize(states_BH, dim=-1))
@@ -111,12 +111,14 @@ class Moco(nn.Module):
     def losses(
         self, query_BD: torch.Tensor, positive_BD: torch.Tensor, pivots_B: torch.Tensor
     ) -> torch.Tensor:
-        """(B,) losses against the queue; keys of the row's own pivot sentence are no negatives."""
+        """Return (B,) losses against the queue; keys of the row's own pivot sentence are not
+        negatives.
+        """
         same_BK = pivots_B[:, None] == self.pivots_K[None, :]
         return info_nce(query_BD, positive_BD, self.queue_KD, same_BK, self.options.temperature)
 
     def is_ready(self) -> bool:
-        """Whether the queue may be contrasted with."""
+        """Return whether the queue may be contrasted with."""
         return self.options.queue_start == "random" or int(self.count) >= self.options.queue_size
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ class _Contrasted:
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The rows of a global batch whose words are masked: one a pair, or all first sentences and
+    """The rows of a global batch whose words are masked: one per pair, or all first sentences and
     then all second ones.
     """
 
@@ -98,8 +98,8 @@ class PostPretraining(Objective):
         self.predicted: _Predicted | None = None
 
     def on(self, bitexts: Bitexts) -> Self:
-        """The same objective over other sentence pairs; it shares the module, and so the queue. All
-        keys of the queue are negatives for them.
+        """Return the same objective over other sentence pairs; it shares the module, and so the
+        queue. All keys of the queue are negatives for them.
         """
         other = copy.copy(self)
         other.bitexts = bitexts
@@ -139,7 +139,7 @@ class PostPretraining(Objective):
             )
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of some rows of the global batch."""
+        """Return the contribution of some rows of the global batch."""
         contrasted, predicted, parts = self.contrasted, self.predicted, []
         if contrasted:
             self.make_keys(contrasted, positions)
@@ -194,7 +194,7 @@ class PostPretraining(Objective):
         return masked_lm_loss(logits_MV, self.tensor(masks.targets), max(masks.total, 1))
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
-        """An index on the encoder's device."""
+        """Return an index on the encoder's device."""
         return torch.from_numpy(array).to(self.encoder.device)
 
     def end(self, step: Step) -> None:
@@ -209,7 +209,9 @@ class PostPretraining(Objective):
 
 
 def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
-    """A number for each of some sentences, int64: the same for sentences of the same pieces."""
+    """Return a number for each of some sentences, int64: the same for sentences of the same
+    pieces.
+    """
     numbers: dict[bytes, int] = {}
     return np.array(
         [numbers.setdefault(sentences.pieces(int(s)).tobytes(), len(numbers)) for s in chosen],
@@ -218,8 +220,8 @@ def sentence_numbers(sentences: Sentences, chosen: np.ndarray) -> np.ndarray:
 
 
 def full_at(n_rows: int, batch_size: int, steps: int, queue_size: int) -> tuple[int, int]:
-    """The steps before the one that finds the queue full, and the keys that were ever put into it
-    when the last of `steps` begins.
+    """Return the steps before the one that finds the queue full, and the keys that were ever put
+    into it when the last of `steps` begins.
 
     >>> full_at(10, 4, 6, 10), full_at(10, 4, 6, 11), full_at(10, 4, 6, 18), full_at(10, 4, 4, 10)
     ((3, 18), (4, 18), (5, 18), (3, 10))

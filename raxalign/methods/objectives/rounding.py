@@ -20,9 +20,9 @@ def real_gap(vectors_XH: torch.Tensor, reference_XH: torch.Tensor) -> torch.Tens
     """``vectors - reference`` (..., H), 0 (and without gradient) in coordinates that differ by
     rounding alone.
 
-    At the start what is held lies where it was, but for the rounding of another batch. Adam divides
-    a gradient by its own size: that noise would move words by a whole learning rate, to and fro
-    with the number of workers.
+    At step 0 the frozen side equals its reference up to the rounding of another batch. Adam divides
+    a gradient by its own size, so that noise would move words by a whole learning rate, and
+    differently with each number of workers.
     """
     gap_XH = vectors_XH - reference_XH
     rounding_X1 = (

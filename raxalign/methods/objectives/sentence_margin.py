@@ -32,9 +32,15 @@ def margin_loss(
     scale: float,
     hidden_NN: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The sum over both directions of the mean of -log softmax of scale · (cosine - margin for the
-    translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2). Sentence j is no
-    candidate for i (i != j) where `hidden_NN[i, j]` (symmetric).
+    """Return the sum over both directions of the mean of -log softmax of scale · (cosine - margin
+    for the translation), among the other side's sentences (Feng et al. 2022, Eq. 1-2).
+
+    Args:
+        src_ND: The vectors of the other language.
+        tgt_ND: The vectors of the pivot.
+        margin: The margin.
+        scale: The factor of the cosines.
+        hidden_NN: Symmetric; where ``hidden_NN[i, j]``, sentence j is not a candidate for i.
     """
     src_ND, tgt_ND = (torch.nn.functional.normalize(part, dim=-1) for part in (src_ND, tgt_ND))
     itself_NN = torch.eye(len(src_ND), dtype=torch.bool, device=src_ND.device)
@@ -74,17 +80,17 @@ class Margin(WholeBatch):
         self.shape = (2, encoder.hidden_size)
 
     def on(self, corpus: SentenceRows) -> Self:
-        """The same objective over other sentence pairs; it shares the module."""
+        """Return the same objective over other sentence pairs; it shares the module."""
         other = copy.copy(self)
         other.corpus = corpus
         return other
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """One pair per row."""
+        """Return one pair per row."""
         return np.ones(len(rows), np.int64)
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of the sentences, (N, 2, H)."""
+        """Return the vectors of the sentences, (N, 2, H)."""
         states = read_states(
             self.encoder, [(self.corpus.src, rows), (self.corpus.tgt, rows)], (self.options.layer,)
         )
@@ -92,7 +98,7 @@ class Margin(WholeBatch):
         return torch.stack([vectors_SH[: len(rows)], vectors_SH[len(rows) :]], dim=1)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The loss; pairs that share a sentence are no negatives of one another."""
+        """Return the loss; pairs that share a sentence are not negatives of one another."""
         hidden_NN = None
         if self.options.mask_same_sentence:
             hidden_NN = sharing(

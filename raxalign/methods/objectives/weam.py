@@ -57,8 +57,8 @@ def prediction_loss(
     weight: float,
     cross_weight: float,
 ) -> torch.Tensor:
-    """`weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with 1/M and
-    λ/N a mean each, L_mp + λ L_cp (Eq. 9-11).
+    """Return `weight` Σ_m -log p(w_m | context) + cross_weight Σ_n -log p(w_n | translation): with
+    1/M and λ/N a mean each, L_mp + λ L_cp (Eq. 9-11).
     """
     multilingual = functional.cross_entropy(logits_MV, targets_M, reduction="sum")
     cross_lingual = functional.cross_entropy(cross_logits_NV, cross_targets_N, reduction="sum")
@@ -80,7 +80,7 @@ class CrossHead(nn.Module):
         self.transform = transform
 
     def forward(self, states_NH: torch.Tensor) -> torch.Tensor:
-        """(N, H) to (N, width of the output embedding)."""
+        """Return (N, H) to (N, width of the output embedding)."""
         return self.transform(self.exchange(states_NH))  # type: ignore[no-any-return]
 
 
@@ -96,8 +96,8 @@ class _Activation(nn.Module):
 
 
 def copy_transform(model: Any) -> nn.Module:
-    """A copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for heads that
-    are not of a known shape.
+    """Return a copy of a masked-LM head up to its output embedding. Raises `RaxalignError` for
+    heads that are not of a known shape.
     """
     if hasattr(model, "cls") and hasattr(getattr(model.cls, "predictions", None), "transform"):
         parts: list[Any] = [model.cls.predictions.transform]
@@ -121,7 +121,7 @@ def copy_transform(model: Any) -> nn.Module:
 
 
 def output_embedding(model: Any) -> nn.Module:
-    """The last part of a masked-LM head, (..., width) to logits (..., V): the one that
+    """Return the last part of a masked-LM head, (..., width) to logits (..., V): the one that
     `copy_transform` leaves out.
     """
     if hasattr(model, "cls"):
@@ -176,7 +176,7 @@ class WordExchange(Objective):
         self.batch: _Batch | None = None
 
     def on(self, bitexts: Bitexts, links: Links) -> Self:
-        """The same objective over other sentence pairs; it shares the module."""
+        """Return the same objective over other sentence pairs; it shares the module."""
         other = copy.copy(self)
         other.bitexts, other.links = bitexts, links
         return other
@@ -194,7 +194,7 @@ class WordExchange(Objective):
         )
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:  # noqa: ARG002
-        """The contribution of some rows of the global batch."""
+        """Return the contribution of some rows of the global batch."""
         assert self.batch is not None, "begin comes first"
         batch, options = self.batch, self.options
         rows, masks = batch.rows.take(positions), batch.masks.take(positions)

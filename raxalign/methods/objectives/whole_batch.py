@@ -44,22 +44,24 @@ class WholeBatch(Objective):
 
     @abstractmethod
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """How many items each of some rows has."""
+        """Return how many items each of some rows has."""
 
     @abstractmethod
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of the items of some rows, in the order of the rows: (items, *shape), with
-        gradient.
+        """Return the vectors of the items of some rows, in the order of the rows: (items, *shape),
+        with gradient.
         """
 
     @abstractmethod
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The loss of a global batch from the vectors of all items of its rows; it has no
+        """Return the loss of a global batch from the vectors of all items of its rows; it has no
         parameters of its own.
         """
 
     def extra(self) -> torch.Tensor | None:
-        """A term of the loss that no row has a part in (a regulariser); it is counted once."""
+        """Return a term of the loss that no row has a part in (a regulariser); it is counted
+        once.
+        """
         return None
 
     def begin(self, step: Step) -> None:
@@ -80,7 +82,7 @@ class WholeBatch(Objective):
         self._value = value.detach()
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
-        """The contribution of some rows of the global batch."""
+        """Return the contribution of some rows of the global batch."""
         if _is_direct(step):
             loss = self.batch_loss(step.rows, self.vectors(step.rows[positions]))
         else:

@@ -33,11 +33,11 @@ def contrastive_loss(
     strong: bool,
     hidden_PP: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The mean over the words of both sides of -log softmax of the cosine with the translation,
-    over temperature, among the candidates.
+    """Return the mean over the words of both sides of -log softmax of the cosine with the
+    translation, over temperature, among the candidates.
 
     Candidates are the words of the other side (weak: the mean of both directions), or those of both
-    sides without the word itself (strong); Wu & Dredze (2020, §3). The words of link j are no
+    sides without the word itself (strong); Wu & Dredze (2020, §3). The words of link j are not
     candidates for those of link i (i != j) where `hidden_PP[i, j]`.
     """
     src_PD, tgt_PD = (torch.nn.functional.normalize(part, dim=-1) for part in (src_PD, tgt_PD))
@@ -148,18 +148,18 @@ class Contrast(WholeBatch):
         self.loss_unit = max(1.0, options.reg_weight)
 
     def on(self, corpus: WordRows) -> Self:
-        """The same objective over other word pairs; it shares the module and its start."""
+        """Return the same objective over other word pairs; it shares the module and its start."""
         other = copy.copy(self)
         other.corpus = corpus
         return other
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
-        """The number of links of each row, (rows,)."""
+        """Return the number of links of each row, (rows,)."""
         counts: np.ndarray = self.corpus.link_offsets[rows + 1] - self.corpus.link_offsets[rows]
         return counts
 
     def vectors(self, rows: np.ndarray) -> torch.Tensor:
-        """The vectors of linked words, (links, 2, L, D)."""
+        """Return the vectors of linked words, (links, 2, L, D)."""
         corpus = self.corpus
         states = read_states(
             self.encoder, [(corpus.src, rows), (corpus.tgt, rows)], self.options.layers
@@ -178,7 +178,7 @@ class Contrast(WholeBatch):
         return torch.stack([vectors_NLH[: len(link)], vectors_NLH[len(link) :]], dim=1)
 
     def batch_loss(self, rows: np.ndarray, vectors: torch.Tensor) -> torch.Tensor:
-        """The mean over layers; a batch without links has nothing to contrast."""
+        """Return the mean over layers; a batch without links has nothing to contrast."""
         if not len(vectors):
             return vectors.sum()
         hidden_PP = None

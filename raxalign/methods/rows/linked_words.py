@@ -83,8 +83,8 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
 def tokenise(
     encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None
 ) -> PieceSide:
-    """The sentences of an Arrow column of words as pieces with special ones around them; unknown
-    pieces are counted for `lang`.
+    """Return the sentences of an Arrow column of words as pieces with special ones around them;
+    unknown pieces are counted for `lang`.
     """
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 

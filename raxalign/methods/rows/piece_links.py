@@ -69,21 +69,21 @@ class Partners:
         return cls(offsets_of(counts), (codes % width).astype(np.int32))
 
     def linked(self, pieces: np.ndarray) -> np.ndarray:
-        """Whether each of some pieces has a partner."""
+        """Return whether each of some pieces has a partner."""
         return np.asarray(self.offsets[pieces + 1] > self.offsets[pieces])
 
     def of_pieces(self, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The partners of some pieces: (their places in their rows, the place in `pieces` of the
-        piece that each belongs to).
+        """Return the partners of some pieces: (their places in their rows, the place in `pieces` of
+        the piece that each belongs to).
         """
         entries, owners = ranges(self.offsets, pieces)
         return self.places[entries].astype(np.int64), owners
 
 
 def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
-    """The links of word-pair datasets, language -> folder as in `read_bitexts`, as links of places
-    in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are places of the pivot's
-    pieces, their `tgt` of the other language's.
+    """Return the links of word-pair datasets, language -> folder as in `read_bitexts`, as links of
+    places in the rows `[CLS] tgt [SEP] src [SEP]` (the pivot first): their `src` are places of the
+    pivot's pieces, their `tgt` of the other language's.
 
     Links of words that were not read whole are left out.
     """
@@ -101,8 +101,8 @@ def read_piece_links(bitexts: Bitexts, folders: Mapping[str, Path]) -> Links:
 
 
 def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
-    """The word links of some sentence pairs, from first to second sentences, as links of places in
-    their joint rows.
+    """Return the word links of some sentence pairs, from first to second sentences, as links of
+    places in their joint rows.
     """
     rows = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1])
     width = (

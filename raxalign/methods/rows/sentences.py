@@ -46,7 +46,7 @@ class Rows:
         return np.diff(self.offsets)
 
     def take(self, rows: np.ndarray) -> Rows:
-        """Some of the rows, in the order given."""
+        """Return some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
         ids, words, langs, segments = (
             part[index] for part in (self.ids, self.words, self.langs, self.segments)
@@ -63,7 +63,7 @@ class Rows:
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
-        """All rows of several parts, of as many sentences each, one after the other."""
+        """Return all rows of several parts, of as many sentences each, one after the other."""
         names = ("ids", "words", "langs", "segments", "lengths", "first_RK", "kept_RK")
         ids, words, langs, segments, lengths, first_RK, kept_RK = (
             np.concatenate([getattr(part, name) for part in parts]) for name in names
@@ -97,14 +97,14 @@ class Sentences:
         return len(self.starts_S)
 
     def pieces(self, sentence: int) -> np.ndarray:
-        """The pieces of one sentence, without special ones."""
+        """Return the pieces of one sentence, without special ones."""
         return self.ids[
             self.starts_S[sentence] : self.starts_S[sentence] + self.lengths_S[sentence]
         ]
 
 
 def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
-    """A row `[CLS] a [SEP]` for each sentence of `numbers`."""
+    """Return a row `[CLS] a [SEP]` for each sentence of `numbers`."""
     room = sentences.max_length - sentences.before[1] - sentences.after_single[1]
     kept_R1 = np.minimum(sentences.lengths_S[numbers], max(room, 0))[:, None]
     langs_R1 = sentences.langs_S[numbers][:, None]
@@ -114,8 +114,8 @@ def single_rows(sentences: Sentences, numbers: np.ndarray) -> Rows:
 
 
 def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> Rows:
-    """A row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what is too
-    long loses the end of the longer sentence first, as in `TransformerEncoder.pieces`.
+    """Return a row `[CLS] a [SEP] b [SEP]` for each pair of sentences `first[r]`, `second[r]`; what
+    is too long loses the end of the longer sentence first, as in `TransformerEncoder.pieces`.
     """
     specials = [sentences.before, sentences.between, sentences.after_pair]
     room = max(sentences.max_length - sum(size for _, size in specials), 0)
@@ -130,8 +130,8 @@ def joint_rows(sentences: Sentences, first: np.ndarray, second: np.ndarray) -> R
 
 
 def shares(lengths_R2: np.ndarray, room: int) -> np.ndarray:
-    """How many pieces the two sentences of each row keep in `room`, (R, 2): the longer one is cut
-    first, then both.
+    """Return how many pieces the two sentences of each row keep in `room`, (R, 2): the longer one
+    is cut first, then both.
 
     >>> shares(np.array([[10, 3], [10, 9], [9, 10], [2, 3]]), 9).tolist()
     [[6, 3], [5, 4], [4, 5], [2, 3]]

@@ -41,8 +41,8 @@ def read_states(
     parts: Sequence[tuple[PieceSide, np.ndarray]],
     layers: tuple[int, ...],
 ) -> States:
-    """The states of some rows of some sides, part after part, by one forward pass without padding.
-    Gradient flows.
+    """Return the states of some rows of some sides, part after part, by one forward pass without
+    padding. Gradient flows.
     """
     ids = np.concatenate([side.ids[ranges(side.offsets, rows)[0]] for side, rows in parts])
     lengths_S = np.concatenate(
@@ -56,8 +56,8 @@ def read_states(
 def read_rows(
     encoder: TransformerEncoder, parts: Sequence[tuple[Rows, np.ndarray]]
 ) -> tuple[torch.Tensor, np.ndarray]:
-    """The last-layer states (F, H) of all rows of several parts, and where each row begins in them;
-    gradient flows.
+    """Return the last-layer states (F, H) of all rows of several parts, and where each row begins
+    in them; gradient flows.
 
     A part is rows, and the pieces that the encoder reads in the place of their own
     (`Masks.applied`, or ``rows.ids``).
@@ -81,8 +81,8 @@ def read_rows(
 def pool_spans(
     states: list[torch.Tensor], first_N: np.ndarray, count_N: np.ndarray, pooling: Pooling
 ) -> torch.Tensor:
-    """The vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least) from
-    `first_N` on.
+    """Return the vectors (N, L, H) of spans of adjacent pieces: `count_N` of them (one at least)
+    from `first_N` on.
     """
     first_N, count_N, device = first_N.astype(np.int64), count_N.astype(np.int64), states[0].device
     if pooling in ("first", "last"):
@@ -106,8 +106,8 @@ def pool_spans(
 
 
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
-    """The vectors (S, H) of the sentences at the first layer that was read: of the first piece
-    (`cls`), or the mean over all pieces, special ones too (as sentence-transformers do).
+    """Return the vectors (S, H) of the sentences at the first layer that was read: of the first
+    piece (`cls`), or the mean over all pieces, special ones too (as sentence-transformers do).
     """
     spans: Pooling = "first" if pooling == "cls" else "mean"
     return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]

@@ -43,8 +43,8 @@ class Lexicon:
     ids: np.ndarray
 
     def draw(self, types_W: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """(translation, its language) of each of some words, by their types: a language, then one
-        of its translations, each as likely as another.
+        """Return (translation, its language) of each of some words, by their types: a language,
+        then one of its translations, each as likely as another.
         """
         group = _pick(self.group_offsets, types_W, rng)
         return _pick(self.entry_offsets, group, rng), self.group_langs[group]
@@ -59,8 +59,8 @@ def _pick(offsets: np.ndarray, which: np.ndarray, rng: np.random.Generator) -> n
 def make_lexicon(
     encoder: TransformerEncoder, dictionaries: Entries, pivot: str, languages: tuple[str, ...]
 ) -> Lexicon:
-    """The translations of `dictionaries`, both ways, by the lower-cased word; `languages` numbers
-    the languages.
+    """Return the translations of `dictionaries`, both ways, by the lower-cased word; `languages`
+    numbers the languages.
 
     An entry that is repeated counts once; one whose translation has no piece is left out.
     """
@@ -213,11 +213,11 @@ def switched_rows(
     word_share: float,
     rng: np.random.Generator,
 ) -> Rows:
-    """A row `[CLS] a [SEP]` for each of the sentences ``numbers_R[rows]``, with some words changed
-    for translations.
+    """Return a row `[CLS] a [SEP]` for each of the sentences ``numbers_R[rows]``, with some words
+    changed for translations.
 
     A sentence is mixed with the probability `sentence_share`; each word of a mixed one that has
-    translations is changed with the probability `word_share`. Its pieces then are of the
+    translations is changed with the probability `word_share`. Its pieces then belong to the
     translation's language. The end of what is too long is cut off.
     """
     numbers = text.numbers_R[rows]
@@ -271,7 +271,9 @@ def _laid_out(
 
 
 def _kept(n_words_R: np.ndarray, count: np.ndarray, room: int) -> np.ndarray:
-    """How many of its `count` pieces each word keeps (words,), where a row has room for so many."""
+    """Return how many of its `count` pieces each word keeps (words,), where a row has `room`
+    pieces.
+    """
     pieces, words = offsets_of(count), offsets_of(n_words_R)
     before_word = pieces[:-1] - np.repeat(pieces[words[:-1]], n_words_R)
     kept: np.ndarray = np.clip(room - before_word, 0, count)

@@ -94,10 +94,16 @@ def read_texts(
     *,
     min_pieces: int = 1,
 ) -> Sentences:
-    """Tokenise text datasets (column ``words``), language -> folder; sentences of less than
-    `min_pieces` pieces are left out.
+    """Tokenise text datasets (column ``words``).
 
-    Raises `DataError` for a language of which nothing is left.
+    Args:
+        encoder: The encoder whose tokenizer makes the pieces.
+        folders: Language -> the folder of its text.
+        max_length: The largest number of pieces of a sentence, special ones included.
+        min_pieces: Sentences of fewer pieces are left out.
+
+    Raises:
+        DataError: A language has no sentence left.
     """
     from raxalign.corpora.text.dataset import read_table
 
@@ -117,7 +123,7 @@ def read_texts(
 
 
 def chosen(sentences: Sentences, numbers: np.ndarray) -> Sentences:
-    """The sentences of these numbers, in this order; the pieces themselves are shared."""
+    """Return the sentences of these numbers, in this order; the pieces themselves are shared."""
     parts = (part[numbers] for part in (sentences.starts_S, sentences.lengths_S, sentences.langs_S))
     return replace(sentences, **dict(zip(("starts_S", "lengths_S", "langs_S"), parts, strict=True)))
 
@@ -165,7 +171,7 @@ class _Reader:
         return np.arange(before, self.n), np.concatenate(sizes)
 
     def sentences(self) -> Sentences:
-        """All that was read."""
+        """Return all that was read."""
         sizes = [len(part) for part in self.specials]
         specials = [(sum(sizes[:i]), size) for i, size in enumerate(sizes)]
         lengths_S = np.concatenate(self.lengths)

@@ -69,8 +69,8 @@ def read_word_rows(
     drop_identical: bool,
     all_types: bool = False,
 ) -> WordRows:
-    """The word pairs of some datasets, one after the other, with the types of all words where
-    `all_types` asks for them.
+    """Return the word pairs of some datasets, one after the other, with the types of all words
+    where `all_types` asks for them.
 
     Raises `DataError` where none is left to learn from.
     """
@@ -102,8 +102,8 @@ def read_word_rows(
 def read_sentence_rows(
     encoder: TransformerEncoder, folders: Sequence[Path], max_length: int
 ) -> SentenceRows:
-    """The sentence pairs of some bitexts, one after the other. Raises `DataError` where one has
-    none.
+    """Return the sentence pairs of some bitexts, one after the other. Raises `DataError` where one
+    has none.
     """
     sides: list[tuple[PieceSide, PieceSide]] = []
     for folder in folders:
@@ -127,7 +127,9 @@ def read_sentence_rows(
 
 
 def pivot_sentences(folders: Iterable[Path]) -> pa.ChunkedArray:
-    """The pivot's sentences of some bitexts, as words, in the order of `read_sentence_rows`."""
+    """Return the pivot's sentences of some bitexts, as words, in the order of
+    `read_sentence_rows`.
+    """
     return pa.chunked_array(
         [chunk for folder in folders for chunk in read_table(folder).column("tgt").chunks]
     )

@@ -30,7 +30,7 @@ class Anchors:
     counts_V: torch.Tensor
 
     def count(self, word: str) -> int:
-        """How often a word (in any case) occurred."""
+        """Return how often a word (in any case) occurred."""
         place = self.words.get(word.lower())
         return 0 if place is None else int(self.counts_V[place])
 
@@ -43,8 +43,15 @@ def collect_anchors(
     layers: tuple[int, ...],
     pooling: Pooling,
 ) -> Anchors:
-    """Anchors of `words`, matched on the lower-cased surface, so over all casings; sentences
-    without any of them are not encoded.
+    """Return the mean vectors of words over their occurrences in a text, in any casing.
+
+    Args:
+        encoder: The encoder that reads the text.
+        chunks: The text, as lists of sentences; those without any of the words are not read.
+        words: The words, which are compared in lower case.
+        lang: The language of the text.
+        layers: The layers that are read.
+        pooling: How pieces become words.
     """
     numbers = {word: i for i, word in enumerate(dict.fromkeys(word.lower() for word in words))}
     sums_VLH = torch.zeros(

@@ -25,8 +25,8 @@ CHUNK = 4096
 """Sentence pairs whose word vectors are in memory together."""
 
 BLOCK = 8192
-"""Word pairs that are handed over together: what is computed from them in float64 has to fit beside
-the vectors.
+"""Word pairs that are added at once. What is computed from them in float64 must fit into memory
+together with the vectors.
 """
 
 
@@ -62,7 +62,7 @@ class Moments:
         self.cross_LHH += torch.einsum("plh,plk->lhk", source, target)
 
     def means(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The centroids (H,) of both sides, at the layer of this place."""
+        """Return the centroids (H,) of both sides, at the layer of this place."""
         return self.source_LH[layer] / self.count, self.target_LH[layer] / self.count
 
     def cross(self, layer: int, *, center: bool = False) -> torch.Tensor:
@@ -74,7 +74,7 @@ class Moments:
     def cross_about(
         self, layer: int, source_H: torch.Tensor, target_H: torch.Tensor
     ) -> torch.Tensor:
-        """(Source - a)^T (target - b), (H, H), about any two points a and b."""
+        """Return (Source - a)^T (target - b), (H, H), about any two points a and b."""
         shifted = (
             self.cross_LHH[layer]
             - torch.outer(source_H, self.target_LH[layer])
@@ -86,10 +86,19 @@ class Moments:
 def linked_vectors(
     encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """The vectors of all word pairs of a dataset, (P, L, H) for the other language and for the
-    pivot, at most `BLOCK` pairs at a time.
+    """Yield the vectors of all word pairs of a dataset, at most `BLOCK` pairs at a time.
 
-    Pairs with a word that the encoder did not read (too long a sentence, no piece) are left out.
+    Args:
+        encoder: The encoder that reads the sentences.
+        folder: The word-pair dataset.
+        lang: The other language.
+        pivot: The pivot.
+        layers: The layers that are read.
+        pooling: How pieces become words.
+
+    Yields:
+        Vectors (P, L, H) of the other language and of the pivot. Pairs with a word that the
+        encoder did not read (too long a sentence, no piece) are left out.
     """
     table = read_pairs(folder)
     for start in range(0, len(table), CHUNK):
@@ -121,8 +130,8 @@ def _places(words: WordVectors, rows: np.ndarray, positions: np.ndarray) -> torc
 
 
 def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
-    """The sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at a
-    time.
+    """Yield the sentences (lists of words) of one side of a bitext or word-pair dataset, `CHUNK` at
+    a time.
     """
     from raxalign.corpora.text.dataset import read_table
 

@@ -13,23 +13,23 @@ else:
 
 
 def procrustes(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The orthogonal W (H, H) for which ``source @ W`` is nearest to `target` (rows, (N, H) each),
-    in the dtype of `source`.
+    """Return the orthogonal W (H, H) for which ``source @ W`` is nearest to `target` (rows, (N, H)
+    each), in the dtype of `source`.
 
     Schönemann (1966): W = U V^T of the singular value decomposition U S V^T of source^T target,
     computed in float64.
     """
     if source.shape != target.shape or source.ndim != 2:
         raise ValueError(
-            f"two matrices of one shape are wanted, not {tuple(source.shape)} and"
+            f"two matrices of one shape are required, not {tuple(source.shape)} and"
             f" {tuple(target.shape)}"
         )
     return nearest_rotation(source.double().T @ target.double()).to(source.dtype)
 
 
 def nearest_rotation(cross_HH: torch.Tensor, toward_identity: float = 0.0) -> torch.Tensor:
-    """The orthogonal W that maximises the trace of W^T cross, where cross is source^T target in
-    float64.
+    """Return the orthogonal W that maximises the trace of W^T cross, where cross is source^T target
+    in float64.
 
     With `toward_identity` the one that minimises ||source W - target||² + λ ||W - I||², λ being
     that many times the mean singular value of cross: the trace of W^T (cross + λ I) is then the

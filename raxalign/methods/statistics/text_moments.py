@@ -65,12 +65,12 @@ class TextMoments:
             self.gram_LHH += torch.einsum("nlh,nlk->lhk", vectors, vectors)
 
     def means(self) -> torch.Tensor:
-        """The mean vectors, (L, H)."""
+        """Return the mean vectors, (L, H)."""
         return self.sum_LH / self.count
 
     def deviations(self) -> torch.Tensor:
-        """The standard deviation of each coordinate (L, H), that of the whole population; 1 where a
-        coordinate never changes, so that dividing by it leaves that coordinate finite.
+        """Return the standard deviation of each coordinate (L, H), that of the whole population; 1
+        where a coordinate never changes, so that dividing by it leaves that coordinate finite.
         """
         means = self.means()
         variances = (self.square_LH / self.count - means.square()).clamp(min=0)
@@ -98,10 +98,17 @@ def text_moments(
     before: Sequence[Steps] | None = None,
     gram: bool = False,
 ) -> TextMoments:
-    """The moments of the word vectors of one language's text, after the steps `before` of each
-    layer.
+    """Return the moments of the word vectors of one language's text.
 
-    Raises `RaxalignError` where the encoder reads no word of it.
+    Args:
+        reading: What is read of the encoder, and how.
+        inputs: The inputs of the method, with the text.
+        lang: The language.
+        before: The steps that each layer's vectors go through first.
+        gram: Whether products of coordinates are summed too.
+
+    Raises:
+        RaxalignError: The encoder reads no word of the text.
     """
     encoder, layers = reading.encoder, reading.layers
     moments = TextMoments.empty(len(layers), encoder.hidden_size, encoder.device, gram=gram)

@@ -69,7 +69,7 @@ class DirectedModel:
         return rows, src, tgt
 
     def _iterate(self, *, optimize_tension: bool) -> None:
-        """One pass: expected counts, then the lexicon and, but for the first pass, the tension that
+        """One pass: expected counts, then the lexicon and, after the first pass, the tension that
         they suggest.
         """
         counts, null_counts = np.zeros_like(self.lexicon), np.zeros_like(self.null_lexicon)

@@ -21,7 +21,7 @@ def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def single_languages(results: Results, task: str, metric: str, cell: Cell) -> list[str]:
-    """The languages of a cell's scores, without the pivot and the means."""
+    """Return the languages of a cell's scores, without the pivot and the means."""
     shown = (task, metric, results.split(task))
     return [
         lang
@@ -31,15 +31,15 @@ def single_languages(results: Results, task: str, metric: str, cell: Cell) -> li
 
 
 def baseline(results: Results, task: str, metric: str) -> Cell | None:
-    """The encoder as it was."""
+    """Return the cell of the original encoder."""
     split = results.split(task)
     cells = baseline_cells(results.cells, results.plan)
     return next((cell for cell in cells if value_of(cell, task, metric, split) is not None), None)
 
 
 def representatives(results: Results, task: str, metric: str) -> list[Cell]:
-    """One cell per method: of its largest training set the one that dev chooses; the baseline
-    first. All are of one encoder, that of the baseline.
+    """Return one cell per method: of its largest training set the one that dev chooses; the
+    baseline first. All are of one encoder, that of the baseline.
     """
     base = baseline(results, task, metric)
     there = [
@@ -56,41 +56,41 @@ def representatives(results: Results, task: str, metric: str) -> list[Cell]:
 
 
 def best_on_dev(cells: Sequence[Cell], most: int, task: str, metric: str) -> list[Cell]:
-    """At most so many of `representatives`, in their order: the first one, and those with the best
-    values on dev.
+    """Return at most `most` of `representatives`, in their order: the first one, and those with the
+    best values on dev.
     """
     rest = sorted(range(1, len(cells)), key=lambda i: -dev_of(cells[i], task, metric))[: most - 1]
     return [cells[i] for i in sorted([0, *rest])] if cells else []
 
 
 def of_methods(results: Results, most: int) -> str:
-    """What a caption says where a figure or table has not room for all methods."""
+    """Return what a caption says where a figure or table has no room for all methods."""
     if len(results.kinds) <= most:
         return ""
     return (
-        f" At most {most} of the {len(results.kinds)} methods are shown: the encoder as it was, and"
+        f" At most {most} of the {len(results.kinds)} methods are shown: the original encoder, and"
         " the best on dev (without dev values, the first of the grid)."
     )
 
 
 def titled(results: Results, task: str) -> str:
-    """A task's name, and that its values are of the dev set where they are."""
+    """Return a task's name, marked where its values are those of the dev set."""
     return task if results.split(task) == "test" else f"{task} (dev set)"
 
 
 def colour_of(results: Results, cell: Cell) -> int:
-    """One colour per method, the same in every cloud."""
+    """Return one colour per method, the same in every cloud."""
     return list(results.kinds).index(cell.method)
 
 
 def value_of(cell: Cell, task: str, metric: str, split: str) -> Value | None:
-    """The mean over languages."""
+    """Return the mean over languages."""
     name = mean_name(cell, task, metric, split)
     return cell.values[name] if name is not None else None
 
 
 def dev_of(cell: Cell, task: str, metric: str) -> float:
-    """What cells are chosen by: the mean over languages on dev; without one, less than any
+    """Return what cells are chosen by: the mean over languages on dev; without one, less than any
     other.
     """
     value = value_of(cell, task, metric, "dev")

@@ -1,4 +1,4 @@
-"""What the report says of a value beside its number: interval, difference to the baseline, mark,
+"""What the report shows with the number of a value: interval, difference to the baseline, mark,
 and notes; all from the grid's comparisons.
 """
 
@@ -31,16 +31,16 @@ class Judge:
         )
 
     def of(self, cell: Cell, name: Name | None) -> Compared | None:
-        """What is known of a value; None for what stands in no table of the grid."""
+        """Return the comparison of a value; None for a value that is in no table of the grid."""
         return self._found.get((id(cell), name)) if name is not None else None
 
     def mark(self, cell: Cell, name: Name | None) -> Mark:
-        """What a test says; nothing where there was none, or where it cannot tell."""
+        """Return what a test says; nothing where there was none, or where it cannot tell."""
         found = self.of(cell, name)
         return found.verdict if found is not None and found.verdict in ("better", "worse") else ""
 
     def interval(self, cell: Cell, name: Name | None) -> tuple[float, float] | None:
-        """The 95 % interval of a value over runs and examples."""
+        """Return the 95 % interval of a value over runs and examples."""
         found = self.of(cell, name)
         return (
             (found.interval.low, found.interval.high)
@@ -50,8 +50,8 @@ class Judge:
 
 
 def difference_text(found: Compared, unit: Unit) -> str:
-    """The difference to the baseline with its interval, or that it cannot be told; nothing for what
-    is not compared.
+    """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
+    value that is not compared.
     """
     compared = found.comparison
     if found.difference is None:
@@ -65,7 +65,7 @@ def difference_text(found: Compared, unit: Unit) -> str:
 
 
 def remarks(found: Compared, unit: Unit) -> Iterator[str]:
-    """What must be said of a value under its table."""
+    """Yield what must be said of a value under its table."""
     if (
         found.interval is None
         and found.untested

@@ -33,8 +33,8 @@ def capitalized(text: str) -> str:
 
 
 def named(cell: Cell, plan: Plan) -> str:
-    """The method of a cell with the params that vary, numbers without needless zeros: ``finetune
-    λ=0.1``.
+    """Return the method of a cell with the params that vary, numbers without needless zeros:
+    ``finetune λ=0.1``.
     """
     axes = [
         f"{symbol(axis)}={plain(cell.params[axis])}"
@@ -45,16 +45,16 @@ def named(cell: Cell, plan: Plan) -> str:
 
 
 def measured(cell: Cell, plan: Plan) -> str:
-    """What stands under the name of a published row: the method, its params that vary, and the size
-    of its training set.
+    """Return the text under the name of a published row: the method, its params that vary, and
+    the size of its training set.
     """
     size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
     return f"{named(cell, plan)}{size}"
 
 
 def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
-    """The encoder where there are several, the size of the training set, and over how many seeds
-    the values of a table are.
+    """Return the encoder where there are several, the size of the training set, and over how many
+    seeds the values of a table are.
     """
     facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
@@ -66,8 +66,8 @@ def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
 
 
 def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
-    """The name of a cell's mean over languages: the zero-shot one where there is one, or the only
-    language there is.
+    """Return the name of a cell's mean over languages: the zero-shot one where there is one, or the
+    only language there is.
     """
     for lang in ("avg_zero_shot", "avg"):
         if (task, lang, metric, split) in cell.values:

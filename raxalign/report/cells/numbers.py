@@ -34,20 +34,22 @@ class Unit:
     sign: str = ""
 
     def show(self, value: float) -> str:
-        """A stored value."""
+        """Return a stored value."""
         return number(value * self.scale, self.decimals)
 
     def show_interval(self, low: float | None, high: float | None) -> str:
-        """An interval in brackets, or nothing."""
+        """Return an interval in brackets, or nothing."""
         return "" if low is None or high is None else f"[{self.show(low)}, {self.show(high)}]"
 
     def show_difference(self, difference: float) -> str:
-        """A difference, with its sign."""
+        """Return a difference, with its sign."""
         return signed(difference * self.scale, self.decimals)
 
 
 def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
-    """The unit of a published table; its decimals are at least those that the paper prints."""
+    """Return the unit of a published table; its decimals are at least those that the paper
+    prints.
+    """
     scale, decimals = _UNITS.get(name, (1.0, 0))
     printed = max(
         (
@@ -65,8 +67,8 @@ def published_unit(name: str | None, figures: Iterable[float] = ()) -> Unit:
 
 
 def metric_unit(values: Iterable[float]) -> Unit:
-    """The unit of a metric by its values: shares are shown in percent, counts without decimals,
-    others with three.
+    """Return the unit of a metric by its values: shares are shown in percent, counts without
+    decimals, others with three.
     """
     known = list(values)
     if all(-1.0 <= value <= 1.0 for value in known):
@@ -75,7 +77,7 @@ def metric_unit(values: Iterable[float]) -> Unit:
 
 
 def number(value: float, decimals: int) -> str:
-    """A number with thousands apart and a real minus; what rounds to nothing has no sign.
+    """Return a number with thousands apart and a real minus; what rounds to nothing has no sign.
 
     >>> number(-1234.56, 1), number(-0.04, 1)
     ('−1,234.6', '0.0')
@@ -85,7 +87,7 @@ def number(value: float, decimals: int) -> str:
 
 
 def signed(value: float, decimals: int) -> str:
-    """A difference: always with its sign.
+    """Return a difference: always with its sign.
 
     >>> signed(0.26, 1), signed(-0.26, 1), signed(0.0, 1)
     ('+0.3', '−0.3', '±0.0')

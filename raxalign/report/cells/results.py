@@ -89,12 +89,12 @@ class Results:
         return next((name for name, found in self.tasks.items() if found == kind), None)
 
     def split(self, task: str) -> str:
-        """The split on which a task is shown: test, or dev where there is no test."""
+        """Return the split on which a task is shown: test, or dev where there is no test."""
         return next((split for name, _, split in self.tables if name == task), "test")
 
     def main_metric(self, task: str) -> str | None:
-        """The metric by which a task is compared: what its plug-in calls its main one, where it is
-        there, else the first of its tables.
+        """Return the metric by which a task is compared: what its plug-in calls its main one, where
+        it is there, else the first of its tables.
         """
         from raxalign.catalog import catalog
 

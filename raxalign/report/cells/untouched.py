@@ -22,14 +22,15 @@ def why(plan: Plan, cell: Cell, task: str) -> str | None:
     trial = next((plan.by_key[key] for key in cell.trials if key in plan.by_key), None)
     found = trial.untouched.get(task) if trial is not None else None
     return (
-        f"Untouched: {found.told([cell.method], [task])}; this would be the encoder itself again."
+        f"Untouched: {found.told([cell.method], [task])}; the result would be that of the encoder"
+        " itself."
         if found is not None
         else None
     )
 
 
 def idle_cells(plan: Plan) -> list[Cell]:
-    """The cells of which nothing is run at all, so that no row of results has them."""
+    """Return the cells of which nothing is run at all, so that no row of results has them."""
     groups: dict[str, list[Trial]] = {}
     for trial in plan.trials:
         if trial.untouched and not trial.evaluations:

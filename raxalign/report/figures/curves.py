@@ -12,8 +12,8 @@ from raxalign.report.figures.panels import Curve
 
 MOST_CURVES = 8
 BAND = (
-    "Bands and bars are one standard deviation over runs to each side; dashed level: the"
-    " encoder as it was."
+    "Bands and bars: one standard deviation over runs to each side. Dashed level: the original"
+    " encoder."
 )
 
 

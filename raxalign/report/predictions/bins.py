@@ -15,8 +15,8 @@ PERCENT = Unit(100, 1, "%")
 
 
 def mean_bins(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
-    """Each bin's mean over the languages that have queries for it; the averages of groups are means
-    of these too.
+    """Return each bin's mean over the languages that have queries for it; the averages of groups
+    are means of these too.
     """
     bins = []
     for parts in zip(*languages, strict=True):
@@ -32,7 +32,7 @@ def mean_bins(languages: Sequence[Sequence[Bin]]) -> list[Bin]:
 
 
 def bin_line(results: Results, cell: Cell, bins: Sequence[Bin]) -> Line:
-    """The line of a cell: the accuracy of each bin in percent, its queries below."""
+    """Return the line of a cell: the accuracy of each bin in percent, its queries below."""
     entries = [
         (
             Entry("–", state="empty")

@@ -13,9 +13,9 @@ MOST_SENTENCES = 200_000  # of the training text, from its beginning
 def training_counts(
     plan: Plan, root: str, lang: str
 ) -> tuple[dict[str, int], dict[str, int]] | None:
-    """How often each word form stands in the largest training bitext of a language that the storage
-    has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None where
-    there is none.
+    """Return how often each word form stands in the largest training bitext of a language that the
+    storage has (at most `MOST_SENTENCES` of it), on the language's side and on the pivot's; None
+    where there is none.
     """
     import pyarrow.compute as pc
 

@@ -95,5 +95,5 @@ def _asked(
 
 
 def languages(asked: Sequence[Asked]) -> str:
-    """The language pairs of the predictions, as captions name them."""
+    """Return the language pairs of the predictions, as captions name them."""
     return ", ".join(dict.fromkeys(lang for entry in asked for lang in entry.tables))

@@ -26,9 +26,9 @@ Tagger = Callable[["pa.Table"], Sequence[str | None]]
 
 
 def pivot_tags(plan: Plan, root: str) -> tuple[str, Tagger] | None:
-    """How the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags, or of
-    each form the most frequent one in the treebank files of the grid's tagging task, or spaCy's
-    where it is installed with its small model of the pivot; None where there is none.
+    """Return how the pivot's words are tagged, in words, and the tagger: the phrasebook's own tags,
+    or of each form the most frequent one in the treebank files of the grid's tagging task, or
+    spaCy's where it is installed with its small model of the pivot; None where there is none.
     """
     books = [
         stage

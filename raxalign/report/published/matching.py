@@ -31,7 +31,7 @@ class Match:
 
 
 def match_row(results: Results, table: PublishedTable, row: str) -> Match | None:
-    """The cell for a row: of those for which all that must hold holds, one with the fewest
+    """Return the cell for a row: of those for which all that must hold holds, one with the fewest
     differences, then the best on dev.
     """
     rules = [
@@ -75,8 +75,8 @@ def untouched(results: Results, rule: Rule) -> str | None:
 
 
 def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
-    """The names of a cell's values that a rule means, one for each of its metrics; on the other
-    split where this one has none.
+    """Return the names of a cell's values that a rule means, one for each of its metrics; on the
+    other split where this one has none.
     """
     for where in (split, "dev" if split == "test" else "test"):
         found = [
@@ -108,7 +108,7 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
 
 
 def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """What is not as wanted, in words; what has no such option does not differ."""
+    """Return what is not as wanted, in words; what has no such option does not differ."""
     return [
         f"{name}: {_shown(have[name])} (published: {_shown(value)})"
         for name, value in wanted.items()
@@ -117,7 +117,9 @@ def differing(have: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
 
 
 def sizes(table: PublishedTable, row: str) -> list[int]:
-    """The training sizes of the rows that differ from a row in nothing but theirs, ascending."""
+    """Return the training sizes of the rows that differ from a row in nothing but theirs,
+    ascending.
+    """
     own = _but_size(table.rows[row].match)
     found = {
         entry.match.sentences
@@ -128,7 +130,7 @@ def sizes(table: PublishedTable, row: str) -> list[int]:
 
 
 def encoder_differs(publication: Publication, cell: Cell) -> bool:
-    """Whether a cell's encoder is another than the paper's."""
+    """Return whether a cell's encoder is another than the paper's."""
     return not any(label in cell.encoder for label in publication.encoder)
 
 
@@ -211,9 +213,9 @@ def _but_size(rule: Rule | None) -> dict[str, Any] | None:
 
 
 def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rule) -> list[Cell]:
-    """The cells of the size that stands for the row's: the very one, where the grid has any
+    """Return the cells of the size that represents the row's: the same size, where the grid has any
     published one; else by rank from the largest, where the grid has as many sizes and all are
-    smaller; else the nearest, each size standing for one row.
+    smaller; else the nearest, each size representing one row.
     """
     if rule.sentences is None:
         return list(fitting)
@@ -230,8 +232,8 @@ def _of_size(fitting: Sequence[Cell], table: PublishedTable, row: str, rule: Rul
 
 
 def _nearest(there: Sequence[int], published: Sequence[int]) -> dict[int, int]:
-    """Published size -> the grid's that stands for it: the nearest pairs first (by their ratio),
-    each size once.
+    """Return published size -> the size of the grid that represents it: the nearest pairs first (by
+    their ratio), each size once.
     """
     pairs = sorted(
         (abs(math.log(max(size, 1) / other)), -other, size) for size in there for other in published

@@ -73,7 +73,7 @@ class TableMaker:
         return self.publication.tables[self.label]
 
     def make(self) -> Table:
-        """The table, its marks included."""
+        """Returns the table, its marks included."""
         lines = [self._line(row) for row in self.table.rows]
         whole = [note.text for note in self.table.notes if note.row is None and note.column is None]
         caption = " ".join(

@@ -28,8 +28,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """A published row with the cell that measures it (`match`; None: nothing does), and where the
-    table is of an analysis, what that found for the cell (`fill`).
+    """A published row with the cell that measures it (`match`; None: nothing does), and where an
+    analysis fills the table, what it found for the cell (`fill`).
     """
 
     results: Results
@@ -39,13 +39,13 @@ class MeasuredRow:
     fill: Fill | None = None
 
     def at(self, column: str, part: int) -> Measured | None:
-        """The value of a column, by the part of its figure (the metric of the rule)."""
+        """Return the value of a column, by the part of its figure (the metric of the rule)."""
         found = self._values(column)
         return found[part] if part < len(found) else None
 
     def comparable(self, column: str, part: int, figure: float | None) -> float | None:
-        """The figure that the difference is to: what the printed one should be, and for a mean over
-        some columns the mean over the same.
+        """Return the figure that the difference is to: what the printed one should be, and for a
+        mean over some columns the mean over the same.
         """
         parts = parts_of(self.table)
         for note in self.table.notes:
@@ -166,20 +166,20 @@ class MeasuredRow:
 
 
 def parts_of(table: PublishedTable) -> tuple[str, ...]:
-    """The metrics of each figure of a table; one empty name where a figure is one number."""
+    """Return the metrics of each figure of a table; one empty name where a figure is one number."""
     return table.match.metrics if table.match is not None and table.match.metrics else ("",)
 
 
 def figures_of(value: float | Sequence[float] | None, parts: int = 1) -> list[float | None]:
-    """The numbers of a printed figure, one for each of its parts."""
+    """Return the numbers of a printed figure, one for each of its parts."""
     if value is None or isinstance(value, int | float):
         return [value] * max(parts, 1)
     return list(value)
 
 
 def mean_value(columns: Sequence[Mapping[Any, float]]) -> Value:
-    """The mean over columns (seed -> value), seed by seed; a column that all seeds share (seed
-    None) counts for each of them.
+    """Return the mean over columns (seed -> value), seed by seed; a column that all seeds share
+    (seed None) counts for each of them.
     """
     seeds = {seed for column in columns for seed in column if seed is not None} or {None}
     for column in columns:

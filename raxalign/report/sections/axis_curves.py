@@ -31,7 +31,7 @@ class AxisCurves(Section):
     place = 70
 
     def share(self) -> Share | None:
-        """The figures; None where the grid varies no numeric param."""
+        """Return the figures; None where the grid varies no numeric param."""
         results = self.material.results
         sketches = [
             Sketch(
@@ -47,7 +47,7 @@ class AxisCurves(Section):
 
 
 def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
-    """The (method, param) of the grid that has several values, all of them numbers."""
+    """Yield the (method, param) of the grid that has several values, all of them numbers."""
     for method, axes in results.plan.axes.items():
         for axis in axes:
             values = {
@@ -58,8 +58,8 @@ def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def axis_panels(results: Results, method: str, axis: str) -> list[Panel]:
-    """One panel per task: test and dev over the values of one numeric param; encoder and other
-    params are those of the best point on dev.
+    """Return one panel per task: test and dev over the values of one numeric param; encoder and
+    other params are those of the best point on dev.
     """
     cells = [
         cell

@@ -70,8 +70,8 @@ class Section(ABC):
 
     @abstractmethod
     def share(self) -> Share | None:
-        """What the section adds to the report; None where it has nothing to show."""
+        """Return what the section adds to the report; None where it has nothing to show."""
 
     def measures(self) -> Mapping[str, Measure]:
-        """What fills the published tables that say ``analysis: <name>``, by that name."""
+        """Return what fills the published tables that say ``analysis: <name>``, by that name."""
         return {}

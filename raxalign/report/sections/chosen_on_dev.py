@@ -33,7 +33,7 @@ class ChosenOnDev(Section):
     place = 50
 
     def share(self) -> Share | None:
-        """The tables; None where no method has several points."""
+        """Return the tables; None where no method has several points."""
         results, judge = self.material.results, self.material.judge
         made = [_table(results, judge, task) for task in results.tasks]
         tables = tuple(table for table in made if table is not None)

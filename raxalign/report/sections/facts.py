@@ -23,7 +23,7 @@ class Facts(Section):
     place = 10
 
     def share(self) -> Share:
-        """One line per fact that the grid has."""
+        """Return one line per fact that the grid has."""
         results, plan = self.material.results, self.material.plan
         trials = plan.trials
         languages = dict.fromkeys(lang for trial in trials for lang in trial.languages)

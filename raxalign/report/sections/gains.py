@@ -1,4 +1,4 @@
-"""What methods gain over the encoder as it was, language by language."""
+"""What methods gain over the original encoder, language by language."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Gains(Section):
     place = 90
 
     def share(self) -> Share | None:
-        """The figure; None where no transfer task was run with a baseline and a method."""
+        """Return the figure; None where no transfer task was run with a baseline and a method."""
         results = self.material.results
         caption = (
-            "One point per language; the baseline is the encoder as it was (as in Kulshreshtha et"
+            "One point per language; the baseline is the original encoder (as in Kulshreshtha et"
             " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
             f" chooses.{of_methods(results, MOST_CURVES)}"
         )
@@ -48,7 +48,7 @@ class Gains(Section):
 
 
 def gain_panels(results: Results) -> list[Panel]:
-    """One panel per transfer task, one cloud per method."""
+    """Return one panel per transfer task, one cloud per method."""
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = list(_clouds(results, task, metric))

@@ -26,7 +26,7 @@ class LearningCurves(Section):
     place = 60
 
     def share(self) -> Share | None:
-        """The figure; None where no method was run at several sizes."""
+        """Return the figure; None where no method was run at several sizes."""
         results = self.material.results
         figures = drawn([_sketch(results)], self.material.figures)
         return Share((Part("figures", "Figures", figures=figures),)) if figures else None
@@ -39,7 +39,7 @@ def _sketch(results: Results) -> Sketch:
 
 
 def size_panels(results: Results) -> list[Panel]:
-    """One panel per task: curves of methods that were run at several sizes."""
+    """Return one panel per task: curves of methods that were run at several sizes."""
     panels = []
     for task in results.tasks:
         metric = results.main_metric(task)

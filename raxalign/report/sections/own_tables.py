@@ -26,14 +26,14 @@ _MEANS = {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}
 class OwnTables(Section):
     """A table per task and metric: a line per point of the grid, a column per language.
 
-    The table of a task's main metric stands open, the others are folded.
+    The table of a task's main metric is open, the others are folded.
     """
 
     VERSION = 1
     place = 40
 
     def share(self) -> Share | None:
-        """Every table of the grid; None without results."""
+        """Returns every table of the grid; None without results."""
         results, judge = self.material.results, self.material.judge
         if not results.cells:
             return None
@@ -62,7 +62,7 @@ def _against(results: Results, judge: Judge) -> str:
 
 
 def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:
-    """The table of each task that stands open: that of its main metric, or the first one over
+    """Return the table of each task that is open: that of its main metric, or the first one over
     enough examples.
     """
     first: dict[str, _Entry] = {}
@@ -92,7 +92,7 @@ class _OwnTable:
         return tuple((self.task, lang, self.metric, self.split) for lang in langs)
 
     def table(self, *, folded: bool) -> Table:
-        """The table with its marks, notes and caption."""
+        """Returns the table with its marks, notes and caption."""
         notes, lines = Notes(), []
         unit = metric_unit(
             cell.values[name].mean

@@ -41,8 +41,8 @@ class PartsOfSpeech(Section):
     place = 110
 
     def share(self) -> Share | None:
-        """The tables, without pairs of one form and, where there are such, with them; None without
-        predictions or tags.
+        """Return the tables, without pairs of one form and, where there are such, with them; None
+        without predictions or tags.
         """
         if self._tagged is None:
             return None
@@ -50,7 +50,7 @@ class PartsOfSpeech(Section):
         return Share((Part("analyses", "Analyses", tables=tables),))
 
     def measures(self) -> Mapping[str, Measure]:
-        """The accuracy of a cell by part of speech, under `retrieval_by_pos`."""
+        """Return the accuracy of a cell by part of speech, under `retrieval_by_pos`."""
         return {_MEASURE: self._measure} if self._tagged is not None else {}
 
     @cached_property

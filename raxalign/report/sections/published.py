@@ -24,8 +24,8 @@ class Published(Section):
     place = 30
 
     def share(self) -> Share | None:
-        """One part per paper, and one record per figure in published.csv; None where the grid names
-        no paper.
+        """Return one part per paper, and one record per figure in published.csv; None where the
+        grid names no paper.
         """
         material = self.material
         papers = [

@@ -35,7 +35,7 @@ class RankDifferences(Section):
     place = 120
 
     def share(self) -> Share | None:
-        """The table and the figure; None without predictions or training text."""
+        """Return the table and the figure; None without predictions or training text."""
         results, ledger = self.material.results, self.material.ledger
         task, cells = shown_cells(results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)

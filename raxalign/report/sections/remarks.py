@@ -18,7 +18,7 @@ class Remarks(Section):
     place = 20
 
     def share(self) -> Share | None:
-        """The notes; None without a ledger."""
+        """Return the notes; None without a ledger."""
         ledger, plan = self.material.ledger, self.material.plan
         if ledger is None:
             return None

@@ -33,7 +33,7 @@ class Senses(Section):
     place = 130
 
     def share(self) -> Share | None:
-        """The tables; None without predictions, or without such words."""
+        """Return the tables; None without predictions, or without such words."""
         task, cells = shown_cells(self.material.results, _TASK)
         asked = self.material.predictions.of_all(cells, task, _COLUMNS)
         tables = tuple(_tables(self.material.results, asked)) if asked else ()

@@ -58,7 +58,7 @@ class Spaces(Section):
     place = 140
 
     def share(self) -> Share | None:
-        """The figures; None without a ledger or a task that measures spaces."""
+        """Return the figures; None without a ledger or a task that measures spaces."""
         if self.material.ledger is None:
             return None
         figures = drawn(list(self._sketches()), self.material.figures)
@@ -110,7 +110,7 @@ def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) 
 
 
 def _clouds(results: Results, asked: list[Asked], kind: str) -> list[Panel]:
-    """One panel per method, for the first language pair; the encoder as it was comes first."""
+    """One panel per method, for the first language pair; the original encoder comes first."""
     panels = []
     for entry in asked[:MOST_PANELS]:
         lang, table = next(iter(entry.tables.items()))

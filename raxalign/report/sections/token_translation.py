@@ -33,7 +33,7 @@ class TokenTranslation(Section):
     place = 80
 
     def share(self) -> Share | None:
-        """The figures; None where no task of the grid sweeps over layers and weights."""
+        """Return the figures; None where no task of the grid sweeps over layers and weights."""
         results = self.material.results
         sketches = [
             Sketch(
@@ -58,7 +58,9 @@ def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
 
 
 def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
-    """One panel per language: values over layers and weights of the first cell that has them."""
+    """Return one panel per language: values over layers and weights of the first cell that has
+    them.
+    """
     for cell in results.cells:
         grids = _grids(cell, task, stem)
         panels = [

@@ -41,11 +41,12 @@ class Transfer(Section):
     place = 100
 
     def share(self) -> Share | None:
-        """The figure and the table; None where the grid has not both."""
+        """Return the figure and the table; None where the grid does not have both."""
         results = self.material.results
         caption = (
-            "One point per language (as in Cao et al. 2020, Figure 2, which shows the encoder as it"
-            f" was alone); the table above has all correlations.{of_methods(results, MOST_CURVES)}"
+            "One point per language (as in Cao et al. 2020, Figure 2, which shows only the original"
+            " encoder). The table above has all correlations."
+            f"{of_methods(results, MOST_CURVES)}"
         )
         panels = transfer_panels(results, MOST_CURVES)
         sketch = Sketch("retrieval-transfer", "Retrieval against transfer", caption, panels)
@@ -67,7 +68,9 @@ class _Cloud:
 
 
 def transfer_panels(results: Results, most: int) -> list[Panel]:
-    """One panel a transfer task: its scores against word retrieval, of at most so many methods."""
+    """Return one panel per transfer task: its scores against word retrieval, of at most `most`
+    methods.
+    """
     panels = []
     for task, metric in transfer_tasks(results):
         clouds = [
@@ -112,9 +115,9 @@ def transfer_table(results: Results) -> Table | None:
         for method, row in found.items()
     )
     caption = (
-        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. Each"
-        " method as in the figure below, and those for which it has no room; a correlation over"
-        " three or four languages means little."
+        "Pearson's r over languages; under it Spearman's ρ and the number of languages n. The"
+        " methods are those of the figure below, and those for which it has no room. A correlation"
+        " over three or four languages means little."
     )
     return Table(
         "retrieval-transfer",

@@ -52,8 +52,8 @@ class _HeldOut:
 
 @dataclass(frozen=True)
 class _Predicted:
-    """The tags of all sentences by one tagger, the step that its weights are of, and the counts
-    that its scores are made of.
+    """The tags of all sentences by one tagger, the step of its weights, and the counts behind its
+    scores.
     """
 
     toward: str | None

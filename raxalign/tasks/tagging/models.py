@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Placed:
     """Tokenised sentences: for each the pieces, the positions of its words' first pieces, and the
-    words that those are of (in order).
+    words of those positions (in order).
 
     Words without a piece, or beyond what a row may have, are missing there. `features` are those of
     the frozen encoder, where the tagger reads them.

@@ -34,8 +34,8 @@ def select(selection: Selection, accuracies: Mapping[str, Sequence[float]]) -> d
     epoch).
 
     `mean-dev` takes the epoch of the best mean over all languages (Cao et al. 2020), `target-dev`
-    the best of each language, which looks at labelled data of the target language and is no
-    zero-shot result; the others have one epoch to choose from.
+    the best of each language, which looks at labelled data of the target language, so that the
+    result is not zero-shot; the others have one epoch to choose from.
 
     >>> values = {"en": [0.6, 0.7], "de": [0.5, 0.3]}
     >>> select("mean-dev", values), select("target-dev", values)

@@ -75,7 +75,7 @@ class Counts:
 
     def convert_rate(self) -> float | None:
         """Return the share of tokens of the target language, those of both left out; None where all
-        tokens are of both (Liu et al. 2020, §5.2).
+        tokens are in both (Liu et al. 2020, §5.2).
         """
         asked = int(self.tokens.sum() - self.shared.sum())
         return int(self.converted.sum()) / asked if asked else None

@@ -56,7 +56,7 @@ def translate(
     Args:
         stream: the encoder, with inside transforms alone.
         rows: the sentences as the encoder reads them.
-        lang: the language that they are of.
+        lang: their language.
         layer: the block after which the stream is shifted.
         shift_H: what is added to the stream.
     """

@@ -49,7 +49,7 @@ def probe_accuracy(
         first_NH: the vectors of one language.
         second_MH: the vectors of the other one.
         first_rows: the sentence of each vector (N,); translations have one number.
-        second_rows: the same of the other language (M,).
+        second_rows: the sentence of each vector of the other language (M,).
         seed: the seed of the halves.
 
     Returns:

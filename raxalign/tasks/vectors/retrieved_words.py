@@ -175,8 +175,8 @@ class Answers:
     def table(self, label: str, split: str) -> pa.Table:
         """Make one row per pair and direction, from which all metrics can be computed again.
 
-        `correct` is of the contextual search, `correct_first` of the non-contextual one, whose
-        columns are null for pairs that were not part of it. `first` marks the pairs of
+        `correct` is that of the contextual search, `correct_first` that of the non-contextual one,
+        whose columns are null for pairs that were not part of it. `first` marks the pairs of
         `noncontextual_accuracy_all`, `first_unseen` those of `noncontextual_accuracy`, and
         `first_any` those of `first` and the pairs of one surface form that would be. `unit` is the
         same wherever the pivot's sentence is.

@@ -30,7 +30,7 @@ CHUNK = 1024
 
 @dataclass(frozen=True)
 class WordReading:
-    """How words become vectors: the language that they are of, the `layers` that are added up, and
+    """How words become vectors: their language, the `layers` that are added up, and
     how a word's pieces are joined.
     """
 

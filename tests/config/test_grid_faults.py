@@ -1,0 +1,311 @@
+"""Faults of a grid file: all at once, each with its line and what would be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from raxalign.config.grid import KEYS
+from tests.config.small import PARTS, SMALL, change
+
+
+def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults: Any) -> None:
+    text = change("pivot: en", "pivott: en")
+    text = change("[de, no]", "[de, norsk]", text)
+    text = change(
+        "sentences: [1_000, 10_000]", "pairs: {symmetrization: intersect}\nsentences: [0]", text
+    )
+    text = change("  rotation: {center", "  rotatoin: {centre", text)
+    told = faults(text)
+    assert [line.split(" (")[0] for line in told] == [
+        "line 2: pivott: unknown key",
+        "line 4: languages.each[1]: unknown language 'norsk'",
+        "line 8: pairs.symmetrization: 'intersect' is not permitted",
+        "line 9: sentences[0]: 0 is too small",
+        "line 12: methods.rotatoin: unknown method 'rotatoin'",
+    ]
+    assert "did you mean pivot?" in told[0]
+    assert "did you mean intersection?" in told[2]
+    assert "did you mean rotation?" in told[4]
+
+
+def test_faults_hidden_behind_a_duplicate_key_are_told_too(faults: Any) -> None:
+    told = faults(change("pivot: en", "name: twice\nseed: 1"))
+    assert told == [
+        "line 2: name: given twice (it is also on line 1; keep one)",
+        "line 3: seed: unknown key (did you mean seeds?)",
+    ]
+
+
+def test_every_missing_or_empty_section_is_told(faults: Any) -> None:
+    told = faults("pivot: en\ncorpus:\n")
+    assert [line.split(":")[1].strip() for line in told] == [
+        "encoder",
+        "languages",
+        "methods",
+        "name",
+        "sentences",
+        "tasks",
+        "corpus",
+    ]
+
+
+def test_a_fault_in_a_product_is_told_once(faults: Any) -> None:
+    told = faults(
+        change(
+            "center: [false, true]", "center: [false, true], poling: [a, b], pooling: [first, lst]"
+        )
+    )
+    assert told == [
+        "line 11: methods.rotation.poling: unknown key (did you mean pooling?)",
+        (
+            "line 11: methods.rotation.pooling[1]: 'lst' is not permitted (did you mean last?"
+            " permitted: first, last, mean, sum)"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ("banana", "layers 'banana': write `last`, one number, or a range such as 9-12"),
+        ("-1", "layers '-1': write `last`, one number, or a range such as 9-12"),
+        ("12-9", "layers '12-9': a range begins with its smaller number"),
+    ],
+)
+def test_layers_of_another_form_are_faults_of_the_file(layers: str, said: str, faults: Any) -> None:
+    text = change("layers: [9, 9-12]", f"layers: [9, {layers}]")
+    text = change(
+        "  retrieval: {}",
+        f"  retrieval: {{layers: {layers}}}\n  space: {{kind: representation, layers: {layers}}}",
+        text,
+    )
+    assert faults(text) == [
+        f"line 11: methods.rotation.layers[1]: {said}",
+        f"line 13: tasks.retrieval.layers: {said}",
+        f"line 14: tasks.space.layers: {said}",
+    ]
+
+
+def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults: Any) -> None:
+    text = change(
+        "  retrieval: {}", "  ner: {layers: last-five}\n  pos: {dataset: x, layers: last-four}"
+    )
+    text = change(
+        "  none: {}", "  sentence_margin: {layers: 1-3}\n  distillation: {layers: 2-2}", text
+    )
+    assert faults(text) == [
+        "line 10: methods.sentence_margin.layers: layers '1-3' names several layers; choose one",
+        (
+            "line 14: tasks.ner.layers: layers 'last-five': write `last-four`, `last`, one number,"
+            " or a range such as 9-12"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("name: small", "name: a/b", "line 1: name: 'a/b' is not a valid name"),
+        (
+            "bert-base-multilingual-cased",
+            "{kind: scrach}",
+            "line 3: encoder.kind: unknown encoder 'scrach' (did you mean scratch?)",
+        ),
+        ("bert-base-multilingual-cased", "{name: x}", "line 3: encoder: an encoder needs a `kind`"),
+        (
+            "bert-base-multilingual-cased",
+            "[a, a]",
+            "line 3: encoder[1]: the same encoder is given twice",
+        ),
+        (
+            "{each: [de, no]}",
+            "[de, no]",
+            "line 4: languages: a list does not say how the languages are grouped",
+        ),
+        (
+            "{each: [de, no]}",
+            "{each: [de], together: [no]}",
+            "line 4: languages: both `together` and `each`",
+        ),
+        (
+            "{each: [de, no]}",
+            "{eech: [de]}",
+            "line 4: languages.eech: unknown key (did you mean each?)",
+        ),
+        ("[de, no]", "[de, en]", "line 4: languages.each[1]: 'en' is the pivot"),
+        ("[de, no]", "[de, de]", "line 4: languages.each[1]: 'de' is given twice"),
+        ("[de, no]", "[German]", "did you mean de?"),
+        (
+            "source: moses",
+            "source: mosses",
+            "line 6: corpus.source: unknown corpus 'mosses' (did you mean moses?)",
+        ),
+        ("source: moses", "split: {test: 1}", "line 5: corpus: `source` is missing"),
+        ("path: data", "pth: data", "line 7: corpus.pth: unknown key (did you mean path?)"),
+        ("path: data/{lang}", "path: data/{language}", "line 7: corpus.path: unknown placeholder"),
+        (
+            "  path:",
+            "  split: {tset: 1}\n  path:",
+            "line 7: corpus.split.tset: unknown key (did you mean test?)",
+        ),
+        (
+            "  path:",
+            "  by_language: {dr: {path: x}}\n  path:",
+            "line 7: corpus.by_language.dr: 'dr' is not one of the grid's languages",
+        ),
+        (
+            "  path:",
+            "  by_language: {de: {split: {test: 1}}}\n  path:",
+            "is the same for all languages",
+        ),
+        ("  path:", "  overlap: keeep\n  path:", "did you mean keep?"),
+        ("[1_000, 10_000]", "[1_000, 1000]", "line 8: sentences[1]: 1000 is given twice"),
+        ("[1_000, 10_000]", "1.5", "line 8: sentences: 1.5 is not a whole number"),
+        ("pivot: en", "seeds: [0, -1]", "line 2: seeds[1]: -1 is too small"),
+        ("pivot: en", "seeds: []", "line 2: seeds: is empty"),
+        ("pivot: en", "seeds: [true]", "line 2: seeds[0]: true is not a whole number"),
+        ("pivot: en", "pairs: {aligner: fastalign}", "did you mean fast_align?"),
+        (
+            "pivot: en",
+            "pairs: {one_to_on: true}",
+            "line 2: pairs.one_to_on: unknown key (did you mean one_to_one?)",
+        ),
+        ("pivot: en", "text: {source: wiki}", "line 2: text.source: unknown text source 'wiki'"),
+        (
+            "pivot: en",
+            "run: {worker: 1}",
+            "line 2: run.worker: unknown key (did you mean workers?)",
+        ),
+        (
+            "pivot: en",
+            "run: {gpus_per_worker: -1}",
+            "line 2: run.gpus_per_worker: -1 is too small (at least 0)",
+        ),
+        (
+            "pivot: en",
+            "published: [[a]]",
+            "line 2: published[0]: a list is not the name of a table",
+        ),
+        ("center: [false, true]", "center: []", "line 11: methods.rotation.center: an empty list"),
+        (
+            "center: [false, true]",
+            "center: [true, true]",
+            "line 11: methods.rotation.center[1]: true is given twice",
+        ),
+        (
+            "center: [false, true]",
+            "center: [[true]]",
+            "line 11: methods.rotation.center[0]: a list within a list",
+        ),
+        (
+            "center: [false, true]",
+            "min_count: {log_uniform: [1, 2]}",
+            "log_uniform without `search`",
+        ),
+        ("  none: {}", "  ?!: {kind: none}", "line 10: methods.?!: '?!' is not a valid name"),
+        ("  none: {}", "  none: {x: 1}", "line 10: methods.none.x: unknown key"),
+        ("  none: {}", "  none: 3", "line 10: methods.none: 3 is not a mapping"),
+        (
+            "retrieval: {}",
+            "retreival: {}",
+            "line 13: tasks.retreival: unknown task 'retreival' (did you mean retrieval?)",
+        ),
+        (
+            "retrieval: {}",
+            "retrieval: {k: true}",
+            "line 13: tasks.retrieval.k: true is not a number",
+        ),
+        (
+            "retrieval: {}",
+            "retrieval: {languages: [fr]}",
+            "line 13: tasks.retrieval.languages[0]: 'fr' is not one of the grid's languages",
+        ),
+    ],
+)
+def test_a_fault_has_its_line_and_says_what_is_right(
+    faults: Any, old: str, new: str, said: str
+) -> None:
+    assert any(said in line for line in faults(change(old, new))), faults(change(old, new))
+
+
+def test_a_misspelt_method_is_told_with_the_right_one(faults: Any) -> None:
+    assert faults(change("  none: {}", "  fintune: {}")) == [
+        "line 10: methods.fintune: unknown method 'fintune' (did you mean finetune?)"
+    ]
+
+
+def test_search_is_checked_and_refused(faults: Any) -> None:
+    told = faults(
+        change("layers: [9, 9-12]", "min_count: {log_uniform: [1, 2]}")
+        + "search: {trials: 4, metric: retrival/avg/x, split: test}\n"
+    )
+    assert (
+        told[0]
+        == "line 14: search: this version has no search (leave `search` out and give each option a"
+        " list of values)"
+    )
+    assert told[1:] == ["line 14: search.split: 'test' is not permitted (permitted: dev)"]
+    told = faults(SMALL + "search: {trials: 4, metric: retrival/avg/x}\n")
+    assert told[1] == "line 14: search.metric: unknown task 'retrival' (did you mean retrieval?)"
+
+
+def test_the_nearest_of_the_sections_is_named_for_each(faults: Any) -> None:
+    for key in KEYS:
+        told = faults(SMALL + f"{key}_: 1\n")
+        assert told == [f"line 14: {key}_: unknown key (did you mean {key}?)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            PARTS,
+            (
+                "line 7: corpus.path: training, dev and test are separate files (that requires"
+                " `split: files` under `corpus`"
+            ),
+        ),
+        (
+            "  path: x\n  split: files",
+            (
+                "line 7: corpus.path: `split: files` requires a path for each of training, dev and"
+                " test (write {train: "
+            ),
+        ),
+        (
+            "  path: x\n  split: fils",
+            "line 8: corpus.split: 'fils' is not permitted (did you mean files?",
+        ),
+        (
+            "  path: {trian: x, test: y}\n  split: files",
+            "line 7: corpus.path.trian: unknown key (did you mean train?)",
+        ),
+        ("  path: {train: x}\n  split: files", "line 7: corpus.path.test: is missing"),
+        (
+            "  path: {train: '{lnag}', test: y}\n  split: files",
+            "line 7: corpus.path.train: unknown placeholder in '{lnag}'",
+        ),
+        (
+            f"{PARTS}\n  split: files\n  by_language: {{no: {{path: x}}}}",
+            "line 9: corpus.by_language.no.path: `split: files` requires a path",
+        ),
+        (
+            f"{PARTS}\n  split: files\n  by_language: {{no: {{source: opus, corpus: Europarl}}}}",
+            "opus has no such files; moses and tsv may have",
+        ),
+        (
+            f"{PARTS}\n  split: files\ntext: {{source: moses, path: {{train: x, test: y}}}}",
+            "line 9: text.path: training, dev and test are separate files",
+        ),
+    ],
+)
+def test_parts_and_split_go_together(faults: Any, lines: str, told: str) -> None:
+    assert any(told in line for line in faults(change("  path: data/{lang}-{pivot}", lines)))
+
+
+def test_codes_of_three_letters_lead_to_the_option_for_files_named_so(faults: Any) -> None:
+    (told,) = faults(change("[de, no]", "[de, nld]"))
+    assert "did you mean nl? " in told
+    assert "files named nld are read with `codes: {nl: nld}` under `corpus`" in told

@@ -1,0 +1,139 @@
+"""The words of the repository: turns of phrase that a native reader stumbles over are found in
+code, comments, messages and pages.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_right
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SUFFIXES = (".py", ".md", ".yaml", ".j2")
+LEFT_OUT = ("CHANGELOG.md", "tests/test_prose.py")
+
+UNITS = (
+    "batch|block|cell|column|configuration|context|corpus|dictionary|direction|entity|entry|epoch|evaluation|example|"
+    "expert|file|fold|form|grid|head|key|kind|language|layer|line|list|method|metric|model|node|"
+    "occurrence|option|page|pair|panel|paper|paragraph|person|piece|point|premise|question|row|"
+    "run|second|section|seed|sentence|set|side|size|split|stage|step|table|task|text|thread|"
+    "token|trial|type|value|vector|window|word|worker"
+)
+THINGS = (
+    "accuracy|artifact|axis|bar|batch|boolean|bytes?|cell|class|column|count|digest|driver|edge|"
+    "entry|entries|evaluation|example|experiment|file|float|folder|gradient|id|index|key|layer|"
+    "link|matrix|matrices|message|metric|model|number|object|pair|panel|parent|prediction|"
+    "request|section|sentence|sequence|sum|table|tag|text|thread|token|training|trial|vector|"
+    "vocabulary|vocabularies|word|worker"
+)
+AMBIGUOUS = (  # verbs as well ("names a file"), unless they are counted or have an article
+    "answer|figure|form|forward|function|group|label|line|list|map|mark|mask|mean|measure|name|"
+    "note|piece|point|process|query|record|result|row|run|sample|score|shift|space|stage|step|"
+    "transform|translation|type|value|view|weight"
+)
+SEVERAL = r"(?:two|three|\d+|several|some|many|more|most)"
+A_UNIT = (  # not "of the pairs a metric is taken over"
+    rf"(?:a|an) (?:{UNITS})\b(?! (?:of (?:its|their) own|at a time|is|are|leaves|may|can|has|had|"
+    r"rests|needs|gives|reads)\b)"
+)
+NO = (  # what may follow "is no"
+    "longer|more|such|difference|better|worse|loss|test|interval|one|need|way|limit|reason|point|"
+    "doubt|less|fewer|later|other|room|chance"
+)
+WORDS = {
+    'one thing "a" another: write "per"': (
+        rf"(?<!per )\b(?:{THINGS})s? {A_UNIT}",
+        rf"\b(?:one|an?|1) (?:\w+ )?(?:{AMBIGUOUS}) {A_UNIT}",
+        rf"\b{SEVERAL} (?:\w+ )?(?:{AMBIGUOUS})s {A_UNIT}",
+        rf"\bone {A_UNIT}",
+    ),
+    '"is no": write "is not a"': (rf"(?<!here )\b(?:is|are|was|were) no (?!(?:{NO})\b)\w+",),
+    "told: write reported, printed or recorded": (
+        r"\b(?:is|are|be|were|was) told\b(?! (?:apart|to|from)\b)",
+        r"\btells? (?:what|how|that|whether|the user)\b",
+    ),
+    "beside: write next to, besides or with": (
+        r"\b(?:stands?|lies?|stood|lay|put|written|sets?|shown|hold|given) beside\b",
+        r"\bBeside (?!the\b|a\b)\w+",
+    ),
+    "handed over: write passed": (r"\bhand(?:ed|s)? over\b",),
+    "wants: write requires": (r"\bwants? (?:an?|the|more|one|two)\b",),
+    "so many: write that many, or name the number": (r"\b(?:most|from|for|in|and) so many\b",),
+    "brings: write copies, passes or maps": (
+        r"\bbr(?:ings?|ought|inging) (?:to MLflow|twice|both|all|again|here|over|later|results|runs"
+        r"|curves|means|them|it|the rest|one grid|what)\b",
+        r"\b(?:be|is|are|was|were|still) brought(?! (?:to|down|up)\b)",
+    ),
+    "what stands: write is, or name the thing": (
+        r"\bwhat stands\b",
+        r"\bstands? in the (?:notes|report|record)\b",
+    ),
+    "the very: write exactly the": (r"\bthe very (?!same|first|last|start|end|beginning)\w+",),
+    "whoever: name who": (r"\b[Ww]hoever\b",),
+    "said: write stated or described": (r"\b(?:is|are) said (?:by|of|beside|in|once)\b",),
+    "but for: write except": (r"\bbut for (?:the|what|its|a|an|part|words|those)\b",),
+    "an old word": (r"\b(?:thereof|whereof|wherein|thither|lest|inasmuch|whence|thence)\b",),
+    "an unusual turn of phrase": (
+        r"\bsuch a one\b",
+        r"\bas they lie\b",
+        r"\bfor ever\b",
+        r"\bthe same of\b",
+        r"\bin one go\b",
+        r"\bcom(?:e|es|ing) to nothing\b",
+        r"\bit is made (?:of|from)\b",
+        r"\b(?:is|are) of (?:an?|the|no|both)\b(?! (?:kind|form|type|opinion|order|size))",
+        r"\b(?:they|it|those|weights|shifts) (?:is|are) of\b",
+        r"\b(?:named|called) so\b",
+        r"\b(?:is|are) wanted\b",
+        r"\bf[ae]ll(?:s|ing)? together\b",
+        r"\btaken off\b",
+    ),
+}
+
+
+def compiled(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of some words; a space stands for any number, but not in a lookbehind."""
+    spaced = re.sub(r"(\(\?<![^)]*\))|( )", lambda found: found[1] or " +", "|".join(words))
+    return re.compile(spaced)
+
+
+PATTERNS = [(advice, compiled(words)) for advice, words in WORDS.items()]
+
+
+def flat(text: str) -> str:
+    """Return a text on one line, every character at its place, without comment marks and the
+    quotation marks between adjacent literals.
+    """
+    return re.sub(r'[\s"#]|(?<=\s)[fr](?=")', " ", text)
+
+
+def findings(text: str, name: str) -> list[str]:
+    """Return ``file:line: words (advice)`` of every turn of phrase in a text."""
+    starts, line = [match.end() for match in re.finditer("\n", text)], flat(text)
+    return [
+        f"{name}:{bisect_right(starts, match.start()) + 1}: {' '.join(match.group().split())}"
+        f" ({advice})"
+        for advice, pattern in PATTERNS
+        for match in pattern.finditer(line)
+    ]
+
+
+def written() -> list[str]:
+    """Return the paths of the files that people read or write by hand."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [
+        name
+        for name in listed.stdout.splitlines()
+        if name.endswith(SUFFIXES) and not name.startswith(LEFT_OUT) and (ROOT / name).exists()
+    ]
+
+
+def test_the_prose_is_plain_english() -> None:
+    found = [
+        line
+        for name in written()
+        for line in findings((ROOT / name).read_text(encoding="utf-8"), name)
+    ]
+    assert not found, "\n".join(["", *found])
