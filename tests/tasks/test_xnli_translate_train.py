@@ -201,3 +201,49 @@ def test_the_phrasebook_is_parallel_enough_to_mix():
     }
     assert all(len(part.labels) > 50 for part in parts)
     assert set(parts[0].labels) == set(Xnli.labels)
+
+
+def test_each_language_has_a_model_of_its_own_that_its_own_development_set_chooses(
+    tmp_path, encoder, files
+):
+    """German is learnt from German rows alone: its labels are turned round, which one model for
+    both languages could not learn from the words that they share, and English is not hurt.
+    """
+    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
+    for split in ("train", "dev", "test"):
+        name = both[split]
+        at(name, "de").write_text(_turned(at(name, "en")), encoding="utf-8")
+    each = task(both, setting="translate-train-each", selection="target-dev")
+    assert each.check(("de",), "en") == []
+    languages = each.training_languages(("de",), "en")
+    notes = each.train(AlignedEncoder(encoder), languages, TaskInputs("en"), Runtime(), tmp_path)
+    assert [(model["lang"], len(model["files"])) for model in notes["models"]] == [
+        ("en", 1),
+        ("de", 1),
+    ]
+    assert notes["rows_by_language"] == {"en": 120, "de": 120}
+    outcome = each.evaluate(
+        AlignedEncoder(encoder), ("en", "de"), TaskInputs("en"), Runtime(), tmp_path
+    )
+    found = values(outcome)
+    assert min(found[lang, split] for lang in ("en", "de") for split in ("dev", "test")) > 0.9
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert len(outcome.predictions) == 2 * (30 + 33), "each row is predicted by one model"
+
+
+def _turned(path):
+    """The same premises and hypotheses with other premises first, and each label one further."""
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    return "".join(f"w0 {a}\t{b}\t{(int(label) + 1) % 3}\n" for a, b, label in rows)
+
+
+def test_models_of_single_languages_are_chosen_by_nothing_else_and_mix_nothing(files):
+    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
+    setting = {"setting": "translate-train-each"}
+    (fault,) = task(both, **setting, selection="mean-dev").check(("de",), "en")
+    assert "it needs `selection: target-dev` or `last`" in fault
+    faults = task(both, **setting, selection="last", code_switching="sentence").check(("de",), "en")
+    assert ["needs `setting: translate-train`" in fault for fault in faults] == [True]
+    (fault,) = task(files, **setting, selection="last").check(("de",), "en")
+    assert "translate-train-each reads one file per language; put {lang} in the path" in fault
+    assert task(both, **setting).sources("de", "en")["train"].path.name == "train-de.tsv"
