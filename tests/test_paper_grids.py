@@ -133,9 +133,7 @@ def test_a_paper_s_grid_measures_every_figure_as_published(
         (row, column): rule
         for row, entry in table.rows.items()
         for column, value in zip(table.columns, entry.values, strict=True)
-        if column not in table.means
-        and value is not None
-        and (rule := table.rule(row, column))
+        if column not in table.means and value is not None and (rule := table.rule(row, column))
     }
     assert rules
     assert [place for place, rule in rules.items() if not measured(plan, rule)] == []
@@ -176,7 +174,7 @@ def is_task(plan: Plan, trial: Trial, task: str, rule: Rule) -> bool:
 
 
 def hold(params: Any, wanted: Any) -> bool:
-    """All options as wanted, or one of those that will do; one that is not there counts as false."""
+    """All options as wanted, or one of those listed; one that is not there counts as false."""
     return all(
         params.get(option, False) in (value if isinstance(value, tuple) else (value,))
         for option, value in wanted.items()

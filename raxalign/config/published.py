@@ -111,8 +111,8 @@ class Note(_Frozen):
 
 
 class PublishedTable(_Frozen):
-    """One table of a paper; see the module for its parts. `analysis` names the analysis that measures
-    it: of a task's predictions, or of the trials where the rules name no metric.
+    """One table of a paper; see the module for its parts. `analysis` names the analysis that
+    measures it: of a task's predictions, or of the trials where the rules name no metric.
     """
 
     source: str

@@ -175,8 +175,8 @@ class TableMaker:
         """A figure that nothing measures, or that was not run: the entry says which."""
         label, rule = spot.row.row, spot.rule
         ruled = self.table.match is not None and self.table.rows[label].match is not None
-        measurable = self.table.analysis is not None or (
-            ruled and (rule is not None or spot.column in self.table.means)
+        measurable = ruled and (
+            self.table.analysis is not None or rule is not None or spot.column in self.table.means
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
         how = UNTOUCHED if reason is not None else "not run" if measurable else "published alone"

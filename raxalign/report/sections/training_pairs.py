@@ -73,7 +73,7 @@ def _fill(plan: Plan, store: ArtifactStore, cell: Cell) -> Fill | None:
         return None
     values = {lang: Value(count, None, 1) for lang, count in found.items()}
     total = Value(sum(found.values()), None, 1)
-    return Fill({**values, "total": total}, f"The total is over {', '.join(found)}.")
+    return Fill({**values, "total": total}, f"The total is over {', '.join(sorted(found))}.")
 
 
 def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
@@ -90,17 +90,26 @@ def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
         }
         if len(used) == len(counts):
             return used
-    stages = [plan.stages[key] for key in plan.closure([trial.aligned])]
     return {
         str(stage.params["lang"]): count
-        for stage in stages
-        if (count := _training_text(stage, store)) is not None
+        for stage in _read_by_method(plan, trial)
+        if stage.params.get("sentences") == trial.sentences
+        and (count := _training_text(stage, store)) is not None
     }
 
 
+def _read_by_method(plan: Plan, trial: Trial) -> list[Stage]:
+    """The stages behind a trial's aligned encoder, without those of the encoder itself, whose own
+    training may have read the same text.
+    """
+    inputs = plan.stages[trial.aligned].inputs.values()
+    read = [key for key in inputs if plan.stages[key].kind != "encoder"]
+    return [plan.stages[key] for key in plan.closure(read)]
+
+
 def _kept(plan: Plan, store: ArtifactStore) -> dict[int, dict[str, int]]:
-    """The size that was asked for -> language -> the pairs that were kept, as far as the storage has
-    the text.
+    """The size that was asked for -> language -> the pairs that were kept, as far as the storage
+    has the text.
     """
     kept: dict[int, dict[str, int]] = defaultdict(dict)
     for stage in plan.stages.values():
@@ -111,15 +120,16 @@ def _kept(plan: Plan, store: ArtifactStore) -> dict[int, dict[str, int]]:
 
 
 def _training_text(stage: Stage, store: ArtifactStore) -> int | None:
-    """The pairs of a stage that is training text; None for another one, or one that is not
-    stored.
+    """The pairs of a stage that is training text; None for another one, one that is not stored, or
+    one that does not record them.
     """
     if stage.kind != "bitext" or stage.params["part"] != "training":
         return None
     if not store.has(stage.kind, stage.key):
         return None
     notes: Mapping[str, Any] = store.manifest(stage.kind, stage.key).notes
-    return int(notes["counts"]["training"]["kept"])
+    kept = notes.get("counts", {}).get("training", {}).get("kept")
+    return None if kept is None else int(kept)
 
 
 def _line(size: int, found: Mapping[str, int], langs: tuple[str, ...]) -> Line:
