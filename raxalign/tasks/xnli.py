@@ -14,10 +14,8 @@ from raxalign.tasks.transfer.task import DATASET
 @final
 class Xnli(ClassificationTask):
     """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the
-    pivot too: trained on the pivot (`zero-shot`), on the translations of its training data into all
-    languages together (`translate-train`, one model; Pan et al. 2021), or on those of each language
-    alone (`translate-train-each`, one model per language, scored on that language, the pivot's
-    included; Cao et al. 2020).
+    pivot too: trained on the pivot (`zero-shot`), or on the translations of its training data into
+    all languages together (`translate-train`, one model; Pan et al. 2021).
 
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler;
     training follows Cao et al. (2020, A.1): 3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up

@@ -112,7 +112,7 @@ class MeasuredRow:
             yield f"Measured on the {split} set (published: {self.table.split})."
         if split == "dev" and selection not in (None, "last"):
             yield f"The {split} set also chose the checkpoint (selection: {selection})."
-        if selection == "target-dev" and params.get("setting") != "translate-train-each":
+        if selection == "target-dev":
             yield "The checkpoint was chosen on the target language's dev set: not zero-shot."
         pairs = cell.values.get((task, lang, f"{metric}_pairs", split))
         if pairs is not None and pairs.mean < FEW:

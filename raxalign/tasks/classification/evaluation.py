@@ -62,7 +62,7 @@ def evaluate(
         view = aligned if model.toward is None else aligned.toward(model.toward)
         scorer = _Scorer(data, view, model, tuple(trained.labels), held_out)
         epochs, by_epoch = scorer.select(spoken)
-        chosen[model.lang or model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
+        chosen[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
         for (lang, split), place in held_out.items():
             if lang in spoken:
                 for metric in dict.fromkeys(("accuracy", scheme.metric)):

@@ -41,9 +41,7 @@ class ClassificationParams(SettingParams):
     task's own order, or hold one JSON object per line.
     """
 
-    setting: Annotated[Literal["zero-shot", "translate-train", "translate-train-each"], SETTING] = (
-        "zero-shot"
-    )
+    setting: Annotated[Literal["zero-shot", "translate-train"], SETTING] = "zero-shot"
     dataset: Annotated[str, DATASET] = ""
     revision: Annotated[str, REVISION] = "main"
     phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()

@@ -1,4 +1,4 @@
-"""The fine-tuning of a classifier: on the pivot, on all languages together, or on each alone."""
+"""The fine-tuning of a classifier: on the pivot, or on all languages together."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ from raxalign.tasks.classification.mixing import Part, training_parts
 from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
-from raxalign.tasks.transfer.settings import EACH
 from raxalign.tasks.transfer.trained import (
     EpochObjective,
-    Train,
     Trained,
     TrainingRun,
     fit_epochs,
-    train_each,
     train_models,
 )
 from raxalign.tasks.transfer.tuning import Recipe
@@ -71,33 +68,17 @@ def train(
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
     # The phrasebook's examples that are evaluated too were left out: others in each language.
     parts = training_parts(given, pivot, params.code_switching, whole=params.data != "phrasebook")
-    labels, name = labels_of(data, given), data.scheme.name
-    devs = {lang: evaluated.get((lang, "dev")) for lang in languages}
-    if params.setting == EACH:
-        alone = {lang: training_parts({lang: rows}, pivot, "none") for lang, rows in given.items()}
-        trains = {
-            lang: _train(params, Training(own, labels, devs[lang], data.scheme.metric))
-            for lang, own in alone.items()
-        }
-        records = train_each(aligned, runtime, folder, name, trains)
-    else:
-        one = Training(parts, labels, devs[pivot], data.scheme.metric)
-        records = train_models(aligned, pivot, runtime, folder, name, _train(params, one))
-    if runtime.rank == 0:
-        Trained.write(folder, records, fingerprints, labels=labels)
-    return _notes(given, parts, records, alone=tuple(languages) == (pivot,))
-
-
-def _train(params: ClassificationParams, training: Training) -> Train:
-    """Returns the training of one model, which its own development set follows."""
-    # The model of one language has no other development set to wait for than the one that it has.
-    rule = params.selection if params.setting != EACH or params.selection == "last" else "pivot-dev"
+    labels = labels_of(data, given)
+    training = Training(parts, labels, evaluated.get((pivot, "dev")), data.scheme.metric)
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
         tuning = FineTuning(params, view, training, place)
-        return fit_epochs(tuning, RECIPE.settings(params), rule, place)
+        return fit_epochs(tuning, RECIPE.settings(params), params.selection, place)
 
-    return run
+    records = train_models(aligned, pivot, runtime, folder, data.scheme.name, run)
+    if runtime.rank == 0:
+        Trained.write(folder, records, fingerprints, labels=labels)
+    return _notes(given, parts, records, alone=tuple(languages) == (pivot,))
 
 
 def labels_of(data: ExampleData, given: Mapping[str, Examples]) -> tuple[str, ...]:
@@ -132,8 +113,7 @@ def _notes(
 @dataclass(frozen=True)
 class Training:
     """What a classifier is trained on: parts in one language or two, all labels in their order, the
-    development set of the first part's language (None where nothing asks for it), and the score of
-    it.
+    pivot's development set (None where nothing asks for it), and the score of it.
     """
 
     parts: Sequence[Part]
@@ -191,7 +171,7 @@ class FineTuning(EpochObjective):
         )
 
     def dev_score(self) -> float:
-        """Scores the development set by the task's main metric."""
+        """Scores the pivot's development set by the task's main metric."""
         assert self.given.dev is not None, "the task's check asks for it"
         predicted = self.model.probabilities(self.dev).argmax(1).numpy()
         gold = self.given.dev.numbers(self.given.labels)

@@ -64,14 +64,17 @@ def missing_splits(
 def languages_of(
     models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
 ) -> list[tuple[TrainedModel, list[str]]]:
-    """Returns the languages that each model is for: all, its own alone, or the one that it leads
-    to and the pivot (whose score is then the mean over models). Raises `DataError` where a
-    language has no model.
+    """Returns the languages that each model is for: all, or its own and the pivot (whose score is
+    then the mean over models). Raises `DataError` where a language has no model.
     """
     pairs = [
-        (model, [lang for lang in languages if _is_for(model, lang, pivot)])
+        (model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot])
         for model in models
-        if {model.toward, model.lang} <= {None, *languages}
+    ]
+    pairs = [
+        (model, spoken)
+        for model, spoken in pairs
+        if model.toward is None or model.toward in languages
     ]
     missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
     if missing:
@@ -81,12 +84,6 @@ def languages_of(
             " languages",
         )
     return pairs
-
-
-def _is_for(model: TrainedModel, lang: str, pivot: str) -> bool:
-    if model.lang is not None:
-        return model.lang == lang
-    return model.toward in (None, lang) or lang == pivot
 
 
 def scores_of(

@@ -15,10 +15,8 @@ from raxalign.tasks.transfer.task import DataFiles, TransferParams, TransferTask
 
 SETTING = Field(
     description=(
-        "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), the"
-        " translations of its training data into all languages together (`translate-train`), or,"
-        " where a task has it, one model per language on that language alone"
-        " (`translate-train-each`)."
+        "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the"
+        " translations of its training data into all languages together (`translate-train`)."
     )
 )
 SELECTION = Field(
@@ -28,10 +26,6 @@ SELECTION = Field(
         " ones)."
     )
 )
-
-
-EACH = "translate-train-each"
-"""The setting with one model per language."""
 
 
 class SettingParams(TransferParams):
@@ -49,21 +43,19 @@ class SettingParams(TransferParams):
 
 
 class SettingTask(TransferTask):
-    """Task that is trained on the pivot or on translations, and evaluated on every language."""
+    """Task that is trained on the pivot, or on all languages together (`translate-train`), and
+    evaluated on every language.
+    """
 
     params: SettingParams
-
-    def translates(self) -> bool:
-        """Whether the training data of every language is read."""
-        return self.params.setting in ("translate-train", EACH)
 
     def reads(self, n_layers: int) -> Reads:
         """Returns the last layer, which the training changes with all below."""
         return Reads(frozenset({n_layers}), tunes=True)
 
     def trains_on(self, lang: str, pivot: str) -> bool:
-        """Whether the language is the pivot, or translations are trained on."""
-        return lang == pivot or self.translates()
+        """Whether the language is the pivot, or the setting is translate-train."""
+        return lang == pivot or self.params.setting == "translate-train"
 
     def training_languages(self, languages: tuple[str, ...], pivot: str) -> tuple[str, ...]:
         """Returns the pivot, and all languages where their translations are trained on."""
@@ -72,20 +64,18 @@ class SettingTask(TransferTask):
         )
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Reports mixing without translations, a selection that the models of single languages
-        cannot have, a language that the phrasebook does not have, one training file per language
-        in a zero-shot setting, and one file for all where translations are trained on.
+        """Reports mixing without translations, a language that the phrasebook does not have, one
+        training file per language in a zero-shot setting, and one file for all in translate-train.
         """
-        data, faults, translated = self.params.data, list[str](), self.translates()
-        if self.params.code_switching != "none" and self.params.setting != "translate-train":
+        data, faults, translated = (
+            self.params.data,
+            list[str](),
+            self.params.setting == "translate-train",
+        )
+        if self.params.code_switching != "none" and not translated:
             faults.append(
                 "code_switching mixes languages that are trained on: it needs `setting:"
                 " translate-train`"
-            )
-        if self.params.setting == EACH and self.params.selection not in ("target-dev", "last"):
-            faults.append(
-                f"setting: {EACH} trains one model per language, which only that language's"
-                " development set can choose: it needs `selection: target-dev` or `last`"
             )
         if self.refit() is not None and (translated or kept(self.params.selection) == "every"):
             faults.append(
@@ -100,8 +90,7 @@ class SettingTask(TransferTask):
             )
         if isinstance(data, DataFiles) and not differs_by_language(data.train) and translated:
             faults.append(
-                f"data.train: {self.params.setting} reads one file per language; put {{lang}} in"
-                " the path"
+                "data.train: translate-train reads one file per language; put {lang} in the path"
             )
         return faults
 

@@ -36,13 +36,11 @@ _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 @dataclass(frozen=True)
 class TrainedModel:
     """One model of a training: the language that the pivot's transforms lead to (None: they lead
-    nowhere), and its files by epoch, counted from 1. `lang` is the only language that the model
-    is for, where each language has a model of its own.
+    nowhere), and its files by epoch, counted from 1.
     """
 
     toward: str | None
     files: Mapping[int, Path]
-    lang: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,7 @@ class Trained:
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             models = [
-                TrainedModel(
-                    m["toward"],
-                    {int(e): folder / name for e, name in m["files"].items()},
-                    m.get("lang"),
-                )
+                TrainedModel(m["toward"], {int(e): folder / name for e, name in m["files"].items()})
                 for m in record["models"]
             ]
             labels = [str(label) for label in record.get("labels", ())]
@@ -150,49 +144,13 @@ def train_models(
         view, label = (
             (aligned, name) if toward is None else (aligned.toward(toward), f"{name}-{toward}")
         )
-        names, scores = _train_one(view, runtime, folder, label, train)
-        records.append({"toward": toward, "files": names, "pivot_dev": scores})
+        with _lasting_folder(runtime, label) as keep:
+            files, scores = train(view, TrainingRun(runtime, label, keep))
+            names = {epoch: f"{label}.{epoch}.safetensors" for epoch in files}
+            for epoch, file in files.items():
+                shutil.copyfile(file, folder / names[epoch])
+            records.append({"toward": toward, "files": names, "pivot_dev": scores})
     return records
-
-
-def train_each(
-    aligned: AlignedEncoder,
-    runtime: Runtime,
-    folder: Path,
-    name: str,
-    trains: Mapping[str, Train],
-) -> list[dict[str, object]]:
-    """Trains one model per language, each on its own; the pivot's directed transforms are not used.
-
-    Args:
-        aligned: the encoder that every training starts from.
-        runtime: the device, the seed and the place of checkpoints.
-        folder: takes the weights.
-        name: begins the names of curves, checkpoints and weights.
-        trains: the training of each language.
-
-    Returns:
-        a record of each model: its language, its files by epoch, and its development scores.
-    """
-    records: list[dict[str, object]] = []
-    for lang, train in trains.items():
-        names, scores = _train_one(aligned, runtime, folder, f"{name}-{lang}", train)
-        records.append({"toward": None, "lang": lang, "files": names, "dev": scores})
-    return records
-
-
-def _train_one(
-    view: AlignedEncoder, runtime: Runtime, folder: Path, label: str, train: Train
-) -> tuple[dict[int, str], list[float]]:
-    """Trains one model and copies its weights into `folder`; returns the names of its files by
-    epoch, and its development scores.
-    """
-    with _lasting_folder(runtime, label) as keep:
-        files, scores = train(view, TrainingRun(runtime, label, keep))
-        names = {epoch: f"{label}.{epoch}.safetensors" for epoch in files}
-        for epoch, file in files.items():
-            shutil.copyfile(file, folder / names[epoch])
-    return names, scores
 
 
 @contextmanager
