@@ -60,6 +60,9 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
         "finetune-last-6-layers",
         "finetune-last-6-layers/mds",
     }
+    assert measured["pan2021", "parallel_data"] == {"ppa/2m"}
+    for paper in ("pan2021", "weam2021"):
+        assert "zero-shot/finetune-cao-2020" in measured[paper, "xnli"]
     assert {
         "translate-train/ppa/250k",
         "translate-train/ppa-without-code-switching/250k",

@@ -74,6 +74,11 @@ class Rule(_Frozen):
     best_of: str | None = None
     show: Literal["value", "layer", "alpha"] = "value"
 
+    @property
+    def means_trials(self) -> bool:
+        """Whether it names no score: an analysis then measures the trials themselves."""
+        return not (self.metric or self.metrics or self.stem or self.best_of)
+
     def joined(self, other: Rule | None) -> Rule:
         """This rule with what another adds or replaces; mappings are joined entry by entry."""
         if other is None:
@@ -106,8 +111,8 @@ class Note(_Frozen):
 
 
 class PublishedTable(_Frozen):
-    """One table of a paper; see the module for its parts. `analysis` names the analysis of a task's
-    predictions that measures it.
+    """One table of a paper; see the module for its parts. `analysis` names the analysis that
+    measures it: of a task's predictions, or of the trials where the rules name no metric.
     """
 
     source: str
@@ -121,6 +126,11 @@ class PublishedTable(_Frozen):
     rows: Mapping[str, PublishedRow]
     notes: tuple[Note, ...] = ()
     analysis: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether an analysis of the trials measures it: its figures are not scores."""
+        return self.analysis is not None and (self.match is None or self.match.means_trials)
 
     def rule(self, row: str, column: str) -> Rule | None:
         """Return the joined rule of a cell that is not a mean; None where nothing measures it. An

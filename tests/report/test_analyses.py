@@ -135,8 +135,9 @@ def representation(kind: str) -> tuple[list[dict[str, Any]], pa.Table]:
             "kind": which,
             "side": side,
             "word": f"{side}{i}",
+            "pair": i,
             "x": float(i),
-            "y": float(i % 3),
+            "y": float(i % 3) + (10 if side == "tgt" else 0),
         }
         for which in ("occurrence", "type")
         for side in ("src", "tgt")
@@ -392,3 +393,22 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     assert tagger is not None
     assert "train.en.conllu" in tagger[0]
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
+
+
+def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
+    made: tuple[Opened, Ledger], tmp_path: Path
+) -> None:
+    from raxalign.report.figures.panels import Panel
+    from raxalign.report.predictions.read import Predictions
+    from raxalign.report.sections.spaces import panels_of
+
+    found = results(made)
+    drawn: dict[str, list[Panel]] = {
+        kind: panels_of(found, Predictions(made[1]), kind) for kind in ("occurrence", "type")
+    }
+    assert [panel.title for panel in drawn["type"]] == ["none", "finetune"]
+    assert drawn["type"][0].links == [
+        (float(i), float(i % 3), float(i), float(i % 3) + 10) for i in range(5)
+    ]
+    assert [cloud.names[:1] for cloud in drawn["type"][0].points] == [["src0"], ["tgt0"]]
+    assert [panel.links for panel in drawn["occurrence"]] == [[], []]

@@ -126,6 +126,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.axhline(0, color=INK, linewidth=0.7)
     for curve in panel.curves:
         _curve(axes, curve)
+    for x, y, other_x, other_y in panel.links:
+        style: dict[str, Any] = {"color": INK, "linewidth": 0.6, "linestyle": ":", "alpha": 0.6}
+        axes.plot((x, other_x), (y, other_y), **style)
     for cloud in panel.points:
         _cloud(axes, cloud)
     if panel.ticks:

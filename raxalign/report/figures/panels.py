@@ -43,13 +43,16 @@ class Heat:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: what is drawn in it, its title and labels."""
+    """One pair of axes: what is drawn in it, its title and labels. `links` are thin lines between
+    points that belong together, each as the coordinates (x, y, x, y) of its ends.
+    """
 
     title: str
     x: str
     y: str
     curves: Sequence[Curve] = ()
     points: Sequence[Points] = ()
+    links: Sequence[tuple[float, float, float, float]] = ()
     heat: Heat | None = None
     log: bool = False
     zero: bool = False

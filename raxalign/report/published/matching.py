@@ -135,6 +135,8 @@ def encoder_differs(publication: Publication, cell: Cell) -> bool:
 
 
 def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:
+    if rule.means_trials:
+        return True
     return bool(
         sweep(results, cell, rule, split)
         if rule.stem or rule.best_of

@@ -104,7 +104,7 @@ class TableMaker:
             .replace("percent", "in percent")
             .replace("f1", "F1")
         )
-        split = sets[self.table.split] if self.table.match else ""
+        split = sets[self.table.split] if self.table.match and not self.table.counts else ""
         text = " ".join(part for part in (unit, split) if part)
         return f"{capitalized(text)}." if text else ""
 
@@ -175,8 +175,8 @@ class TableMaker:
         """A figure that nothing measures, or that was not run: the entry says which."""
         label, rule = spot.row.row, spot.rule
         ruled = self.table.match is not None and self.table.rows[label].match is not None
-        measurable = self.table.analysis is not None or (
-            ruled and (rule is not None or spot.column in self.table.means)
+        measurable = ruled and (
+            self.table.analysis is not None or rule is not None or spot.column in self.table.means
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
         how = UNTOUCHED if reason is not None else "not run" if measurable else "published alone"
@@ -204,8 +204,8 @@ class TableMaker:
         notes = " ".join(self.notes.texts[number - 1] for number in (*spot.of_row, *marks))
         numbers = (value.mean * unit.scale, *bounds, value.n, difference)
         self._record(spot, *numbers, cell.method, params, cell.encoder, cell.sentences, notes)
-        # a layer or a weight is not better for being larger
-        judged = spot.rule is None or spot.rule.show == "value"
+        # a layer, a weight or a number of pairs is not better for being larger
+        judged = not self.table.counts and (spot.rule is None or spot.rule.show == "value")
         return Entry(
             unit.show(value.mean),
             unit.show_interval(low, high),

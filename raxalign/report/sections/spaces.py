@@ -5,8 +5,8 @@ as points before and after.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.report.cells.choice import of_methods
@@ -17,7 +17,7 @@ from raxalign.report.figures.panels import Curve, Panel, Points
 from raxalign.report.predictions.read import (
     MOST_LANGUAGES,
     MOST_METHODS,
-    Asked,
+    Predictions,
     shown_cells,
 )
 from raxalign.report.sections.base import Section
@@ -36,8 +36,10 @@ _SAID = {
         "Between the vectors of different words of the other language.",
     ),
 }
-_COLUMNS = {"kind", "side", "word", "x", "y"}
+_COLUMNS = {"kind", "side", "word", "pair", "x", "y"}
 MOST_PANELS = 6
+Row = Mapping[str, Any]
+"""One point of a plane, as stored predictions have it."""
 _DRAWN = (
     ("occurrence", "Linked words in their sentences", "at the highest layer"),
     (
@@ -71,13 +73,14 @@ class Spaces(Section):
             panels = _layer_panels(cells, (task, name), label)
             caption = f"One panel per language pair. {about}{of_methods(results, MOST_METHODS)}"
             yield Sketch(f"layers-{name}", title, caption, panels)
-        asked = self.material.predictions.of_all(cells, task, _COLUMNS)
         for kind, title, where in _DRAWN:
+            linked = " A dotted line links the two words of a pair." if kind == "type" else ""
             caption = (
                 f"Two dimensions of the joint space of both languages, {where}; each panel has a"
-                " plane of its own."
+                f" plane of its own.{linked}"
             )
-            yield Sketch(f"words-{kind}", title, caption, _clouds(results, asked, kind))
+            panels = panels_of(results, self.material.predictions, kind)
+            yield Sketch(f"words-{kind}", title, caption, panels)
 
 
 def _layer_panels(cells: Sequence[Cell], measure: tuple[str, str], label: str) -> list[Panel]:
@@ -109,27 +112,37 @@ def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) 
         yield Curve(cell.method, layers, [points[layer] for layer in layers], colour=colour)
 
 
-def _clouds(results: Results, asked: list[Asked], kind: str) -> list[Panel]:
-    """One panel per method, for the first language pair; the original encoder comes first."""
-    panels = []
+def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Panel]:
+    """Return words as points (`occurrence` or `type`): one panel per method, for the first language
+    pair; the original encoder comes first.
+    """
+    task, cells = shown_cells(results, _TASK)
+    asked, panels = predictions.of_all(cells, task, _COLUMNS), []
     for entry in asked[:MOST_PANELS]:
         lang, table = next(iter(entry.tables.items()))
-        clouds = []
-        for colour, (side, code) in enumerate(
-            (("src", lang.partition("-")[0]), ("tgt", results.plan.pivot))
-        ):
-            rows = [
-                row
-                for row in table.select(sorted(_COLUMNS)).to_pylist()
-                if (row["kind"], row["side"]) == (kind, side)
-            ]
-            names = [row["word"] for row in rows] if kind == "type" else ()
-            if rows:
-                clouds.append(
-                    Points(
-                        code, [row["x"] for row in rows], [row["y"] for row in rows], names, colour
-                    )
-                )
+        rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
+        sides = [[row for row in rows if row["side"] == side] for side in ("src", "tgt")]
+        codes = (lang.partition("-")[0], results.plan.pivot)
+        clouds = [
+            _cloud(code, side, colour, named=kind == "type")
+            for colour, (code, side) in enumerate(zip(codes, sides, strict=True))
+            if side
+        ]
         if clouds:
-            panels.append(Panel(entry.cell.method, "", "", points=clouds))
+            links = list(_links(*sides)) if kind == "type" else []
+            panels.append(Panel(entry.cell.method, "", "", points=clouds, links=links))
     return panels
+
+
+def _cloud(code: str, rows: Sequence[Row], colour: int, *, named: bool) -> Points:
+    """The points of one language."""
+    names = [row["word"] for row in rows] if named else ()
+    return Points(code, [row["x"] for row in rows], [row["y"] for row in rows], names, colour)
+
+
+def _links(src: Sequence[Row], tgt: Sequence[Row]) -> Iterator[tuple[float, float, float, float]]:
+    """A line per pair of words, as in Figure 2 of WEAM."""
+    ends = {row["pair"]: row for row in tgt}
+    for row in src:
+        if (end := ends.get(row["pair"])) is not None:
+            yield row["x"], row["y"], end["x"], end["y"]

@@ -1,0 +1,144 @@
+"""The sentence pairs that trainings used (Pan et al. 2021, Table 1)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
+
+from raxalign.analysis.cells import Cell, Value
+from raxalign.report.document import Entry, Line, Part, Share, Table
+from raxalign.report.published.fill import Fill, Measure
+from raxalign.report.sections.base import Section
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+    from raxalign.plan.trial import Trial
+    from raxalign.store.artifacts import ArtifactStore
+
+_MEASURE = "training_pairs"  # as published tables call it
+
+
+@final
+class TrainingPairs(Section):
+    """Sentence pairs of the training text per language: a table, where a corpus has fewer than were
+    asked for; it also fills the published tables that say ``analysis: training_pairs``.
+    """
+
+    VERSION = 1
+    place = 105
+
+    def share(self) -> Share | None:
+        """The table; None where every corpus has as many pairs as were asked for, or where the
+        storage does not have the text.
+        """
+        store = self._store()
+        kept = _kept(self.material.plan, store) if store is not None else {}
+        if not any(found < size for size, langs in kept.items() for found in langs.values()):
+            return None
+        langs = tuple(dict.fromkeys(lang for found in kept.values() for lang in found))
+        caption = (
+            "Sentence pairs that were kept for training, by the number that was asked for. A"
+            " language without a figure has no training text of that size in the storage."
+        )
+        lines = tuple(_line(size, kept[size], langs) for size in sorted(kept))
+        table = Table("", "Training text", (*langs, "total"), lines, caption, corner="asked for")
+        return Share((Part("analyses", "Analyses", tables=(table,)),))
+
+    def measures(self) -> Mapping[str, Measure]:
+        """The pairs that a cell's training used, per language and in all, under
+        `training_pairs`.
+        """
+        store = self._store()
+        if store is None:
+            return {}
+        return {_MEASURE: lambda cell: _fill(self.material.plan, store, cell)}
+
+    def _store(self) -> ArtifactStore | None:
+        from raxalign.store.artifacts import ArtifactStore
+
+        ledger = self.material.ledger
+        return ArtifactStore(ledger.root) if ledger is not None else None
+
+
+def _fill(plan: Plan, store: ArtifactStore, cell: Cell) -> Fill | None:
+    """The pairs of a cell, each language by the first of its trials that the storage has."""
+    found: dict[str, int] = {}
+    for key in cell.trials:
+        trial = plan.by_key[key]
+        if not found.keys() >= set(trial.languages):
+            found = {**_used(plan, store, trial), **found}
+    if not found:
+        return None
+    values = {lang: Value(count, None, 1) for lang, count in found.items()}
+    total = Value(sum(found.values()), None, 1)
+    return Fill({**values, "total": total}, f"The total is over {', '.join(sorted(found))}.")
+
+
+def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
+    """Language -> the pairs that a trial's method records to have used, which leaves out those that
+    are too short or too long for it; else the pairs of its training text.
+    """
+    if store.has("aligned", trial.aligned):
+        notes: Mapping[str, Any] = store.manifest("aligned", trial.aligned).notes
+        counts = {lang: notes.get(lang) for lang in trial.languages}
+        used = {
+            lang: int(count["sentences"])
+            for lang, count in counts.items()
+            if isinstance(count, Mapping) and "sentences" in count
+        }
+        if len(used) == len(counts):
+            return used
+    return {
+        str(stage.params["lang"]): count
+        for stage in _read_by_method(plan, trial)
+        if stage.params.get("sentences") == trial.sentences
+        and (count := _training_text(stage, store)) is not None
+    }
+
+
+def _read_by_method(plan: Plan, trial: Trial) -> list[Stage]:
+    """The stages behind a trial's aligned encoder, without those of the encoder itself, whose own
+    training may have read the same text.
+    """
+    inputs = plan.stages[trial.aligned].inputs.values()
+    read = [key for key in inputs if plan.stages[key].kind != "encoder"]
+    return [plan.stages[key] for key in plan.closure(read)]
+
+
+def _kept(plan: Plan, store: ArtifactStore) -> dict[int, dict[str, int]]:
+    """The size that was asked for -> language -> the pairs that were kept, as far as the storage
+    has the text.
+    """
+    kept: dict[int, dict[str, int]] = defaultdict(dict)
+    for stage in plan.stages.values():
+        count = _training_text(stage, store)
+        if count is not None:
+            kept[int(str(stage.params["sentences"]))][str(stage.params["lang"])] = count
+    return kept
+
+
+def _training_text(stage: Stage, store: ArtifactStore) -> int | None:
+    """The pairs of a stage that is training text; None for another one, one that is not stored, or
+    one that does not record them.
+    """
+    if stage.kind != "bitext" or stage.params["part"] != "training":
+        return None
+    if not store.has(stage.kind, stage.key):
+        return None
+    notes: Mapping[str, Any] = store.manifest(stage.kind, stage.key).notes
+    kept = notes.get("counts", {}).get("training", {}).get("kept")
+    return None if kept is None else int(kept)
+
+
+def _line(size: int, found: Mapping[str, int], langs: tuple[str, ...]) -> Line:
+    counts = [found.get(lang) for lang in langs]
+    total = sum(count for count in counts if count is not None)
+    return Line(
+        f"{size:,}",
+        tuple(
+            Entry("–", state="empty") if count is None else Entry(f"{count:,}")
+            for count in (*counts, total)
+        ),
+    )

@@ -1,0 +1,135 @@
+"""The sentence pairs that trainings used, from the storage: a table of what corpora lacked, and Pan
+et al.'s Table 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from raxalign.analysis.cells import Value
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.results import rows
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from tests.grids import write_grid
+from tests.report.material import published, section, share
+
+PPA = "ppa: {queue_size: 16, batch_size: 16}"
+READ = {(lang, size): size for lang in ("de", "fr") for size in (50, 100, 200)}
+READ |= {("fr", 100): 90, ("fr", 200): 150}
+"""(language, asked for) -> the pairs that its training text has."""
+
+
+def grid(folder: Path, *, left_out: Mapping[str, int]) -> tuple[Opened, Ledger, Results]:
+    """A grid of `none` and `ppa` on 50, 100 and 200 pairs, all of its training text stored; ppa
+    records to have left out `left_out` pairs of each language.
+    """
+    file = write_grid(
+        folder,
+        languages="{together: [de, fr]}",
+        sentences="[50, 100, 200]",
+        methods=("none: {}", PPA),
+        tasks=("retrieval: {}",),
+    )
+    opened = open_grid(file, storage=str(folder / "storage"))
+    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    for key, stage in opened.plan.stages.items():
+        if stage.kind == "bitext" and stage.params["part"] == "training":
+            place: Any = (stage.params["lang"], stage.params["sentences"])
+            make(store, "bitext", key, {"counts": {"training": {"kept": READ[place]}}})
+    for trial in opened.plan.trials:
+        if trial.kind == "ppa" and left_out:
+            assert trial.sentences is not None
+            counts = {
+                lang: {"read": (size := READ[lang, trial.sentences]), "sentences": size - short}
+                for lang, short in left_out.items()
+            }
+            make(store, "aligned", trial.aligned, {**counts, "losses": []})
+        score = {"lang": "de-en", "metric": "contextual_accuracy", "split": "test", "value": 0.5}
+        for task, key in trial.evaluations.items():
+            ledger.write(key, {"scores": [score], "params": {}, "task": task}, None)
+    return opened, ledger, Results.of(rows(opened.plan, ledger), opened.plan)
+
+
+def make(store: ArtifactStore, kind: str, key: str, notes: Mapping[str, Any]) -> None:
+    def build(folder: Path) -> Mapping[str, Any]:
+        (folder / "file").write_text("", encoding="utf-8")
+        return notes
+
+    store.make(kind, key, build)
+
+
+def test_a_corpus_that_is_too_short_is_shown_with_what_it_has(tmp_path: Path) -> None:
+    _, ledger, found = grid(tmp_path, left_out={})
+    (part,) = share("training_pairs", found, ledger=ledger).parts
+    (table,) = part.tables
+    assert table.columns == ("de", "fr", "total")
+    assert [(line.label, [entry.text for entry in line.entries]) for line in table.lines] == [
+        ("50", ["50", "50", "100"]),
+        ("100", ["100", "90", "190"]),
+        ("200", ["200", "150", "350"]),
+    ]
+
+
+def test_corpora_that_have_all_that_was_asked_for_have_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(READ, ("fr", 100), 100)
+    monkeypatch.setitem(READ, ("fr", 200), 200)
+    _, ledger, found = grid(tmp_path, left_out={})
+    assert share("training_pairs", found, ledger=ledger).parts == ()
+    assert share("training_pairs", found).parts == (), "without a storage nothing is known"
+
+
+def test_pairs_that_a_method_leaves_out_are_not_counted(tmp_path: Path) -> None:
+    _, ledger, found = grid(tmp_path, left_out={"de": 7, "fr": 0})
+    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
+    (cell,) = [c for c in found.cells if (c.method, c.sentences) == ("ppa", 100)]
+    fill = measure(cell)
+    assert fill is not None
+    assert fill.values == {
+        lang: Value(n, None, 1) for lang, n in [("de", 93), ("fr", 90), ("total", 183)]
+    }
+    assert fill.remark == "The total is over de, fr."
+
+
+def test_where_a_method_s_own_counts_are_not_stored_its_training_text_is_counted(
+    tmp_path: Path,
+) -> None:
+    _, ledger, found = grid(tmp_path, left_out={})
+    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
+    by_size = {cell.sentences: measure(cell) for cell in found.cells if cell.method == "ppa"}
+    assert {size: fill.values["fr"] for size, fill in by_size.items() if fill is not None} == {
+        50: Value(50, None, 1),
+        100: Value(90, None, 1),
+        200: Value(150, None, 1),
+    }
+
+
+def test_what_reads_no_sentence_pairs_has_none(tmp_path: Path) -> None:
+    _, ledger, found = grid(tmp_path, left_out={})
+    measure = section("training_pairs", found, ledger=ledger).measures()["training_pairs"]
+    (base,) = [cell for cell in found.cells if cell.method == "none"]
+    assert measure(base) is None
+
+
+def test_table_1_of_pan_et_al_shows_the_pairs_of_each_size(tmp_path: Path) -> None:
+    _, ledger, found = grid(tmp_path, left_out={"de": 7, "fr": 0})
+    measures = section("training_pairs", found, ledger=ledger).measures()
+    parts, _ = published(found, Judge(), ["pan2021"], measures)
+    (table,) = [table for table in parts[0].tables if table.anchor == "pan2021-parallel_data"]
+    lines = {line.label: line for line in table.lines}
+    de, fr, es = (table.columns.index(lang) for lang in ("de", "fr", "es"))
+    entry = lines["ppa/600k"].entries[de]
+    assert (entry.text, entry.below, entry.worse) == ("93", "600,000", None)
+    assert lines["ppa/2m"].entries[fr].text == "150"
+    assert lines["ppa/2m"].entries[es].text == "not run"
+    assert lines["ppa/250k"].entries[fr].text == "50"
+    assert lines["cao-2020"].entries[fr].state == "published"
+    assert "test set" not in table.caption
