@@ -26,7 +26,7 @@ from raxalign.tasks.transfer.trained import (
     fit_epochs,
     train_models,
 )
-from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.pieces import PieceRow
     from raxalign.tasks.classification.params import ClassificationParams
     from raxalign.train.runtime import Runtime
-
-RECIPE = Recipe(betas=(0.9, 0.98), eps=1e-9)
-"""Adam as Cao et al. (2020, A.1) have it."""
 
 
 def train(
@@ -73,7 +70,7 @@ def train(
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
         tuning = FineTuning(params, view, training, place)
-        return fit_epochs(tuning, RECIPE.settings(params), params.selection, place)
+        return fit_epochs(tuning, settings_of(params), params.selection, place)
 
     records = train_models(aligned, pivot, runtime, folder, data.scheme.name, run)
     if runtime.rank == 0:
