@@ -370,3 +370,20 @@ def _write_dictionary(path: Path, lang: str) -> None:
     path.write_text(
         "".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8"
     )
+
+
+SETTINGS = Path(__file__).parents[1] / "docs" / "explanation" / "settings"
+
+
+@pytest.mark.parametrize("page", sorted(SETTINGS.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_of_settings_says_of_each_whether_the_grid_is_as_the_paper(page: Path) -> None:
+    """Every row has a setting, the paper's value, the grid's, and `yes` or the difference."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    assert len(rows) > 20
+    assert [row for row in rows if len(row) != 4 or not all(cell.strip() for cell in row)] == []
+    named = {word.strip("`.,") for line in lines for word in line.split() if "grids/" in word}
+    assert named
+    assert [name for name in named if not (GRIDS.parent / name).is_file()] == []
+    index = (SETTINGS.parents[1] / "index.md").read_text(encoding="utf-8")
+    assert f"explanation/settings/{page.stem}\n" in index
