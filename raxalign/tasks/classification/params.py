@@ -45,6 +45,13 @@ class ClassificationParams(SettingParams):
 
     setting: Annotated[Literal["zero-shot", "translate-train"], SETTING] = "zero-shot"
     dataset: Annotated[str, DATASET] = ""
+    models: Annotated[Literal["together", "each"], LATER] = Field(
+        "together",
+        description=(
+            "Whether `translate-train` trains one model on all languages (`together`), or one model"
+            " per language on its own translations, whose dev set chooses the epoch (`each`)."
+        ),
+    )
     revision: Annotated[str, REVISION] = "main"
     phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
     learning_rate: Annotated[float, LEARNING_RATE] = 5e-5
