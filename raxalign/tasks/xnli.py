@@ -20,15 +20,15 @@ class Xnli(ClassificationTask):
 
     The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler.
     Unless options say otherwise, training follows Cao et al. (2020, A.1): 3 epochs, batches of 32,
-    Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's transforms apply to what the
-    classifier reads: its readouts as they were fitted before this training (`readout: keep`), or
-    fitted again on the encoder that it left (`refit`), which the first ones no longer fit. [CLS] is
-    not a word: readouts are fitted again on words, by the method's own `pooling`. Metrics are
-    `accuracy` per language, and its means `avg` (over all languages) and `avg_zero_shot` (over all
-    but the pivot). With `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each
-    training pair (p_xx, h_xx) of another language is used as (p_xx, h_pivot) and (p_pivot, h_xx),
-    both in one batch; each sentence has the transforms of its own language ([CLS] those of the
-    premise).
+    Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's
+    transforms apply to what the classifier reads: its readouts as they were fitted before this
+    training (`readout: keep`), or fitted again on the encoder that it left (`refit`), which the
+    first ones no longer fit. [CLS] is not a word: readouts are fitted again on words, by the
+    method's own `pooling`. Metrics are `accuracy` per language, and its means `avg` (over all
+    languages) and `avg_zero_shot` (over all but the pivot). With `code_switching: sentence`
+    (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is
+    used as (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms
+    of its own language ([CLS] those of the premise).
     """
 
     VERSION = 1
