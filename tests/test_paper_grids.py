@@ -228,6 +228,64 @@ def test_post_pretraining_has_ten_epochs_and_on_the_most_pairs_five() -> None:
     assert found == {(250_000, 10), (600_000, 10), (2_000_000, 5)}
 
 
+# schedule, weight decay, β1 and β2, ε, warm-up, learning rate, batch, epochs
+CAO = ("constant", 0.0, "0.9 0.98", 1e-9, 0.1, 5e-5, 32, 3)
+PAN = ("linear", 0.01, "0.9 0.999", 1e-8, 1000)
+TRAINING = [
+    ("cao2020", "xnli", CAO),
+    ("cao2020-more-languages", "xnli", CAO),
+    ("pan2021", "xnli", (*PAN, 5e-5, 32, 2)),
+    ("pan2021", "mlqa", (*PAN, 3e-5, 32, 2)),
+    ("weam2021", "xnli", ("linear", 0.0, "0.9 0.999", 1e-8, 0, 2e-5, 32, 5)),
+    ("weam2021", "mlqa", ("linear", 1e-4, "0.9 0.999", 1e-8, 500, 3e-5, 32, 3)),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "wanted"), TRAINING)
+def test_tasks_are_trained_as_the_paper_says(
+    name: str, kind: str, wanted: tuple[object, ...]
+) -> None:
+    tasks = [task.params for task in load(GRIDS / f"{name}.yaml").tasks if task.kind == kind]
+    found = {
+        (
+            task.schedule,
+            task.weight_decay,
+            task.betas,
+            task.eps,
+            task.warmup,
+            task.learning_rate,
+            task.batch_size,
+            task.epochs,
+        )
+        for task in tasks
+    }
+    assert len(tasks) > 1
+    assert found == {wanted}
+
+
+def test_pan_et_al_take_the_first_pairs_of_each_corpus() -> None:
+    plan = expand(load(GRIDS / "pan2021.yaml"), allow_missing=True)
+    training = [
+        stage.params
+        for stage in plan.stages.values()
+        if stage.kind == "bitext" and stage.params["part"] == "training"
+    ]
+    assert {params["training_from"] for params in training} == {"start"}
+
+
+def test_tlm_reads_the_pivot_first_where_it_is_compared_with_word_exchange() -> None:
+    (tlm, weam) = (
+        next(
+            trial
+            for trial in expand(load(GRIDS / "weam2021.yaml"), allow_missing=True).trials
+            if trial.kind == kind
+        )
+        for kind in ("tlm", "weam")
+    )
+    assert (tlm.params["random_order"], tlm.params["pivot_first"]) == (False, True)
+    assert weam.params["reduction"] == "sum"
+
+
 def test_every_method_is_in_a_shipped_grid() -> None:
     from raxalign.catalog import catalog
 
@@ -332,3 +390,20 @@ def _write_dictionary(path: Path, lang: str) -> None:
     path.write_text(
         "".join(f"{a} {b}\n" for a, b in sorted(entries) if " " not in a + b), encoding="utf-8"
     )
+
+
+SETTINGS = Path(__file__).parents[1] / "docs" / "explanation" / "settings"
+
+
+@pytest.mark.parametrize("page", sorted(SETTINGS.glob("*.md")), ids=lambda page: page.stem)
+def test_a_page_of_settings_says_of_each_whether_the_grid_is_as_the_paper(page: Path) -> None:
+    """Every row has a setting, the paper's value, the grid's, and `yes` or the difference."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+    assert len(rows) > 20
+    assert [row for row in rows if len(row) != 4 or not all(cell.strip() for cell in row)] == []
+    named = {word.strip("`.,") for line in lines for word in line.split() if "grids/" in word}
+    assert named
+    assert [name for name in named if not (GRIDS.parent / name).is_file()] == []
+    index = (SETTINGS.parents[1] / "index.md").read_text(encoding="utf-8")
+    assert f"explanation/settings/{page.stem}\n" in index

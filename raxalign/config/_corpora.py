@@ -30,13 +30,15 @@ class CorpusSettings(BaseParams):
     """What the `corpus` section holds besides the options of its source.
 
     `split: files` takes dev and test whole from files of their own, and training from the end of
-    its file. Sides of more than `max_words` words are dropped: 128 words are about what an encoder
-    of 128 to 512 pieces reads. `segmentation` is for languages without spaces.
+    its file. `training_from: start` takes training from the beginning of the corpus instead. Sides
+    of more than `max_words` words are dropped: 128 words are about what an encoder of 128 to 512
+    pieces reads. `segmentation` is for languages without spaces.
     """
 
     split: Split | Literal["files"] = Split()
     overlap: Literal["drop", "keep"] = "drop"
     shortage: Literal["refuse", "use-all"] = "refuse"
+    training_from: Literal["end", "start"] = "end"
     max_words: int = Field(128, ge=1)
     segmentation: Literal["characters", "words"] = "characters"
 

@@ -150,6 +150,7 @@ class Grid:
     split: SplitSpec
     overlap: Literal["drop", "keep"]
     shortage: Literal["refuse", "use-all"]
+    training_from: Literal["end", "start"]
     max_words: int
     segmentation: Literal["characters", "words"]
     text: TextSpec

@@ -57,6 +57,16 @@ class BaseParams(BaseModel):
             )
         return identity
 
+    @classmethod
+    def later(cls) -> dict[str, Any]:
+        """The defaults of the `LATER` options, by their YAML names, paths left out."""
+        paths = path_fields(cls)
+        return {
+            field.alias or name: field.get_default(call_default_factory=True)
+            for name, field in cls.model_fields.items()
+            if LATER in field.metadata and name not in paths
+        }
+
 
 @cache
 def path_fields(model: type[BaseParams]) -> frozenset[str]:

@@ -66,7 +66,7 @@ class IterativeNormalization(TextMethod):
         """Without the direction of no rotation."""
         return {
             name: value
-            for name, value in self.params.identity().items()
+            for name, value in super().canonical().items()
             if name != "direction" or self.params.rotate
         }
 

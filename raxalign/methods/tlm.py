@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Annotated, Literal, Self, final
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from raxalign.config.params import LATER
 from raxalign.encoders.training.masking import chance_of
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
@@ -65,10 +66,26 @@ class Tlm(MaskedLMMethod):
                 " pivot's last."
             ),
         )
+        pivot_first: Annotated[bool, LATER] = Field(
+            False,
+            description=(
+                "Whether the pivot's sentence is the first of the two, as in `weam`; requires"
+                " `random_order: false`."
+            ),
+        )
         min_pieces: int | None = Field(None, ge=1, description=wording.MIN_PIECES_OF_PAIR)
         max_pieces: int | None = Field(None, ge=0, description=wording.MAX_PIECES_OF_PAIR)
         batch_size: int = Field(128, ge=1, description=wording.BATCH_OF_PAIRS)
         max_length: int = Field(128, ge=8, description=wording.PAIR_LENGTH)
+
+        @model_validator(mode="after")
+        def _one_order(self) -> Self:
+            if self.pivot_first and self.random_order:
+                raise ValueError(
+                    "`pivot_first: true` fixes the order of the two sentences; write"
+                    " `random_order: false` too"
+                )
+            return self
 
     params: Params
 
@@ -112,6 +129,7 @@ class Tlm(MaskedLMMethod):
         """Return the rows of a global batch."""
         src, tgt = bitexts.src_P[step.rows], bitexts.tgt_P[step.rows]
         if not self.params.random_order:
-            return joint_rows(bitexts.sentences, src, tgt)
+            first, second = (tgt, src) if self.params.pivot_first else (src, tgt)
+            return joint_rows(bitexts.sentences, first, second)
         turned = chance_of(step, MIXING).random(len(src)) < 0.5
         return joint_rows(bitexts.sentences, np.where(turned, tgt, src), np.where(turned, src, tgt))

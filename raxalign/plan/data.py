@@ -47,8 +47,10 @@ class SharedStages:
         )
 
     def training_bitext(self, lang: str, sentences: int) -> Stage:
-        """Add the last `sentences` clean pairs before dev."""
+        """Add the last `sentences` clean pairs before dev, or the first ones of the corpus."""
         cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
+        if self.grid.training_from != "end":  # an option that came later: keys are without it
+            cleaning["training_from"] = self.grid.training_from
         part: dict[str, Any] = {
             "part": "training",
             "sentences": sentences,

@@ -177,6 +177,7 @@ def _grid(request: PairsRequest) -> Grid:
         corpora={request.lang: CorpusSpec(catalog("corpora").kind(request.source), source)},
         split=SplitSpec(request.heldout, 0),
         overlap="drop",
+        training_from="end",
         shortage="refuse" if request.sentences is not None else "use-all",
         max_words=128,
         segmentation="characters",

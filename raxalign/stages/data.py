@@ -24,7 +24,7 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, bench.downloads, stage.digests)
     split: Any = params["split"]
-    names = ("overlap", "shortage", "max_words", "segmentation")
+    names = ("overlap", "shortage", "training_from", "max_words", "segmentation")
     options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]
     lang, pivot = str(params["lang"]), str(params["pivot"])
     sizes = (

@@ -144,7 +144,8 @@ class Representation(Task):
                 "words_src": int(linked.src.read_N.sum()),
                 "words_tgt": int(linked.tgt.read_N.sum()),
             }
-        scores += means(scores) if len(languages) > 1 else []
+        if len(languages) > 1:
+            scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages])
         return Outcome(scores, pa.concat_tables(tables) if tables else PLANE.empty_table(), notes)
 
     def _plane(self) -> Plane:

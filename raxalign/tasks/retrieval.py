@@ -165,9 +165,9 @@ class Retrieval(Task):
                     **counts,
                     **({"absent": absent} if absent else {}),
                 }
-        scores += (
-            means(scores, metrics=[name for name, _, _ in ACCURACIES]) if len(languages) > 1 else []
-        )
+        if len(languages) > 1:
+            labels = [f"{lang}-{inputs.pivot}" for lang in languages]
+            scores += means(scores, labels, metrics=[name for name, _, _ in ACCURACIES])
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _answer(

@@ -161,7 +161,9 @@ class SentenceRetrieval(Task):
                 ]
                 tables.append(answers.table(label, split))
                 notes.setdefault(label, {})[split] = counts
-        scores += means(scores, metrics=["accuracy"]) if len(languages) > 1 else []
+        if len(languages) > 1:
+            labels = [f"{lang}-{inputs.pivot}" for lang in languages]
+            scores += means(scores, labels, metrics=["accuracy"])
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
     def _answer(

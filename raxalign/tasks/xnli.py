@@ -15,19 +15,20 @@ from raxalign.tasks.transfer.task import DATASET
 class Xnli(ClassificationTask):
     """Transfer of a premise-hypothesis classifier, scored on dev and test of every language, the
     pivot too: trained on the pivot (`zero-shot`), or on the translations of its training data into
-    all languages together (`translate-train`, one model; Pan et al. 2021).
+    all languages (`translate-train`): one model for all of them together (Pan et al. 2021), or with
+    `models: each` one model per language, trained and scored on that language (Cao et al. 2020).
 
-    The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler;
-    training follows Cao et al. (2020, A.1): 3 epochs, batches of 32, Adam(.9, .98, 1e-9), warm-up
-    over the first tenth of the steps, then a constant rate. A method's transforms apply to what the
-    classifier reads: its readouts as they were fitted before this training (`readout: keep`), or
-    fitted again on the encoder that it left (`refit`), which the first ones no longer fit. [CLS] is
-    not a word: readouts are fitted again on words, by the method's own `pooling`. Metrics are
-    `accuracy` per language, and its means `avg` (over all languages) and `avg_zero_shot` (over all
-    but the pivot). With `code_switching: sentence` (`translate-train` only; Pan et al., 3.3) each
-    training pair (p_xx, h_xx) of another language is used as (p_xx, h_pivot) and (p_pivot, h_xx),
-    both in one batch; each sentence has the transforms of its own language ([CLS] those of the
-    premise).
+    The classifier is one linear layer on the last layer's [CLS], after dropout, without a pooler.
+    Unless options say otherwise, training follows Cao et al. (2020, A.1): 3 epochs, batches of 32,
+    Adam(.9, .98, 1e-9), warm-up over the first tenth of the steps, then a constant rate. A method's
+    transforms apply to what the classifier reads: its readouts as they were fitted before this
+    training (`readout: keep`), or fitted again on the encoder that it left (`refit`), which the
+    first ones no longer fit. [CLS] is not a word: readouts are fitted again on words, by the
+    method's own `pooling`. Metrics are `accuracy` per language, and its means `avg` (over all
+    languages) and `avg_zero_shot` (over all but the pivot). With `code_switching: sentence`
+    (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is
+    used as (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms
+    of its own language ([CLS] those of the premise).
     """
 
     VERSION = 1

@@ -1,7 +1,7 @@
 """The options of the training loop, declared once for everything that trains.
 
-A class of options inherits `LoopOptions` and gives the defaults of its own. `LoopOptions.settings`
-turns them into the settings of the loop.
+A method's options inherit `LoopOptions` and give the defaults of their own. `LoopOptions.settings`
+turns them into the settings of the loop. Tasks declare those that they have by the same types.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def _two_shares(betas: str) -> str:
     return f"{first!r} {second!r}"
 
 
+def pair_of(betas: str) -> tuple[float, float]:
+    """β1 and β2 of a text that `Betas` has checked."""
+    first, second = map(float, betas.split())
+    return first, second
+
+
 LearningRate = Annotated[
     _T, Field(gt=0, description="Largest learning rate: that at the end of the warm-up.")
 ]
@@ -52,16 +58,14 @@ Warmup = Annotated[
         ),
     ),
 ]
-RateSchedule = Annotated[
-    Schedule,
-    Field(
-        description=(
-            "The learning rate after the warm-up: it stays (`constant`), falls to 0 in a straight"
-            " line (`linear`) or along half a `cosine`, or falls with the square root of the step's"
-            " number (`inverse-sqrt`)."
-        )
-    ),
-]
+SCHEDULE = Field(
+    description=(
+        "The learning rate after the warm-up: it stays (`constant`), falls to 0 in a straight"
+        " line (`linear`) or along half a `cosine`, or falls with the square root of the step's"
+        " number (`inverse-sqrt`)."
+    )
+)
+RateSchedule = Annotated[Schedule, SCHEDULE]
 WeightDecay = Annotated[
     float,
     Field(
@@ -118,7 +122,6 @@ class LoopOptions(BaseParams):
             name: profile[name] if getattr(self, name) is None else getattr(self, name)
             for name in LoopOptions.model_fields
         }
-        first, second = map(float, value["betas"].split())
         return TrainSettings(
             learning_rate=value["learning_rate"],
             batch_size=value["batch_size"],
@@ -126,7 +129,7 @@ class LoopOptions(BaseParams):
             steps=value["steps"] or None,
             warmup=value["warmup"],
             schedule=value["schedule"],
-            betas=(first, second),
+            betas=pair_of(value["betas"]),
             eps=value["eps"],
             weight_decay=value["weight_decay"],
             clip=value["clip"] or None,

@@ -26,6 +26,11 @@ def test_an_option_that_came_later_keeps_the_identity_of_results_made_without_it
     assert After(swap=False, codes={}).identity() == {"rate": 0.1}
 
 
+def test_the_options_that_came_later_are_known_with_their_defaults() -> None:
+    assert After.later() == {"swap": False, "codes": {}}
+    assert Before.later() == {}
+
+
 def test_at_another_value_it_is_part_of_the_identity() -> None:
     assert After(swap=True, codes={"nl": "nld"}).identity() == {
         "rate": 0.1,

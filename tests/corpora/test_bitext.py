@@ -66,6 +66,34 @@ def test_training_runs_backwards_from_dev(moses, tmp_path):
     }
 
 
+FROM_START = replace(OPTIONS, training_from="start")
+
+
+def test_training_from_the_start_takes_the_first_lines_and_stops_before_dev(moses, tmp_path):
+    made = moses(lines(10, "Zeile"), lines(10, "line"))
+    table, notes = train(made, tmp_path / "some", 4, options=FROM_START)
+    assert ids(table) == [0, 1, 2, 3]
+    assert notes["counts"]["training"]["read"] == 4
+    assert notes["counts"]["corpus_lines"] == 10
+    whole = replace(FROM_START, shortage="use-all")
+    assert ids(train(made, tmp_path / "all", 9, options=whole)[0]) == [0, 1, 2, 3, 4]
+    with pytest.raises(DataError, match="6 training pairs were asked for, there are 5"):
+        train(made, tmp_path / "short", 6, options=FROM_START)
+
+
+def test_training_from_the_start_of_a_long_corpus_drops_what_is_held_out(moses, tmp_path):
+    source = [f"Satz {i}" for i in range(9000)]
+    source[1] = source[8999]  # the last line, which is of the test
+    source[3] = source[2]
+    made = moses(source, [f"sentence {i if i != 3 else 2}" for i in range(9000)])
+    table, notes = train(made, tmp_path / "5", 5, options=FROM_START)
+    assert ids(table) == [0, 2, 4, 5, 6]
+    assert notes["counts"]["training"]["overlapping"] == 1
+    assert notes["counts"]["training"]["repeated"] == 1
+    more, _ = train(made, tmp_path / "5000", 5000, options=FROM_START)
+    assert more.slice(0, 5).to_pylist() == table.to_pylist()
+
+
 def test_smaller_sizes_are_prefixes(moses, tmp_path):
     source = [f"Satz {i % 4000}" if i % 7 else "" for i in range(9000)]
     made = moses(source, [f"sentence {i % 4000} {i % 2}" for i in range(9000)])

@@ -56,6 +56,27 @@ def test_only_the_first_sentences_count_where_they_are_limited(tmp_path: Path) -
     assert found.transforms[0].steps[0].center.tolist() == [3.0, 4.0]
 
 
+def test_a_seed_draws_the_sentences_from_the_whole_text(tmp_path: Path) -> None:
+    table = torch.arange(80, dtype=torch.float32).reshape(40, 2)
+    centers = []
+    for number, seed in enumerate((1, 1, 2)):
+        root = tmp_path / str(number)
+        root.mkdir()
+        found = aligned(root, {"de": table, "en": table}, max_sentences=3, sample_seed=seed)
+        assert found.notes["de"] == {"words": 6}
+        centers.append(found.transforms[0].steps[0].center.tolist())
+    assert centers[0] == centers[1] != centers[2]
+    assert centers[0] != [5.0, 6.0]  # the mean of the first three sentences
+
+
+def test_a_seed_without_a_limit_changes_nothing(tmp_path: Path) -> None:
+    plain, seeded = (
+        Centering(Centering.Params(max_sentences=None, sample_seed=seed)) for seed in (None, 3)
+    )
+    assert plain.canonical() == seeded.canonical()
+    assert Centering(Centering.Params(sample_seed=3)).canonical()["sample_seed"] == 3
+
+
 def test_text_without_words_is_an_error_that_names_the_language(tmp_path: Path) -> None:
     table = torch.ones(2, 2)
     whole, empty = (

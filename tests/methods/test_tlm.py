@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.errors import DataError
@@ -69,10 +70,17 @@ def test_pairs_are_turned_around_by_chance_of_the_step_or_keep_the_pivot_last(ro
         return rows.langs[rows.offsets[:-1]].tolist()  # type: ignore[no-any-return]
 
     assert set(firsts(0, random_order=False)) == {0}
+    assert set(firsts(0, random_order=False, pivot_first=True)) == {1}
     turned = sum(sum(firsts(step)) for step in range(50))
     assert abs(turned - 600) < 4 * np.sqrt(24 * 50 / 4)
     assert firsts(7) == firsts(7)
     assert firsts(7) != firsts(8)
+
+
+def test_an_order_that_is_both_drawn_and_fixed_is_refused() -> None:
+    with pytest.raises(ValidationError, match="write `random_order: false` too"):
+        Tlm.Params(pivot_first=True)
+    assert "pivot_first" not in Tlm(Tlm.Params()).canonical()
 
 
 def test_the_profile_fills_in_the_length_filter_and_is_no_part_of_the_identity(root: Path) -> None:

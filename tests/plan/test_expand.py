@@ -165,6 +165,24 @@ def test_models_of_one_language_and_overlap_that_is_kept_have_no_inputs(tmp_path
     assert training_inputs(plan_of(tmp_path, languages="{together: [de]}", **parts)) == {"de": {}}
 
 
+def test_training_from_the_start_changes_the_keys_of_training_alone(tmp_path):
+    def keys(line):
+        grid = write_grid(tmp_path, sentences="100", methods=("rotation: {}",))
+        text = grid.read_text(encoding="utf-8").replace("  size:", f"{line}  size:")
+        grid.write_text(text, encoding="utf-8")
+        return {
+            (stage.params["lang"], stage.params["part"]): stage.key
+            for stage in expand(load(grid)).stages.values()
+            if stage.kind == "bitext"
+        }
+
+    plain, start = keys(""), keys("  training_from: start\n")
+    assert keys("  training_from: end\n") == plain
+    assert {name: start[name] == key for name, key in plain.items()} == {
+        (lang, part): part == "heldout" for lang, part in plain
+    }
+
+
 def test_another_configuration_of_a_repository_is_other_data(tmp_path):
     """One commit has many configurations: which of them is read is in the keys, whatever the commit
     is called.

@@ -401,6 +401,14 @@ def test_averages_are_over_languages(tmp_path):
     assert not values(run(tmp_path), lang="avg")
 
 
+def test_where_one_language_has_no_score_there_is_no_mean_over_the_others(tmp_path):
+    """No word of French has a vector, so none of its pairs counts."""
+    outcome = run(tmp_path, languages=("de", "fr"))
+    assert values(outcome)["contextual_accuracy"] == 0.5
+    assert values(outcome, lang="fr-en") == {}
+    assert values(outcome, lang="avg") == {}
+
+
 def test_languages_without_pairs_have_no_mean(tmp_path):
     assert list(run(tmp_path, rows=[], languages=("de", "fr")).scores) == []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -124,6 +125,51 @@ def test_translate_train_learns_from_every_language(tmp_path, encoder, files):
         assert min(values(outcome)[lang, "test"] for lang in ("en", "de")) > 0.9
         trained[switching] = outcome.predictions
     assert not trained["none"].equals(trained["sentence"])
+
+
+@pytest.mark.parametrize("selection", ["pivot-dev", "mean-dev", "last"])
+def test_one_model_per_language_is_trained_on_that_language_alone(
+    tmp_path, encoder, files, selection
+):
+    """The pivot's model is that of a zero-shot training; the other one answers for German."""
+    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
+    write(at(both["train"], "de"), "de", 120, 5)
+    folders = {name: tmp_path / name for name in ("each", "alone")}
+    aligned, inputs, outcomes = AlignedEncoder(encoder), TaskInputs("en"), {}
+    for name, folder in folders.items():
+        folder.mkdir()
+        how = {"setting": "translate-train", "models": "each"} if name == "each" else {}
+        xnli = task(both if how else files, selection=selection, **how)
+        notes = xnli.train(
+            aligned, xnli.training_languages(("de",), "en"), inputs, Runtime(), folder
+        )
+        outcomes[name] = xnli.evaluate(aligned, ("en", "de"), inputs, Runtime(), folder)
+        if how:
+            assert notes["rows_by_language"] == {"en": 120, "de": 120}
+            assert [model["lang"] for model in notes["models"]] == ["en", "de"]
+    own = sorted(folders["each"].glob("xnli-en.*.safetensors"))
+    alone = sorted(folders["alone"].glob("xnli.*.safetensors"))
+    assert [file.name.split(".")[1] for file in own] == [file.name.split(".")[1] for file in alone]
+    for mine, other in zip(map(load_file, own), map(load_file, alone), strict=True):
+        assert all(torch.equal(mine[key], other[key]) for key in other)
+    found = values(outcomes["each"])
+    assert found["de", "test"] > 0.9
+    if selection != "mean-dev":  # there the zero-shot model is chosen by German dev too
+        assert found["en", "test"] == values(outcomes["alone"])["en", "test"]
+    assert found["avg", "test"] == pytest.approx((found["en", "test"] + found["de", "test"]) / 2)
+    assert set(outcomes["each"].notes["models"]) == {"en", "de"}
+
+
+def test_one_model_per_language_needs_translations_and_no_mixing(files):
+    both = {**files, "train": files["train"].replace("{pivot}", "{lang}")}
+    (fault,) = task(files, models="each").check(("de",), "en")
+    assert fault.startswith("models: each trains on the translations of each language")
+    mixed_too = task(both, models="each", setting="translate-train", code_switching="sentence")
+    assert mixed_too.check(("de",), "en") == [
+        "code_switching mixes languages in one model: leave out models: each"
+    ]
+    assert "models" not in task(both, setting="translate-train").training()
+    assert task(both, setting="translate-train", models="each").training()["models"] == "each"
 
 
 def test_training_rows_of_any_language_are_not_evaluated(tmp_path, encoder, files):

@@ -1,9 +1,9 @@
 """The bitext of a language: its split, cleaned and tokenised, written as Arrow datasets.
 
 The last `test` lines of a corpus are the test side, the `dev` lines before them the dev side.
-Training runs backwards from there, nearest to dev first, so that a smaller training set is a prefix
-of a larger one. Held-out lines that are blank or over-long are dropped and counted, so a held-out
-side may be smaller than its number of lines.
+Training runs backwards from there, nearest to dev first, or forwards from the first line. So a
+smaller training set is a prefix of a larger one. Held-out lines that are blank or over-long are
+dropped and counted, so a held-out side may be smaller than its number of lines.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ def write_training(
     folder: Path,
     elsewhere: Sequence[Path] = (),
 ) -> dict[str, Any]:
-    """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first.
+    """Write the last `sentences` clean pairs before dev to `<folder>/data`, nearest to dev first;
+    with ``training_from: start`` the first ones of the corpus, in file order.
 
     With ``overlap: drop``, a pair is left out that shares a normalised side with a held-out line,
-    whose pivot side is held out for another language, or that is a repetition of a pair nearer to
-    dev.
+    whose pivot side is held out for another language, or that is a repetition of a pair that was
+    written.
 
     Args:
         source: the corpus and its split.
@@ -83,9 +84,10 @@ def write_training(
         TooShort: there are fewer than `sentences` (``shortage: refuse``), or none at all.
     """
     cleaner = Cleaner(source, options, _pivot_sides(elsewhere))
-    tail = cleaner.tail(sum(source.split) + sentences + sentences // 4 + 1000)
+    backwards = options.training_from == "end"
+    tail = cleaner.tail(sum(source.split) + backwards * (sentences + sentences // 4 + 1000))
     counts = cleaner.write_training(tail, sentences, folder)
-    if counts["kept"] < sentences and not tail.whole:
+    if backwards and counts["kept"] < sentences and not tail.whole:
         tail = cleaner.tail(None)
         counts = cleaner.write_training(tail, sentences, folder)
     if counts["kept"] < sentences:

@@ -48,14 +48,15 @@ class TooShort(DataError):
 
 @dataclass(frozen=True)
 class BitextOptions:
-    """How bitext is cleaned: `overlap` and `shortage` concern training only; a side of more than
-    `max_words` words is over-long.
+    """How bitext is cleaned: `overlap`, `shortage` and `training_from` concern training only; a
+    side of more than `max_words` words is over-long.
     """
 
     max_words: int = 128
     segmentation: Segmentation = "characters"
     overlap: Literal["drop", "keep"] = "drop"
     shortage: Literal["refuse", "use-all"] = "refuse"
+    training_from: Literal["end", "start"] = "end"
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,20 @@ class Cleaner:
 
     def tail(self, size: int | None) -> Tail:
         """Read the last `size` pairs of the corpus; all of them for None."""
-        tail = read_tail(
-            self.source.corpus.read(self.source.lang, self.source.pivot, self.source.inputs), size
-        )
+        tail = read_tail(self._read(), size)
         self._has_links = tail.has_links
         return tail
+
+    def _read(self) -> Iterator[SentencePair]:
+        return self.source.corpus.read(self.source.lang, self.source.pivot, self.source.inputs)
+
+    def _before(self, tail: Tail, n_heldout: int) -> Iterator[SentencePair]:
+        """Yield the pairs before the `n_heldout` last ones of a tail, in the order of training:
+        from the first one of the corpus, which is read again, or backwards.
+        """
+        if self.options.training_from == "start":
+            return islice(self._read(), tail.total - n_heldout)
+        return islice(tail.backwards(), n_heldout, None)
 
     def heldout(self, tail: Tail) -> list[SentencePair]:
         """Return the dev lines, then the test lines, in file order. Raises `TooShort` where the
@@ -116,8 +126,8 @@ class Cleaner:
         return list(islice(tail.backwards(), size))[::-1]
 
     def write_training(self, tail: Tail, sentences: int, folder: Path) -> Counter[str]:
-        """Write the clean pairs of a tail, `sentences` at most; returns counts, of which `read` is
-        the number of lines that were read.
+        """Write the clean pairs before the held-out lines of a tail, `sentences` at most; returns
+        counts, of which `read` is the number of lines that were read.
         """
         heldout = self.heldout(tail)
         apart = [ELSEWHERE] if self.elsewhere else []
@@ -126,9 +136,7 @@ class Cleaner:
                 ["read", "blank", "overlapping", *apart, "repeated", "overlong", "kept"], 0
             )
         )
-        pairs: Iterable[SentencePair] = self._count(
-            islice(tail.backwards(), len(heldout), None), counts
-        )
+        pairs: Iterable[SentencePair] = self._count(self._before(tail, len(heldout)), counts)
         if self.options.overlap == "drop":
             pairs = _without_overlap(pairs, heldout, self.elsewhere, counts)
         self.write(

@@ -5,10 +5,11 @@ loop over languages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
@@ -32,8 +33,20 @@ class TextMethod(Method):
         layers: Layers = Field("last", description=wording.LAYERS_MAPPED)
         pooling: Pooling = Field("last", description=wording.WORD_POOLING)
         max_sentences: int | None = Field(10_000, ge=1, description=wording.MAX_SENTENCES)
+        sample_seed: Annotated[int | None, LATER] = Field(
+            None, ge=0, description=wording.SAMPLE_SEED
+        )
 
     params: Params
+
+    def canonical(self) -> dict[str, Any]:
+        """The params, without the seed of a draw where all sentences are read."""
+        drawn = self.params.max_sentences is not None
+        return {
+            name: value
+            for name, value in super().canonical().items()
+            if drawn or name != "sample_seed"
+        }
 
     def needs(self) -> Needs:
         """Monolingual text."""
@@ -69,7 +82,13 @@ class TextMethod(Method):
             RaxalignError: The text has no word that the encoder reads.
         """
         layers = parse_layers(self.params.layers, encoder.n_layers)
-        reading = WordReading(encoder, layers, self.params.pooling, self.params.max_sentences)
+        reading = WordReading(
+            encoder,
+            layers,
+            self.params.pooling,
+            self.params.max_sentences,
+            self.params.sample_seed,
+        )
         return text_moments(reading, inputs, lang, before=before, gram=gram)
 
     def each_by_itself(

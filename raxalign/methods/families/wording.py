@@ -31,6 +31,11 @@ MAX_SENTENCES = (
     "Number of sentences of each language that are read, from the beginning of its text (none:"
     " all)."
 )
+SAMPLE_SEED = (
+    "Seed of the draw of `max_sentences` sentences from the whole text of each language (none: the"
+    " first ones, which are those at the end of the corpus, or at its start with `training_from:"
+    " start`)."
+)
 SWAP = (
     "Whether the pivot's word comes first in the dictionary, as MUSE publishes dictionaries from"
     " English."

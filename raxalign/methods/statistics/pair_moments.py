@@ -138,3 +138,24 @@ def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
     column: Any = read_table(folder).column(side)
     for start in range(0, len(column), CHUNK):
         yield column.slice(start, CHUNK).to_pylist()
+
+
+def drawn_sentences(folder: Path, side: str, size: int, seed: int) -> Iterator[list[list[str]]]:
+    """Draw sentences of one side of a dataset at random, without repetition.
+
+    Args:
+        folder: The dataset.
+        side: Its column.
+        size: The number of sentences; all of them where there are fewer.
+        seed: Seed of the draw.
+
+    Yields:
+        The sentences in the order of the dataset, `CHUNK` at a time.
+    """
+    from raxalign.corpora.text.dataset import read_table
+
+    column: Any = read_table(folder).column(side)
+    count = len(column)
+    rows = np.sort(np.random.default_rng(seed).choice(count, min(size, count), replace=False))
+    for start in range(0, len(rows), CHUNK):
+        yield column.take(rows[start : start + CHUNK]).to_pylist()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
@@ -14,7 +15,7 @@ from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs
-from raxalign.methods.statistics.pair_moments import sentences_of
+from raxalign.methods.statistics.pair_moments import drawn_sentences, sentences_of
 
 if TYPE_CHECKING:
     import torch
@@ -80,14 +81,22 @@ class TextMoments:
 
 @dataclass(frozen=True)
 class WordReading:
-    """How the words of a text become vectors: the encoder, its layers, the pooling of pieces, and
-    the number of sentences (None: all of them).
+    """How the words of a text become vectors: the encoder, its layers, the pooling of pieces, the
+    number of sentences (None: all of them), and the seed by which they are drawn (None: the first
+    ones).
     """
 
     encoder: Encoder
     layers: tuple[int, ...]
     pooling: Pooling
     limit: int | None = None
+    seed: int | None = None
+
+    def sentences(self, text: Path) -> Iterator[list[list[str]]]:
+        """The sentences of a text dataset that are read, in its order, some at a time."""
+        if self.limit is None or self.seed is None:
+            return _first(sentences_of(text, "words"), self.limit)
+        return drawn_sentences(text, "words", self.limit, self.seed)
 
 
 def text_moments(
@@ -112,7 +121,7 @@ def text_moments(
     """
     encoder, layers = reading.encoder, reading.layers
     moments = TextMoments.empty(len(layers), encoder.hidden_size, encoder.device, gram=gram)
-    for sentences in _first(sentences_of(inputs.text[lang], "words"), reading.limit):
+    for sentences in reading.sentences(inputs.text[lang]):
         for _, part in encoder.iter_words(sentences, lang, layers=layers, pooling=reading.pooling):
             vectors_NLH = part.vectors_NLH[part.present_N]
             moments.add(vectors_NLH if before is None else stepped(vectors_NLH, before))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from raxalign.tasks.classification.files import ExampleFile
 from raxalign.tasks.classification.hub import read_hub
 from raxalign.tasks.classification.scheme import LabelScheme, Split
 from raxalign.tasks.transfer.languages import path_of
+from raxalign.tasks.transfer.selection import Selection, readers
 from raxalign.tasks.transfer.task import HubSet
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ class ExampleData:
         """Returns the splits that are evaluated."""
         both: tuple[Split, ...] = ("dev", "test")
         return [split for split in both if self.has(split)]
+
+    def choosing(self, languages: Sequence[str]) -> Sequence[str]:
+        """Returns those of the languages whose development sets choose the weights."""
+        selection, each = self.params.selection, self.params.models == "each"
+        rule: Selection = "target-dev" if each and selection != "last" else selection
+        return readers(rule, languages, self.inputs.pivot)
 
     def examples(self, split: Split, lang: str) -> Examples:
         """Reads the examples, at most `max_train` of a training set. Raises `DataError` with file

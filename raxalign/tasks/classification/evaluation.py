@@ -25,7 +25,7 @@ from raxalign.tasks.transfer.outcome import (
     read_given,
     scores_of,
 )
-from raxalign.tasks.transfer.selection import readers, select
+from raxalign.tasks.transfer.selection import select
 from raxalign.tasks.transfer.trained import Trained, TrainedModel
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def evaluate(
         view = aligned if model.toward is None else aligned.toward(model.toward)
         scorer = _Scorer(data, view, model, tuple(trained.labels), held_out)
         epochs, by_epoch = scorer.select(spoken)
-        chosen[model.toward or "all"] = {"epochs": epochs, "dev_by_epoch": by_epoch}
+        chosen[model.name] = {"epochs": epochs, "dev_by_epoch": by_epoch}
         for (lang, split), place in held_out.items():
             if lang in spoken:
                 for metric in dict.fromkeys(("accuracy", scheme.metric)):
@@ -79,8 +79,7 @@ def _held_out(
     data: ExampleData, languages: Sequence[str], trained: npt.NDArray[np.int64]
 ) -> dict[Place, HeldOut]:
     """Reads what is evaluated; `trained` are the fingerprints of training examples."""
-    choosing = readers(data.params.selection, languages, data.inputs.pivot)
-    found = read_given(data.examples, data.splits(), languages, choosing)
+    found = read_given(data.examples, data.splits(), languages, data.choosing(languages))
     return {
         (lang, split): HeldOut(
             lang,

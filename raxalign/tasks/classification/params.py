@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import LATER, BaseParams
 from raxalign.tasks.transfer.settings import SETTING, SettingParams
 from raxalign.tasks.transfer.task import (
     DATASET,
@@ -25,6 +25,7 @@ from raxalign.tasks.transfer.tuning import (
     MAX_TRAIN,
     WARMUP,
 )
+from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 
 class PhrasebookSizes(BaseParams):
@@ -38,11 +39,19 @@ class PhrasebookSizes(BaseParams):
 class ClassificationParams(SettingParams):
     """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
     tab-separated, with a header that names their columns in any order or with the columns in the
-    task's own order, or hold one JSON object per line.
+    task's own order, or hold one JSON object per line. The optimiser and its schedule are those of
+    Cao et al. (2020, A.1) unless options say otherwise.
     """
 
     setting: Annotated[Literal["zero-shot", "translate-train"], SETTING] = "zero-shot"
     dataset: Annotated[str, DATASET] = ""
+    models: Annotated[Literal["together", "each"], LATER] = Field(
+        "together",
+        description=(
+            "Whether `translate-train` trains one model on all languages (`together`), or one model"
+            " per language on its own translations, whose dev set chooses the epoch (`each`)."
+        ),
+    )
     revision: Annotated[str, REVISION] = "main"
     phrasebook: Annotated[PhrasebookSizes, PHRASEBOOK] = PhrasebookSizes()
     learning_rate: Annotated[float, LEARNING_RATE] = 5e-5
@@ -50,5 +59,10 @@ class ClassificationParams(SettingParams):
     batch_size: Annotated[int, BATCH_SIZE] = 32
     max_length: Annotated[int, MAX_LENGTH] = 128
     warmup: Annotated[float, WARMUP] = 0.1
+    schedule: Annotated[RateSchedule, LATER] = "constant"
+    weight_decay: Annotated[WeightDecay, LATER] = 0.0
+    betas: Annotated[Betas, LATER] = "0.9 0.98"
+    eps: Annotated[Epsilon[float], LATER] = 1e-9
+    clip: Annotated[Clip[float], LATER] = 0.0
     dropout: Annotated[float, DROPOUT] = 0.1
     max_train: Annotated[int | None, MAX_TRAIN] = None

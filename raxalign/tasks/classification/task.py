@@ -107,10 +107,19 @@ class ClassificationTask(SettingTask):
         return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:
-        """Reports what all transfer tasks report, mixing where there is one text, and selection or
-        evaluation by files that are not given.
+        """Reports what all transfer tasks report, mixing where there is one text, one model per
+        language without translations or with mixing, and selection or evaluation by files that are
+        not given.
         """
         data, faults = self.params.data, super().check(languages, pivot)
+        if self.params.models == "each":
+            if self.params.setting != "translate-train":
+                faults.append(
+                    "models: each trains on the translations of each language: it needs `setting:"
+                    " translate-train`"
+                )
+            if self.params.code_switching != "none":
+                faults.append("code_switching mixes languages in one model: leave out models: each")
         if self.params.code_switching != "none" and not self.columns.second:
             faults.append("code_switching mixes the two texts of an example: this task has one")
         if isinstance(data, DataFiles):

@@ -18,7 +18,6 @@ from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.mixing import Part, training_parts
 from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.outcome import read_given
-from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import (
     EpochObjective,
     Trained,
@@ -26,7 +25,7 @@ from raxalign.tasks.transfer.trained import (
     fit_epochs,
     train_models,
 )
-from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.pieces import PieceRow
     from raxalign.tasks.classification.params import ClassificationParams
     from raxalign.train.runtime import Runtime
-
-RECIPE = Recipe(betas=(0.9, 0.98), eps=1e-9)
-"""Adam as Cao et al. (2020, A.1) have it."""
 
 
 def train(
@@ -61,24 +57,33 @@ def train(
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.examples("train", lang) for lang in languages}
     fingerprints = np.concatenate([examples.fingerprints() for examples in given.values()])
-    evaluated = read_given(
-        data.examples, data.splits(), languages, readers(params.selection, languages, pivot)
-    )
+    evaluated = read_given(data.examples, data.splits(), languages, data.choosing(languages))
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
-    # The phrasebook's examples that are evaluated too were left out: others in each language.
-    parts = training_parts(given, pivot, params.code_switching, whole=params.data != "phrasebook")
-    labels = labels_of(data, given)
-    training = Training(parts, labels, evaluated.get((pivot, "dev")), data.scheme.metric)
-
-    def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
-        tuning = FineTuning(params, view, training, place)
-        return fit_epochs(tuning, RECIPE.settings(params), params.selection, place)
-
-    records = train_models(aligned, pivot, runtime, folder, data.scheme.name, run)
+    labels, metric = labels_of(data, given), data.scheme.metric
+    parts: list[Part] = []
+    records: list[dict[str, object]] = []
+    for own, read in _groups(given, params):
+        lang, name = own or pivot, "-".join(part for part in (data.scheme.name, own) if part)
+        # The phrasebook's examples that are evaluated too were left out: others in each language.
+        whole = params.data != "phrasebook"
+        found = training_parts(read, lang, params.code_switching, whole=whole)
+        run = _Run(params, Training(found, labels, evaluated.get((lang, "dev")), metric))
+        made = train_models(aligned, lang, runtime, folder, name, run)
+        records += made if own is None else [{**record, "lang": own} for record in made]
+        parts += found
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints, labels=labels)
     return _notes(given, parts, records, alone=tuple(languages) == (pivot,))
+
+
+def _groups(
+    given: Mapping[str, Examples], params: ClassificationParams
+) -> list[tuple[str | None, Mapping[str, Examples]]]:
+    """Returns what each model is trained on, with the one language that it is for (None: all)."""
+    if params.models == "together":
+        return [(None, given)]
+    return [(lang, {lang: examples}) for lang, examples in given.items()]
 
 
 def labels_of(data: ExampleData, given: Mapping[str, Examples]) -> tuple[str, ...]:
@@ -113,13 +118,29 @@ def _notes(
 @dataclass(frozen=True)
 class Training:
     """What a classifier is trained on: parts in one language or two, all labels in their order, the
-    pivot's development set (None where nothing asks for it), and the score of it.
+    development set of the pivot, or of the one language that is trained on (None where nothing asks
+    for it), and the score of it.
     """
 
     parts: Sequence[Part]
     labels: tuple[str, ...]
     dev: Examples | None
     metric: str
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One training of a view of the encoder."""
+
+    params: ClassificationParams
+    training: Training
+
+    def __call__(
+        self, view: AlignedEncoder, place: TrainingRun
+    ) -> tuple[dict[int, Path], list[float]]:
+        """Returns the kept weights by epoch, and the development scores."""
+        tuning = FineTuning(self.params, view, self.training, place)
+        return fit_epochs(tuning, settings_of(self.params), self.params.selection, place)
 
 
 class FineTuning(EpochObjective):
@@ -171,7 +192,7 @@ class FineTuning(EpochObjective):
         )
 
     def dev_score(self) -> float:
-        """Scores the pivot's development set by the task's main metric."""
+        """Scores the development set by the task's main metric."""
         assert self.given.dev is not None, "the task's check asks for it"
         predicted = self.model.probabilities(self.dev).argmax(1).numpy()
         gold = self.given.dev.numbers(self.given.labels)

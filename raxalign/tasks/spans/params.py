@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import LATER, BaseParams
 from raxalign.tasks.spans.metrics import Rules
 from raxalign.tasks.transfer.settings import SETTING, SettingParams
 from raxalign.tasks.transfer.task import (
@@ -25,8 +25,8 @@ from raxalign.tasks.transfer.tuning import (
     MAX_LENGTH,
     MAX_TRAIN,
     WARMUP,
-    WEIGHT_DECAY,
 )
+from raxalign.train.options import Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 
 class HubSets(BaseParams):
@@ -98,7 +98,11 @@ class SpanParams(SettingParams):
     epochs: Annotated[int, EPOCHS] = 3
     batch_size: Annotated[int, BATCH_SIZE] = 32
     warmup: Annotated[float, WARMUP] = 0.1
-    weight_decay: Annotated[float, WEIGHT_DECAY] = 1e-4
+    schedule: Annotated[RateSchedule, LATER] = "linear"
+    weight_decay: WeightDecay = 1e-4
+    betas: Annotated[Betas, LATER] = "0.9 0.999"
+    eps: Annotated[Epsilon[float], LATER] = 1e-8
+    clip: Annotated[Clip[float], LATER] = 1.0
     dropout: Annotated[float, DROPOUT] = 0.0
     max_length: Annotated[int, MAX_LENGTH, Field(ge=16)] = 384
     max_question_length: int = Field(

@@ -27,17 +27,13 @@ from raxalign.tasks.transfer.trained import (
     fit_epochs,
     train_models,
 )
-from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.spans.params import SpanParams
     from raxalign.train.runtime import Runtime
-
-
-RECIPE = Recipe(schedule="linear", clip=1.0)
-"""As XTREME has it (Hu et al. 2020)."""
 
 
 def sizes_of(params: SpanParams) -> WindowSizes:
@@ -74,7 +70,7 @@ def train(
         refuse_overlap(fingerprints, questions)
     placed = {lang: answered(questions) for lang, questions in given.items()}
     training = Training(placed, pivot, evaluated.get((pivot, "dev")))
-    settings, counts = RECIPE.settings(params, params.weight_decay), dict[str, object]()
+    settings, counts = settings_of(params), dict[str, object]()
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
         tuning = SpanTuning(params, view, training, place.runtime.seed)

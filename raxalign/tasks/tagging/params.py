@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import LATER, BaseParams
 from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
 from raxalign.tasks.transfer.languages import LanguageNames
 from raxalign.tasks.transfer.selection import Selection
@@ -32,6 +32,8 @@ from raxalign.tasks.transfer.tuning import (
     MAX_TRAIN,
     WARMUP,
 )
+from raxalign.train.loop import Schedule
+from raxalign.train.options import SCHEDULE, Betas, Clip, Epsilon, RateSchedule, WeightDecay
 
 Tagger = Literal["bilstm_crf", "linear"]
 PROFILES: Mapping[str, Mapping[str, Any]] = {
@@ -50,6 +52,8 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
         "epochs": 40,
         "max_length": 175,
         "dropout": 0.5,
+        "schedule": "constant",
+        "clip": 0.0,
     },
     "linear": {
         "learning_rate": 2e-5,
@@ -57,6 +61,8 @@ TAGGERS: Mapping[str, Mapping[str, Any]] = {
         "epochs": 10,
         "max_length": 128,
         "dropout": 0.1,
+        "schedule": "linear",
+        "clip": 1.0,
     },
 }
 OF_BILSTM = ("crf", "layers", "hidden", "lstm_layers", "input_dropout")
@@ -129,6 +135,11 @@ class TaggingParams(TransferParams):
     batch_size: Annotated[int | None, BATCH_SIZE] = None
     max_length: Annotated[int | None, MAX_LENGTH] = None
     warmup: Annotated[float, WARMUP] = 0.0
+    schedule: Annotated[RateSchedule | None, SCHEDULE, LATER] = None
+    weight_decay: Annotated[WeightDecay, LATER] = 0.0
+    betas: Annotated[Betas, LATER] = "0.9 0.999"
+    eps: Annotated[Epsilon[float], LATER] = 1e-8
+    clip: Annotated[Clip[float | None], LATER] = None
     max_train: Annotated[int | None, MAX_TRAIN] = None
 
     @field_validator("encoding")
@@ -171,3 +182,8 @@ class TaggingSettings:
     batch_size: int
     max_length: int
     warmup: float
+    schedule: Schedule
+    weight_decay: float
+    betas: str
+    eps: float
+    clip: float

@@ -96,16 +96,18 @@ class TaggingTask(TransferTask):
         """Returns the params by their names; those that are not given have the value of the profile
         or the tagger.
         """
-        profile, given = PROFILES[self.params.profile], self.params.identity()
-        tagger = given["tagger"] or profile["tagger"]
-        defaults = {
-            **TAGGERS[tagger],
-            **({"epochs": self.linear_epochs} if tagger == "linear" else {}),
-            **profile,
-        }
+        defaults = self._defaults()
+        given = {**self.params.later(), **self.params.identity()}
         return {
             name: defaults.get(name) if value is None else value for name, value in given.items()
         }
+
+    def _defaults(self) -> dict[str, Any]:
+        """The values of the profile, and of the tagger that it or the options name."""
+        profile = PROFILES[self.params.profile]
+        tagger = self.params.tagger or profile["tagger"]
+        epochs = {"epochs": self.linear_epochs} if tagger == "linear" else {}
+        return {**TAGGERS[tagger], **epochs, **profile}
 
     def settings(self) -> TaggingSettings:
         """Returns the options of training and choice."""
@@ -114,10 +116,11 @@ class TaggingTask(TransferTask):
 
     def canonical(self) -> dict[str, Any]:
         """Returns the resolved options without the profile's name, without what names data (its own
-        identity enters the key), and without idle ones.
+        identity enters the key), without idle ones, and without `LATER` ones at their default.
         """
-        resolved = self.resolved()
+        resolved, usual = self.resolved(), {**self.params.later(), **self._defaults()}
         idle = {"profile", "dataset", "revision", "configs"}
+        idle |= {name for name in self.params.later() if resolved[name] == usual[name]}
         idle |= set() if self.params.data == "phrasebook" else {"phrasebook"}
         idle |= set(OF_BILSTM) if resolved["tagger"] == "linear" else set()
         idle |= {"readout"} if resolved["readout"] == "keep" else set()

@@ -20,7 +20,7 @@ from raxalign.tasks.tagging.trained import ALL, choose, names_of
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models
-from raxalign.tasks.transfer.tuning import Recipe
+from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.loop import KeepBest, fit
 from raxalign.train.objective import Objective, Step
 
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from raxalign.tasks.tagging.params import TaggingSettings
     from raxalign.tasks.tagging.sentences import Sentences
     from raxalign.train.runtime import Runtime
-
-_BILSTM = Recipe()
-_LINEAR = Recipe(schedule="linear", clip=1.0)
-"""Adam at a constant rate for the BiLSTM; for fine-tuning a rate that falls to 0, and clipped
-gradients, as XTREME has it.
-"""
 
 
 def train(
@@ -174,12 +168,11 @@ class _Run:
         first worker).
         """
         settings, last = self.settings, self.settings.selection == "last"
-        recipe = _BILSTM if settings.tagger == "bilstm_crf" else _LINEAR
         frozen = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         fitted = fit(
             self.objective,
             len(self.objective.usable),
-            recipe.settings(settings),
+            settings_of(settings),
             self.place.runtime,
             name=self.place.name,
             keep=None if last else KeepBest(self.score, settings.evaluate_every),

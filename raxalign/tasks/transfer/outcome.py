@@ -64,18 +64,23 @@ def missing_splits(
 def languages_of(
     models: Sequence[TrainedModel], languages: Sequence[str], pivot: str
 ) -> list[tuple[TrainedModel, list[str]]]:
-    """Returns the languages that each model is for: all, or its own and the pivot (whose score is
-    then the mean over models). Raises `DataError` where a language has no model.
+    """Returns the languages that each model is for: all, the one that it was trained on, or that of
+    its transforms and the pivot (whose score is then the mean over models). Raises `DataError`
+    where a language has no model.
     """
     pairs = [
-        (model, [lang for lang in languages if model.toward in (None, lang) or lang == pivot])
+        (
+            model,
+            [
+                lang
+                for lang in languages
+                if model.lang in (None, lang) and (model.toward in (None, lang) or lang == pivot)
+            ],
+        )
         for model in models
-    ]
-    pairs = [
-        (model, spoken)
-        for model, spoken in pairs
         if model.toward is None or model.toward in languages
     ]
+    pairs = [(model, spoken) for model, spoken in pairs if spoken]
     missing = set(languages) - {lang for _, spoken in pairs for lang in spoken}
     if missing:
         raise DataError(

@@ -16,7 +16,7 @@ from raxalign.tasks.transfer.task import DataFiles, TransferParams, TransferTask
 SETTING = Field(
     description=(
         "What is trained on: the pivot (`zero-shot`, and `g-xlt` where a task has it), or the"
-        " translations of its training data into all languages together (`translate-train`)."
+        " translations of its training data into all languages (`translate-train`)."
     )
 )
 SELECTION = Field(

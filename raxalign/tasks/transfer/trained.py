@@ -36,11 +36,18 @@ _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 @dataclass(frozen=True)
 class TrainedModel:
     """One model of a training: the language that the pivot's transforms lead to (None: they lead
-    nowhere), and its files by epoch, counted from 1.
+    nowhere), its files by epoch, counted from 1, and the one language that it was trained on and
+    answers for (None: it answers for all).
     """
 
     toward: str | None
     files: Mapping[int, Path]
+    lang: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in notes."""
+        return "-".join(part for part in (self.lang, self.toward) if part) or "all"
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,11 @@ class Trained:
         try:
             record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
             models = [
-                TrainedModel(m["toward"], {int(e): folder / name for e, name in m["files"].items()})
+                TrainedModel(
+                    m["toward"],
+                    {int(e): folder / name for e, name in m["files"].items()},
+                    m.get("lang"),
+                )
                 for m in record["models"]
             ]
             labels = [str(label) for label in record.get("labels", ())]

@@ -1,17 +1,18 @@
-"""The training of transfer tasks: its options, each declared once, and what a task fixes about it.
+"""The training of transfer tasks: its options, each declared once, and the settings of the loop.
 
-A room's `Params` name the options that it has and give their defaults: ``learning_rate:
-Annotated[float, LEARNING_RATE] = 5e-5``.
+The `Params` of a room name all of `Tuned` and give their defaults: ``learning_rate:
+Annotated[float, LEARNING_RATE] = 5e-5``. Those that are not declared here have the types of
+`raxalign.train.options`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic import Field
 
-from raxalign.train.loop import TrainSettings
+from raxalign.train.loop import Schedule, TrainSettings
+from raxalign.train.options import pair_of
 
 LEARNING_RATE = Field(gt=0, description="Learning rate at the end of the warm-up.")
 EPOCHS = Field(ge=1, description="Passes over the training data.")
@@ -29,7 +30,6 @@ WARMUP = Field(
         " a number of steps."
     ),
 )
-WEIGHT_DECAY = Field(ge=0, description="Weight decay of AdamW; biases and norms are spared.")
 DROPOUT = Field(
     ge=0, lt=1, description="Dropout before the output layer, and after the layers of a BiLSTM."
 )
@@ -67,26 +67,37 @@ class Tuned(Protocol):
     def warmup(self) -> float:
         """A share of all steps below 1, a number of steps from 1 on."""
 
+    @property
+    def schedule(self) -> Schedule:
+        """The rate after the warm-up."""
 
-@dataclass(frozen=True)
-class Recipe:
-    """The settings of a training that a task fixes; those of `TrainSettings`."""
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay of matrices."""
 
-    schedule: Literal["constant", "linear"] = "constant"
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    clip: float | None = None
+    @property
+    def betas(self) -> str:
+        """Adam's β1 and β2."""
 
-    def settings(self, tuned: Tuned, weight_decay: float = 0.0) -> TrainSettings:
-        """The settings of a training with the options `tuned`."""
-        return TrainSettings(
-            tuned.learning_rate,
-            tuned.batch_size,
-            tuned.epochs,
-            warmup=tuned.warmup,
-            schedule=self.schedule,
-            betas=self.betas,
-            eps=self.eps,
-            weight_decay=weight_decay,
-            clip=self.clip,
-        )
+    @property
+    def eps(self) -> float:
+        """Adam's ε."""
+
+    @property
+    def clip(self) -> float:
+        """Largest norm of the gradient; 0 is no limit."""
+
+
+def settings_of(tuned: Tuned) -> TrainSettings:
+    """Returns the settings of a training with the options `tuned`."""
+    return TrainSettings(
+        tuned.learning_rate,
+        tuned.batch_size,
+        tuned.epochs,
+        warmup=tuned.warmup,
+        schedule=tuned.schedule,
+        betas=pair_of(tuned.betas),
+        eps=tuned.eps,
+        weight_decay=tuned.weight_decay,
+        clip=tuned.clip or None,
+    )
