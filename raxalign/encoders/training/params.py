@@ -50,7 +50,7 @@ class ScratchParams(EncoderKind.Params):
         False,
         description=(
             "Whether the text, its sentences in their order, is sliced into rows of `window`"
-            " pieces, so that every piece is trained on. Otherwise rows are sentences, pairs and"
+            " pieces, so that every piece is trained on; otherwise rows are sentences, pairs and"
             " groups of sentences in random order, and a sentence that is longer than `window`"
             " loses its end."
         ),
