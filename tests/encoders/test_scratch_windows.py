@@ -14,9 +14,12 @@ import pytest
 from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.scratch import Scratch
+from raxalign.encoders.training.masked_lm import new_bert, training_rows
+from raxalign.encoders.training.params import ScratchParams
 from raxalign.encoders.training.slicing import slice_rows
-from raxalign.encoders.training.wordpiece import SPECIALS
+from raxalign.encoders.training.wordpiece import SPECIALS, wrap_vocabulary
 from raxalign.errors import DataError
 from raxalign.train.runtime import Runtime
 
@@ -90,6 +93,16 @@ def test_rows_by_hand() -> None:
     assert two[0].ids.tolist() == [CLS, 10, 11, 12, 13, SEP, 20, 21, 22, SEP]
     assert two[0].segments.tolist() == [0] * 6 + [1] * 4
     assert two[1].ids.tolist() == [CLS, *range(23, 31), SEP]
+
+
+def test_sliced_text_reads_as_its_file_does_whose_last_line_comes_first_in_the_dataset() -> None:
+    params = ScratchParams.model_validate({**SHAPE, "slicing": True, "window": 8})
+    tokenizer = wrap_vocabulary([*SPECIALS, *WORDS])
+    encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer)
+    text = {"de": [["house"], ["cat", "cat"], ["dog"]], "en": [["loves"], ["sees"]]}
+    rows, _ = training_rows(encoder, text, params)
+    ids = [i for i in rows.ids.tolist() if i >= len(SPECIALS)]
+    assert tokenizer.convert_ids_to_tokens(ids) == "dog cat cat house sees loves".split()
 
 
 def test_no_text_makes_no_rows() -> None:

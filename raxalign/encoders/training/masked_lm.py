@@ -71,7 +71,7 @@ def pretrain(
         torch.manual_seed(params.seed)
         tokenizer = _tokenizer(params, vocabulary, sentences)
         encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
-        rows, cut = _all_rows(encoder, sentences, params)
+        rows, cut = training_rows(encoder, sentences, params)
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
@@ -108,17 +108,27 @@ def _tokenizer(
     )
 
 
-def _all_rows(
+def training_rows(
     encoder: TransformerEncoder,
     sentences: Mapping[str, Sequence[Sequence[str]]],
     params: ScratchParams,
 ) -> tuple[PackedRows, dict[str, int]]:
-    """(the training rows of all languages, the number of sentences of each that lost their end)."""
+    """Make the training rows of all languages.
+
+    Args:
+        encoder: divides sentences into pieces.
+        sentences: the text of each language, as its dataset has it: its last sentence first.
+        params: the options of the encoder.
+
+    Returns:
+        (rows, the number of sentences of each language that lost their end).
+    """
     rng, rows, cut = np.random.default_rng(params.seed), list[PieceRow](), dict[str, int]()
     tokenizer = encoder.tokenizer
     for lang, part in sentences.items():
         if params.slicing:
-            pieces = [ids for ids, _ in bulk_pieces(tokenizer, part, lang)]
+            # Datasets of text run backwards; what follows a sentence is to stand after it.
+            pieces = [ids for ids, _ in bulk_pieces(tokenizer, part[::-1], lang)]
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
             cut[lang] = 0
