@@ -4,6 +4,7 @@ given.
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -102,7 +103,7 @@ def test_sliced_text_reads_as_its_file_does_whose_last_line_comes_first_in_the_d
     text = {"de": [["house"], ["cat", "cat"], ["dog"]], "en": [["loves"], ["sees"]]}
     rows, _ = training_rows(encoder, text, params)
     ids = [i for i in rows.ids.tolist() if i >= len(SPECIALS)]
-    assert tokenizer.convert_ids_to_tokens(ids) == "dog cat cat house sees loves".split()
+    assert tokenizer.convert_ids_to_tokens(ids) == ["dog", "cat", "cat", "house", "sees", "loves"]
 
 
 def test_no_text_makes_no_rows() -> None:
@@ -117,6 +118,7 @@ def test_short_windows_lose_the_ends_of_sentences_unless_the_text_is_sliced(tmp_
     assert 1200 < int(str(whole["pieces"])) <= 1200 + 3 * 1200 / 17 + 3
     cut = build(text, tmp_path / "cut", vocab_size=100)
     assert cut["sentences_cut"] == {"en": 30}
+    assert json.loads(json.dumps(cut)) == cut  # notes go into the manifest
     assert int(str(cut["pieces"])) == 30 * 20
     fits = text_of(tmp_path / "short", [WORDS] * 30)
     assert build(fits, tmp_path / "fits")["sentences_cut"] == {"en": 0}

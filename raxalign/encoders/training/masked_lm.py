@@ -135,10 +135,13 @@ def training_rows(
         else:
             singles = encoder.pieces(part, lang)
             rows += pack_rows(singles, params.window, rng)
-            cut[lang] = sum(
-                len(row) > params.window or row.words[-2] < row.n_words - 1 for row in singles
-            )
+            cut[lang] = sum(_is_cut(row, params.window) for row in singles)
     return PackedRows.of(rows), cut
+
+
+def _is_cut(row: PieceRow, window: int) -> bool:
+    """Whether a sentence is longer than the window, or than the encoder's positions."""
+    return len(row) > window or int(row.words[-2]) < row.n_words - 1
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
