@@ -286,6 +286,28 @@ def test_tlm_reads_the_pivot_first_where_it_is_compared_with_word_exchange() -> 
     assert weam.params["reduction"] == "sum"
 
 
+def test_section_3_of_liu_et_al_trains_jointly_over_one_vocabulary_and_loses_no_text() -> None:
+    grid = load(GRIDS / "liu2020-static.yaml")
+    static = [encoder.params for encoder in grid.encoders if encoder.kind == "static"]
+    scratch = [encoder.params for encoder in grid.encoders if encoder.kind == "scratch"]
+    assert {(params.algorithm, params.max_sentences) for params in static} == {
+        (algorithm, size) for algorithm in ("glove", "word2vec") for size in (200_000, 1_000_000)
+    }
+    assert {(params.window, params.max_sentences) for params in scratch} == {
+        (window, size) for window in (20, 512) for size in (200_000, 1_000_000)
+    }
+    assert all(params.spaces == "joint" and params.units == "pieces" for params in static)
+    assert all(params.slicing for params in scratch)
+    assert len({params.vocabulary for params in (*static, *scratch)}) == 1
+    assert {params.window * params.batch_size for params in scratch} == {10_240}
+    words = next(task.params for task in grid.tasks if task.kind == "dictionary_retrieval")
+    assert words.max_contexts is None
+    trials = expand(grid, Identity(locked=BERT.get), allow_missing=True).trials
+    assert {tuple(sorted(trial.evaluations)) for trial in trials} == {
+        ("dictionary_retrieval", "xnli")
+    }
+
+
 def test_every_method_is_in_a_shipped_grid() -> None:
     from raxalign.catalog import catalog
 
@@ -344,6 +366,7 @@ def _small_encoder(encoder: Any) -> dict[str, Any]:
     if isinstance(encoder, str) or encoder["kind"] == "scratch":
         return SMALL_BERT
     units = {
+        "spaces": encoder.get("spaces", "separate"),
         "units": encoder.get("units", "words"),
         **({"vocab_size": 300} if encoder.get("units") == "pieces" else {}),
     }

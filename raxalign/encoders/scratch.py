@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, final
 
+from raxalign.config.sources import LocalFile, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.training.params import ScratchParams
 from raxalign.errors import RaxalignError
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 @final
 class Scratch(EncoderKind):
-    """A BERT with its own WordPiece vocabulary, trained by masked language modelling on the
-    concatenated monolingual text of all languages, with no parallel signal (the bilingual set-up of
+    """A BERT with its own WordPiece vocabulary or a given one, trained by masked language modelling
+    on the concatenated monolingual text of all languages, with no parallel signal (the set-up of
     Liu et al. 2020 and K et al. 2020, made small).
     """
 
@@ -29,17 +30,24 @@ class Scratch(EncoderKind):
     Params = ScratchParams
     params: ScratchParams
 
+    def sources(self) -> Mapping[str, Source]:
+        """The vocabulary, where it is given."""
+        given = self.params.vocabulary
+        return {} if given is None else {"vocabulary": LocalFile(Path(given))}
+
     def depth(self, known: Callable[[str], str | None]) -> int:  # noqa: ARG002
         """`layers`."""
         return self.params.layers
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
-        """Train vocabulary and model, and write a Hugging Face masked-LM folder. Raises
-        `RaxalignError` where there is no text.
+        """Train the model, and its vocabulary unless one is given, and write a Hugging Face
+        masked-LM folder. Raises `RaxalignError` where there is no text.
         """
         from raxalign.encoders.training.masked_lm import pretrain
 
-        return pretrain(self.params, inputs.text, runtime, folder)
+        vocabulary = inputs.locations.get("vocabulary")
+        given = Path(vocabulary) if vocabulary else None
+        return pretrain(self.params, inputs.text, given, runtime, folder)
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
         """The encoder that `build` left in ``inputs.folder``."""

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 @final
 class Static(EncoderKind):
-    """A vector for every word, whatever its sentence. Each language has a space of its own, trained
-    on the monolingual text of that language alone, or read from files. It has one layer, 0;
-    fastText has vectors for unseen words too. The baseline of Cao et al. (2020) is fastText with
-    `normalization: unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe
-    on the `pieces` of BERT's vocabulary.
+    """A vector for every word, whatever its sentence: one space per language, trained on the
+    monolingual text of that language alone or read from files, or one space for all languages
+    (`spaces: joint`), trained on their text together. Separate spaces are comparable only after a
+    method has mapped one onto the other. The encoder has one layer, 0; fastText has vectors for
+    unseen words too. The baseline of Cao et al. (2020) is fastText with `normalization:
+    unit-center-unit` and a rotation; Liu et al. (2020, §3) train Word2Vec and GloVe jointly on the
+    `pieces` of BERT's vocabulary.
     """
 
     VERSION: ClassVar[int] = 1
@@ -66,8 +68,8 @@ class Static(EncoderKind):
         return path.name.split(LANG)[0].strip("._-") or path.parent.name
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:  # noqa: ARG002
-        """Train each language's vectors and write them as word2vec files. Raises `RaxalignError`
-        where there is no text.
+        """Train the vectors of the languages and write them as word2vec files. Raises
+        `RaxalignError` where there is no text.
         """
         from raxalign.encoders.training.static import train
 

@@ -58,7 +58,7 @@ _CONTEXTS = (
 )
 _MAX_CONTEXTS = (
     "Number of occurrences per word that suffice: a sentence is read where it holds a word that was"
-    " met less often before."
+    " met less often before (null: the mean is over all occurrences, as in Liu et al. 2020)."
 )
 
 
@@ -88,7 +88,7 @@ class DictionaryRetrieval(Task):
         contexts: Literal["corpus", "isolated", "corpus-or-isolated"] = Field(
             "corpus", description=_CONTEXTS
         )
-        max_contexts: int = Field(20, ge=1, description=_MAX_CONTEXTS)
+        max_contexts: int | None = Field(20, ge=1, description=_MAX_CONTEXTS)
         layers: Layers = Field("last", description=wording.LAYERS)
         pooling: Pooling = Field("mean", description=wording.WORD_POOLING)
         measure: Measure = Field("cosine", description=wording.WORD_MEASURE)

@@ -29,6 +29,12 @@ class Xnli(ClassificationTask):
     (`translate-train` only; Pan et al., 3.3) each training pair (p_xx, h_xx) of another language is
     used as (p_xx, h_pivot) and (p_pivot, h_xx), both in one batch; each sentence has the transforms
     of its own language ([CLS] those of the premise).
+
+    On a static encoder the word vectors stay as they are. A text's vector is the mean of its words'
+    vectors, with the transforms of its language, scaled to the length sqrt(H); a classifier with
+    one hidden layer of 300 (ReLU, dropout) reads [p; h; |p - h|; p * h] of premise and hypothesis.
+    `static_head` sets its width and its learning rate, 1e-3; the rest of the training is as above.
+    Liu et al. (2020, §3) do not name theirs.
     """
 
     VERSION = 1

@@ -34,7 +34,8 @@ tasks:
   retrieval: {{augmentation: sentence}}
   sentence_retrieval: {{}}
   dictionary_retrieval: {{dictionary: "{{lang}}-{{pivot}}.txt", contexts: {contexts}}}
-  xnli: {{data: phrasebook}}
+  xnli: {{data: phrasebook, epochs: 1}}
+  slots: {{data: phrasebook}}
 """
 
 
@@ -53,7 +54,8 @@ def test_methods_and_tasks_that_take_only_transformers_are_dropped(tmp_path: Pat
     plan = plan_of(tmp_path)
     assert [trial.method for trial in plan.trials] == ["none", "rotation"]
     assert all(
-        set(trial.evaluations) == {"retrieval", "sentence_retrieval", "dictionary_retrieval"}
+        set(trial.evaluations)
+        == {"retrieval", "sentence_retrieval", "dictionary_retrieval", "xnli"}
         for trial in plan.trials
     )
     assert any("finetune does not take static encoders" in line for line in plan.merged)
@@ -117,6 +119,8 @@ def test_a_grid_runs_on_static_vectors_and_rotation_brings_them_together(tmp_pat
         found["rotation", "dictionary_retrieval", "mrr", "test"]
         > found["none", "dictionary_retrieval", "mrr", "test"]
     )
+    # By chance .33; the pivot's words are the same in both trials.
+    assert found["none", "xnli", "accuracy", "test"] > 0.4
     aligned = workshop.aligned(plan.trials[1].aligned)
     aligned.export(tmp_path / "out")
     words = [["Ich", "bin", "hier"]]

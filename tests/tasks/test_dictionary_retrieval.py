@@ -250,6 +250,20 @@ def test_no_more_sentences_are_read_than_words_need(tmp_path: Path) -> None:
     assert counts.tolist() == [3, 3]
 
 
+def test_without_a_limit_every_occurrence_counts(tmp_path: Path) -> None:
+    folder = text_of(tmp_path / "t", [["a"], ["x"], *[["x", "a"]] * 30])
+    encoder = Contextual()
+    vectors, counts = mean_vectors(
+        AlignedEncoder(encoder),
+        folder,
+        ["a"],
+        WordReading("de", layers="last", pooling="mean"),
+        max_contexts=None,
+    )
+    assert counts.tolist() == [31]
+    assert vectors.tolist() == [[pytest.approx(30 / 31), pytest.approx(61 / 31)]]
+
+
 def test_what_is_read_and_what_cannot_change_the_result() -> None:
     def task(**params: object) -> DictionaryRetrieval:
         return DictionaryRetrieval(

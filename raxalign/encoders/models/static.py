@@ -1,5 +1,5 @@
-"""Static word vectors as an encoder: one space per language, and the same vector for a word in
-every sentence.
+"""Static word vectors as an encoder: one space per language or one for all, and the same vector for
+a word in every sentence.
 """
 
 from __future__ import annotations
@@ -20,9 +20,19 @@ from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.errors import DataError, RaxalignError
 
 RECORD = "static.json"
-_FORMAT, _VOCABULARY = 1, "vocab.txt"
+_FORMAT, _JOINT_FORMAT, _VOCABULARY = 1, 2, "vocab.txt"
+_JOINT = "joint"
+"""The name of the one space of all languages, and of its file."""
 CHUNK = 4096
 """Sentences whose words are looked up together."""
+
+
+@dataclass(frozen=True)
+class JointSpace:
+    """One space that all `languages` share: its vectors, or the file that holds them."""
+
+    languages: tuple[str, ...]
+    space: Space | Path
 
 
 @dataclass
@@ -36,8 +46,8 @@ class _Table:
 
 
 class StaticEncoder(Encoder):
-    """Word vectors, one space per language, opened when the language is first asked for. It has one
-    layer, 0, and no hidden states.
+    """Word vectors, one space per language or one for all of them, opened when the language is
+    first asked for. It has one layer, 0, and no hidden states.
     """
 
     family: ClassVar[str] = "static"
@@ -45,7 +55,7 @@ class StaticEncoder(Encoder):
 
     def __init__(
         self,
-        spaces: Mapping[str, Space | Path],
+        spaces: Mapping[str, Space | Path] | JointSpace,
         dimension: int,
         reading: Lookup,
         device: str = "cpu",
@@ -53,12 +63,17 @@ class StaticEncoder(Encoder):
         vocabulary: Sequence[str] | None = None,
         limit: int | None = None,
     ) -> None:
-        """`spaces`: a language's vectors, or the file that holds them, of which `limit` are read.
-        `vocabulary`: WordPieces, where words are split.
+        """`spaces`: the vectors of each language, or the file that holds them, of which `limit` are
+        read; or the one space of all languages. `vocabulary`: WordPieces, where words are split.
         """
         self.hidden_size, self.device, self.reading = dimension, device, reading
         self.vocabulary = None if vocabulary is None else list(vocabulary)
-        self._spaces = dict(spaces)
+        if isinstance(spaces, JointSpace):
+            self._names = dict.fromkeys(spaces.languages, _JOINT)
+            self._spaces: dict[str, Space | Path] = {_JOINT: spaces.space}
+        else:
+            self._names = {lang: lang for lang in spaces}
+            self._spaces = dict(spaces)
         self._limit = limit
         self._tables: dict[str, _Table] = {}
         self._tokenizer: Any = None
@@ -69,17 +84,23 @@ class StaticEncoder(Encoder):
         folder = Path(folder)
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            if record["format"] != _FORMAT:
+            if record["format"] not in (_FORMAT, _JOINT_FORMAT):
                 raise DataError(
                     folder / RECORD,
-                    f"format {record['format']!r}, but this version reads {_FORMAT}",
+                    f"format {record['format']!r}, but this version reads {_FORMAT} and"
+                    f" {_JOINT_FORMAT}",
                 )
             vocabulary = (
                 (folder / _VOCABULARY).read_text(encoding="utf-8").split("\n")
                 if record["reading"]["pieces"]
                 else None
             )
-            spaces = {lang: folder / f"{lang}.vec" for lang in record["languages"]}
+            languages = tuple(record["languages"])
+            spaces = (
+                JointSpace(languages, _file_of(folder, _JOINT))
+                if record["format"] == _JOINT_FORMAT
+                else {lang: _file_of(folder, lang) for lang in languages}
+            )
             return cls(
                 spaces,
                 record["dimension"],
@@ -110,21 +131,26 @@ class StaticEncoder(Encoder):
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages that have vectors."""
-        return tuple(self._spaces)
+        return tuple(self._names)
 
     def space(self, lang: str) -> Space:
-        """The vectors of a language. Raises `RaxalignError` where it has none."""
-        if lang not in self._spaces:
+        """Return the vectors of a language, which others may share. Raises `RaxalignError` where
+        it has none.
+        """
+        if lang not in self._names:
             raise RaxalignError(
                 f"the static encoder has no vectors for {lang}; it has"
-                f" {', '.join(self._spaces) or 'none at all'}"
+                f" {', '.join(self._names) or 'none at all'}"
             )
-        space = self._spaces[lang]
+        return self._opened(self._names[lang])
+
+    def _opened(self, name: str) -> Space:
+        space = self._spaces[name]
         if isinstance(space, Path):
-            space = self._spaces[lang] = Space.read(space, self._limit)
+            space = self._spaces[name] = Space.read(space, self._limit)
             if space.vectors_VH.shape[1] != self.hidden_size:
                 raise RaxalignError(
-                    f"the vectors of {lang} have {space.vectors_VH.shape[1]} dimensions, not"
+                    f"the vectors of {name} have {space.vectors_VH.shape[1]} dimensions, not"
                     f" {self.hidden_size}"
                 )
         return space
@@ -204,11 +230,12 @@ class StaticEncoder(Encoder):
 
     def _table(self, lang: str) -> _Table:
         """The table of a language, with rows for all words that were looked up so far."""
-        space, table = self.space(lang), self._tables.get(lang)
+        space, name = self.space(lang), self._names[lang]
+        table = self._tables.get(name)
         if table is None:
             units = torch.nn.functional.normalize(torch.from_numpy(space.vectors_VH), dim=-1)
             mean_H = units.mean(dim=0) if self.reading.normalization == "unit-center-unit" else None
-            table = self._tables[lang] = _Table(
+            table = self._tables[name] = _Table(
                 torch.zeros(0, self.hidden_size, device=self.device), mean_H
             )
         have = len(table.vectors_VH)
@@ -221,24 +248,28 @@ class StaticEncoder(Encoder):
         return table
 
     def save(self, folder: Path | str) -> None:
-        """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, n-grams
-        next to it, and how words are read.
+        """Write ``<lang>.vec`` (word2vec's text format, not normalised) for each language, or
+        ``joint.vec`` for all of them, n-grams next to it, and how words are read.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for lang in self._spaces:
-            self.space(lang).write(folder / f"{lang}.vec")
+        for name in self._spaces:
+            self._opened(name).write(_file_of(folder, name))
         if self.vocabulary is not None:
             (folder / _VOCABULARY).write_text("\n".join(self.vocabulary), encoding="utf-8")
         record = {
-            "format": _FORMAT,
-            "languages": list(self._spaces),
+            "format": _JOINT_FORMAT if _JOINT in self._spaces else _FORMAT,
+            "languages": list(self._names),
             "dimension": self.hidden_size,
             "reading": asdict(self.reading),
         }
         (folder / RECORD).write_text(
             json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8"
         )
+
+
+def _file_of(folder: Path, name: str) -> Path:
+    return folder / f"{name}.vec"
 
 
 def _normalized(

@@ -16,14 +16,20 @@ import torch
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.loading import save_masked_lm
 from raxalign.encoders.models.packing import flat_states, pack
-from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.training.masked_words import MaskedWords
 from raxalign.encoders.training.masking import Masks
 from raxalign.encoders.training.params import ScratchParams
+from raxalign.encoders.training.slicing import slice_rows
 from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import train_wordpiece
-from raxalign.errors import RaxalignError
+from raxalign.encoders.training.wordpiece import (
+    SPECIALS,
+    read_vocabulary,
+    train_wordpiece,
+    wrap_vocabulary,
+)
+from raxalign.errors import DataError, RaxalignError
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -35,10 +41,26 @@ LAST = 20
 
 
 def pretrain(
-    params: ScratchParams, text: Mapping[str, Path], runtime: Runtime, folder: Path
+    params: ScratchParams,
+    text: Mapping[str, Path],
+    vocabulary: Path | None,
+    runtime: Runtime,
+    folder: Path,
 ) -> Mapping[str, object]:
-    """Train vocabulary and model on the text of all languages; returns notes (sentences,
-    vocabulary, losses). The first worker saves them. Raises `RaxalignError` where there is no text.
+    """Train a model on the text of all languages; the first worker saves it.
+
+    Args:
+        params: the options of the encoder.
+        text: one folder of text per language.
+        vocabulary: the file of the pieces (None: a vocabulary is trained on the text).
+        runtime: the device and the place of checkpoints.
+        folder: the folder that takes model and tokenizer.
+
+    Returns:
+        notes: sentences, vocabulary, losses.
+
+    Raises:
+        RaxalignError: there is no text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
@@ -47,19 +69,16 @@ def pretrain(
         )
     with _threads(runtime.threads), torch.random.fork_rng(devices=[]):
         torch.manual_seed(params.seed)
-        tokenizer = train_wordpiece(
-            [words for part in sentences.values() for words in part],
-            params.vocab_size,
-            lowercase=params.lowercase,
-        )
+        tokenizer = _tokenizer(params, vocabulary, sentences)
         encoder = TransformerEncoder(new_bert(params, len(tokenizer)), tokenizer, runtime.device)
-        rows = _all_rows(encoder, sentences, params)
+        rows, cut = training_rows(encoder, sentences, params)
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
             save_masked_lm(encoder.model, tokenizer, folder)
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},
+        "sentences_cut": cut,
         "vocabulary": len(tokenizer),
         "pieces": len(rows.ids),
         "rows_per_step": settings.batch_size,
@@ -68,20 +87,61 @@ def pretrain(
     }
 
 
-def _all_rows(
+def _tokenizer(
+    params: ScratchParams,
+    vocabulary: Path | None,
+    sentences: Mapping[str, Sequence[Sequence[str]]],
+) -> Any:
+    """The tokenizer over the given vocabulary, or over one that is trained on the sentences."""
+    if vocabulary is not None:
+        pieces = read_vocabulary(vocabulary)
+        missing = [special for special in SPECIALS if special not in pieces]
+        if missing:
+            raise DataError(
+                vocabulary, f"has no {', '.join(missing)}, which masked language modelling needs"
+            )
+        return wrap_vocabulary(pieces, lowercase=params.lowercase)
+    return train_wordpiece(
+        [words for part in sentences.values() for words in part],
+        params.vocab_size,
+        lowercase=params.lowercase,
+    )
+
+
+def training_rows(
     encoder: TransformerEncoder,
     sentences: Mapping[str, Sequence[Sequence[str]]],
     params: ScratchParams,
-) -> PackedRows:
-    """The training rows of all languages."""
-    rng = np.random.default_rng(params.seed)
-    return PackedRows.of(
-        [
-            row
-            for lang, part in sentences.items()
-            for row in pack_rows(encoder.pieces(part, lang), params.window, rng)
-        ]
-    )
+) -> tuple[PackedRows, dict[str, int]]:
+    """Make the training rows of all languages.
+
+    Args:
+        encoder: divides sentences into pieces.
+        sentences: the text of each language, as its dataset has it: its last sentence first.
+        params: the options of the encoder.
+
+    Returns:
+        (rows, the number of sentences of each language that lost their end).
+    """
+    rng, rows, cut = np.random.default_rng(params.seed), list[PieceRow](), dict[str, int]()
+    tokenizer = encoder.tokenizer
+    for lang, part in sentences.items():
+        if params.slicing:
+            # Datasets of text run backwards; what follows a sentence is to stand after it.
+            pieces = [ids for ids, _ in bulk_pieces(tokenizer, part[::-1], lang)]
+            ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
+            rows += slice_rows(pieces, params.window, ends, rng)
+            cut[lang] = 0
+        else:
+            singles = encoder.pieces(part, lang)
+            rows += pack_rows(singles, params.window, rng)
+            cut[lang] = sum(_is_cut(row, params.window) for row in singles)
+    return PackedRows.of(rows), cut
+
+
+def _is_cut(row: PieceRow, window: int) -> bool:
+    """Whether a sentence is longer than the window, or than the encoder's positions."""
+    return len(row) > window or int(row.words[-2]) < row.n_words - 1
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:

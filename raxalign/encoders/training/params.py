@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from pydantic import Field, model_validator
 
+from raxalign.config.params import LATER
+from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
 
 
@@ -28,6 +32,13 @@ class ScratchParams(EncoderKind.Params):
     vocab_size: int = Field(
         4_000, ge=100, description="Largest number of pieces in the vocabulary."
     )
+    vocabulary: DataPath | None = Field(
+        None,
+        description=(
+            "File of the pieces, a `vocab.txt` such as that of multilingual BERT (none: a"
+            " vocabulary is trained on the text)."
+        ),
+    )
     lowercase: bool = Field(False, description="Whether text is read in lower case.")
     max_sentences: int = Field(
         20_000,
@@ -35,6 +46,15 @@ class ScratchParams(EncoderKind.Params):
         description="Largest number of sentences of each language that are trained on.",
     )
     window: int = Field(64, ge=8, description="Largest number of pieces per training row.")
+    slicing: Annotated[bool, LATER] = Field(
+        False,
+        description=(
+            "Whether the text, its sentences in their order, is sliced into rows of `window`"
+            " pieces, so that every piece is trained on; otherwise rows are sentences, pairs and"
+            " groups of sentences in random order, and a sentence that is longer than `window`"
+            " loses its end."
+        ),
+    )
     batch_size: int = Field(
         16,
         ge=1,
@@ -66,3 +86,8 @@ class ScratchParams(EncoderKind.Params):
         if self.window > self.positions:
             raise ValueError(f"window {self.window} is more than positions {self.positions}")
         return self
+
+    def identity(self) -> dict[str, Any]:
+        """Without `vocab_size` where the vocabulary is given."""
+        idle = set() if self.vocabulary is None else {"vocab_size"}
+        return {name: value for name, value in super().identity().items() if name not in idle}

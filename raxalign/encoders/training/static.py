@@ -1,5 +1,5 @@
-"""Training of static vectors on monolingual text, each language for itself: gensim's Word2Vec and
-fastText, and our own GloVe.
+"""Training of static vectors on monolingual text, each language for itself or all together:
+gensim's Word2Vec and fastText, and our own GloVe.
 
 The same text and seed give the same vectors in every process: one thread, and words numbered by
 frequency, then by spelling.
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.encoders.models.static import StaticEncoder
+from raxalign.encoders.models.static import JointSpace, StaticEncoder
 from raxalign.encoders.models.static_files import Subwords
 from raxalign.encoders.models.static_space import Lookup, Space
 from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
-from raxalign.encoders.training.wordpiece import train_wordpiece
-from raxalign.errors import DataError, RaxalignError
+from raxalign.encoders.training.wordpiece import read_vocabulary, train_wordpiece
+from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.static_files import Floats
@@ -31,8 +31,21 @@ Sentences = Sequence[Sequence[str]]
 def train(
     params: StaticParams, text: Mapping[str, Path], vocabulary: Path | None, folder: Path
 ) -> Mapping[str, object]:
-    """Train the vectors of every language and save them; returns notes, counts per language."""
-    sentences = {
+    """Train the vectors of every language, or those of all together, and save them.
+
+    Args:
+        params: how vectors are trained.
+        text: one folder of text per language.
+        vocabulary: the file of the pieces (None: a vocabulary is trained on the text).
+        folder: the folder that takes the vectors.
+
+    Returns:
+        notes: counts per language, or those of the one space and its sentences per language.
+
+    Raises:
+        RaxalignError: there is no text, or no word occurs often enough.
+    """
+    sentences: Mapping[str, Sentences] = {
         lang: _cased(read_words(text[lang], params.max_sentences), params) for lang in sorted(text)
     }
     if not any(sentences.values()):
@@ -42,18 +55,38 @@ def train(
     reading = Lookup(params.casing, params.normalization, params.units == "pieces")
     pieces = None
     if params.units == "pieces":
-        pieces = (
-            _read_vocabulary(vocabulary) if vocabulary else _train_vocabulary(sentences, params)
-        )
+        pieces = read_vocabulary(vocabulary) if vocabulary else _train_vocabulary(sentences, params)
         splitter = StaticEncoder({}, params.dimension, reading, vocabulary=pieces)
         sentences = {
             lang: [names for names, _ in splitter.pieces(part)] for lang, part in sentences.items()
         }
-    spaces, notes = {}, {}
-    for lang, part in sentences.items():
-        spaces[lang], notes[lang] = _train_space(lang, part, params)
+    spaces, notes = (_train_joint if params.spaces == "joint" else _train_each)(sentences, params)
     StaticEncoder(spaces, params.dimension, reading, vocabulary=pieces).save(folder)
     return notes
+
+
+def _train_each(
+    sentences: Mapping[str, Sentences], params: StaticParams
+) -> tuple[dict[str, Space | Path], dict[str, object]]:
+    """(a space per language, notes per language)."""
+    spaces: dict[str, Space | Path] = {}
+    notes: dict[str, object] = {}
+    for lang, part in sentences.items():
+        spaces[lang], notes[lang] = _train_space(lang, part, params)
+    return spaces, notes
+
+
+def _train_joint(
+    sentences: Mapping[str, Sentences], params: StaticParams
+) -> tuple[JointSpace, dict[str, object]]:
+    """(the space of all languages, notes). The sentences are shuffled, since the learning rate of
+    Word2Vec and fastText falls over the text: otherwise the last language would be trained least.
+    """
+    every = [sentence for part in sentences.values() for sentence in part]
+    order = np.random.default_rng(params.seed).permutation(len(every))
+    space, notes = _train_space("all languages", [every[i] for i in order.tolist()], params)
+    counts = {lang: len(part) for lang, part in sentences.items()}
+    return JointSpace(tuple(sentences), space), {**notes, "sentences": counts}
 
 
 def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
@@ -62,18 +95,6 @@ def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
         if params.casing == "lower"
         else sentences
     )
-
-
-def _read_vocabulary(path: Path) -> list[str]:
-    """The pieces of a ``vocab.txt``, one per line."""
-    try:
-        pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    except (OSError, ValueError) as error:
-        raise DataError(path, f"the vocabulary cannot be read ({error})") from error
-    missing = [special for special in ("[UNK]", "[CLS]", "[SEP]") if special not in pieces]
-    if missing:
-        raise DataError(path, f"has no {', '.join(missing)}, so it is not a WordPiece vocabulary")
-    return pieces
 
 
 def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:
@@ -87,7 +108,7 @@ def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) 
 
 
 def _train_space(
-    lang: str, sentences: Sentences, params: StaticParams
+    of: str, sentences: Sentences, params: StaticParams
 ) -> tuple[Space, dict[str, object]]:
     counts = Counter(word for sentence in sentences for word in sentence if word != "[UNK]")
     ranked = sorted(
@@ -96,7 +117,7 @@ def _train_space(
     )
     if not ranked:
         raise RaxalignError(
-            f"static: no word of {lang} occurs {params.min_count} times in {len(sentences)}"
+            f"static: no word of {of} occurs {params.min_count} times in {len(sentences)}"
             " sentences; lower `min_count`"
         )
     words = [word for word, _ in ranked]

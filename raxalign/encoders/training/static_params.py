@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath
 from raxalign.encoders.base import EncoderKind
 
@@ -44,6 +45,14 @@ class StaticParams(EncoderKind.Params):
         200_000,
         ge=1,
         description="Number of vectors that are read from a file, from its beginning.",
+    )
+    spaces: Annotated[Literal["separate", "joint"], LATER] = Field(
+        "separate",
+        description=(
+            "Whether each language has a space of its own, trained on its text alone (`separate`),"
+            " or all share one that is trained on the text of all together (`joint`), where words"
+            " or pieces that several languages have in common have one vector."
+        ),
     )
     units: Literal["words", "pieces"] = Field(
         "words", description="What has a vector: `words`, or the `pieces` of a vocabulary."

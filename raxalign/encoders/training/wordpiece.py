@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from raxalign.errors import DataError
 
 UNK = "[UNK]"
 SPECIALS = ("[PAD]", UNK, "[CLS]", "[SEP]", "[MASK]")
@@ -98,3 +101,15 @@ def wrap_vocabulary(pieces: Sequence[str], *, lowercase: bool = False) -> Any:
         "mask_token": "[MASK]",
     }
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+def read_vocabulary(path: Path) -> list[str]:
+    """Read the pieces of a ``vocab.txt``, one per line. Raises `DataError` where it is not one."""
+    try:
+        pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except (OSError, ValueError) as error:
+        raise DataError(path, f"the vocabulary cannot be read ({error})") from error
+    missing = [special for special in ("[UNK]", "[CLS]", "[SEP]") if special not in pieces]
+    if missing:
+        raise DataError(path, f"has no {', '.join(missing)}, so it is not a WordPiece vocabulary")
+    return pieces

@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from raxalign.tasks.base import Outcome
+from raxalign.tasks.classification.classifiers import new_classifier
 from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
-from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.classification.predictions import HeldOut, Predictions, table_of
 from raxalign.tasks.transfer.outcome import (
     TARGET_DEV,
@@ -106,12 +106,9 @@ class _Scorer:
     _found: dict[tuple[str, str, int], Predictions] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.classifier = SentenceClassifier(
-            self.aligned,
-            len(self.labels),
-            dropout=0.0,
-            max_length=self.data.params.max_length,
-            seed=0,
+        n_texts = 2 if self.data.scheme.columns.second else 1
+        self.classifier = new_classifier(
+            self.aligned, self.data.params, (n_texts, len(self.labels)), dropout=0.0, seed=0
         )
 
     def predictions(self, place: HeldOut, epoch: int) -> Predictions:
@@ -121,7 +118,7 @@ class _Scorer:
             if self._loaded != epoch:
                 self.classifier.load(self.model.files[epoch])
                 self._loaded = epoch
-            pieces = self.classifier.rows(*place.examples.words(), place.lang)
+            pieces: list[Any] = self.classifier.rows(*place.examples.words(), place.lang)
             found = self.classifier.probabilities(pieces).numpy()
             self._found[key] = Predictions(self.model.toward, epoch, found)
         return self._found[key]

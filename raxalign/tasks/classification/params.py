@@ -36,6 +36,22 @@ class PhrasebookSizes(BaseParams):
     test: int = Field(600, ge=1, description=OF_TEST)
 
 
+class StaticHead(BaseParams):
+    """The classifier over the word vectors of a static encoder, which themselves are not trained.
+    Epochs, batches, warm-up and dropout are those of the task.
+    """
+
+    hidden: int = Field(300, ge=1, description="Width of its hidden layer.")
+    learning_rate: float = Field(
+        1e-3,
+        gt=0,
+        description=(
+            "Learning rate at the end of the warm-up, in place of the task's, which is that of"
+            " fine-tuning."
+        ),
+    )
+
+
 class ClassificationParams(SettingParams):
     """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Files are
     tab-separated, with a header that names their columns in any order or with the columns in the
@@ -66,3 +82,6 @@ class ClassificationParams(SettingParams):
     clip: Annotated[Clip[float], LATER] = 0.0
     dropout: Annotated[float, DROPOUT] = 0.1
     max_train: Annotated[int | None, MAX_TRAIN] = None
+    static_head: Annotated[StaticHead, LATER] = Field(
+        StaticHead(), description="The classifier on static encoders; others do not have it."
+    )

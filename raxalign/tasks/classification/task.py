@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 
 class ClassificationTask(SettingTask):
-    """Transfer of a classifier of sentences or sentence pairs. A subclass gives the labels and the
+    """Transfer of a classifier of sentences or sentence pairs: a fine-tuned transformer, or a
+    classifier over the frozen word vectors of a static encoder. A subclass gives the labels and the
     columns of its data.
     """
+
+    accepts: ClassVar[frozenset[str]] = frozenset({"transformer", "static"})
 
     columns: ClassVar[Columns]
     """The names of the columns of files and data sets."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from raxalign.errors import DataError
+from raxalign.tasks.classification.classifiers import Classifier, new_classifier, settings_for
 from raxalign.tasks.classification.data import ExampleData
 from raxalign.tasks.classification.examples import Examples, refuse_overlap
 from raxalign.tasks.classification.metrics import METRICS
 from raxalign.tasks.classification.mixing import Part, training_parts
-from raxalign.tasks.classification.model import SentenceClassifier
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.trained import (
     EpochObjective,
@@ -30,7 +30,6 @@ from raxalign.train.objective import Step
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
-    from raxalign.encoders.models.pieces import PieceRow
     from raxalign.tasks.classification.params import ClassificationParams
     from raxalign.train.runtime import Runtime
 
@@ -140,7 +139,8 @@ class _Run:
     ) -> tuple[dict[int, Path], list[float]]:
         """Returns the kept weights by epoch, and the development scores."""
         tuning = FineTuning(self.params, view, self.training, place)
-        return fit_epochs(tuning, settings_of(self.params), self.params.selection, place)
+        settings = settings_for(tuning.model, self.params, settings_of(self.params))
+        return fit_epochs(tuning, settings, self.params.selection, place)
 
 
 class FineTuning(EpochObjective):
@@ -148,7 +148,7 @@ class FineTuning(EpochObjective):
     where languages are mixed, two.
     """
 
-    model: SentenceClassifier
+    model: Classifier
 
     def __init__(
         self,
@@ -157,16 +157,17 @@ class FineTuning(EpochObjective):
         given: Training,
         run: TrainingRun,
     ) -> None:
-        self.model = SentenceClassifier(
+        n_texts = 1 if given.parts[0].seconds is None else 2
+        self.model = new_classifier(
             aligned,
-            len(given.labels),
+            params,
+            (n_texts, len(given.labels)),
             dropout=params.dropout,
-            max_length=params.max_length,
             seed=run.runtime.seed,
         )
         self.module: nn.Module = self.model
         self.given = given
-        self.pieces: list[PieceRow] = []
+        self.pieces: list[Any] = []
         self.n_rows = 1 + max(part.units[-1] for part in given.parts)
         self.members: list[list[int]] = [[] for _ in range(self.n_rows)]
         for part in given.parts:
@@ -178,7 +179,7 @@ class FineTuning(EpochObjective):
             [number_of[label] for part in given.parts for label in part.labels]
         )
         pivot = given.parts[0].langs[0]
-        self.dev = self.model.rows(*given.dev.words(), pivot) if given.dev else []
+        self.dev: list[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The mean over the examples of the global batch, the share of these rows."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -15,9 +14,10 @@ from torch import nn
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
+from raxalign.tasks.transfer.task_model import TaskModel
 
 
-class FineTuned(nn.Module):
+class FineTuned(TaskModel):
     """An aligned encoder's copy with a linear head on its last layer; its transforms apply to what
     the head reads.
 
@@ -56,40 +56,3 @@ class FineTuned(nn.Module):
                 place[0] == "embeddings" or (block is not None and block < depth)
             )
             parameter.requires_grad_(place[0] != "pooler" and not below)
-
-    def trained(self) -> dict[str, torch.Tensor]:
-        """Copies of the trained tensors, on the CPU: what training may change."""
-        return {
-            name: p.detach().cpu().clone().contiguous()
-            for name, p in self.named_parameters()
-            if p.requires_grad
-        }
-
-    def frozen(self) -> dict[str, torch.Tensor]:
-        """Copies of the tensors that training must leave alone."""
-        return {
-            name: p.detach().cpu().clone()
-            for name, p in self.named_parameters()
-            if not p.requires_grad
-        }
-
-    def save(self, file: Path) -> None:
-        """Write the trained tensors (safetensors)."""
-        from safetensors.torch import save_file
-
-        save_file(self.trained(), file)
-
-    def load(self, file: Path) -> None:
-        """Take the tensors that `save` wrote; the rest is that of the encoder at hand."""
-        from safetensors.torch import load_file
-
-        tensors = load_file(file)
-        parameters = {name: p for name, p in self.named_parameters() if p.requires_grad}
-        if tensors.keys() != parameters.keys():
-            raise RaxalignError(
-                f"{file}: was trained on another encoder:"
-                f" {sorted(tensors.keys() ^ parameters.keys())[:3]} are in one of the two only"
-            )
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                parameter.copy_(tensors[name])

@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import DataError
-from raxalign.tasks.transfer.model import FineTuned
 from raxalign.tasks.transfer.selection import Selection, best_epoch, kept
+from raxalign.tasks.transfer.task_model import TaskModel
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import Runtime
@@ -96,8 +97,11 @@ class Trained:
 
 def trained_encoder(start: Encoder, folder: Path) -> Encoder:
     """Returns `start` with the weights of a training that left one model of one epoch; the head of
-    that model is not read.
+    that model is not read. Static vectors are not changed by a training: they are returned as they
+    are.
     """
+    if isinstance(start, StaticEncoder):
+        return start
     (model,) = Trained.read(folder).models
     (file,) = model.files.values()
     assert isinstance(start, TransformerEncoder)
@@ -185,7 +189,7 @@ class EpochObjective(Objective):
     the pivot's development set.
     """
 
-    model: FineTuned
+    model: TaskModel
     n_rows: int
 
     @abstractmethod

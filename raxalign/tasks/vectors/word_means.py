@@ -55,7 +55,7 @@ def mean_vectors(
     folder: Path,
     words: Sequence[str],
     reading: WordReading,
-    max_contexts: int,
+    max_contexts: int | None,
 ) -> tuple[torch.Tensor, npt.NDArray[np.int64]]:
     """Return the means of the vectors of words over their occurrences in a text.
 
@@ -67,7 +67,8 @@ def mean_vectors(
         folder: the text, a dataset with a column ``words``.
         words: V words, lower-cased and all different.
         reading: how words become vectors.
-        max_contexts: the number of occurrences after which a word is searched no further.
+        max_contexts: the number of occurrences after which a word is searched no further (None:
+            all of them count).
 
     Returns:
         (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
@@ -93,14 +94,14 @@ def mean_vectors(
 
 
 def _wanted(
-    places: Sequence[Sequence[int]], met: npt.NDArray[np.int64], most: int
+    places: Sequence[Sequence[int]], met: npt.NDArray[np.int64], most: int | None
 ) -> Iterator[int]:
     """Yield the sentences with a word that was not met often enough, and count what they hold into
     `met`.
     """
     for i, row in enumerate(places):
         held = {number for number in row if number >= 0}
-        if any(met[number] < most for number in held):
+        if any(most is None or met[number] < most for number in held):
             for number in held:
                 met[number] += 1
             yield i

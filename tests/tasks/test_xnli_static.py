@@ -1,0 +1,188 @@
+"""XNLI on static vectors: what the classifier over frozen word vectors learns and transfers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from raxalign.caveats import collecting
+from raxalign.corpora.grammar import entailment
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.static import JointSpace, StaticEncoder
+from raxalign.encoders.models.static_space import Lookup, Space
+from raxalign.errors import RaxalignError
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.classification.word_model import WordClassifier
+from raxalign.tasks.pawsx import Pawsx
+from raxalign.tasks.transfer.trained import Trained
+from raxalign.tasks.xnli import Xnli
+from raxalign.train.runtime import Runtime
+from tests.tasks.word_nli import ANSWERS, WORDS, task, values, write_all
+
+WIDTH = 24
+FAST = {"epochs": 6, "static_head": {"hidden": 16, "learning_rate": 1e-2}}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_all(tmp_path / "files")
+
+
+def space(words, seed, same=None):
+    """Random vectors; words of `same` have those of the words that they name."""
+    rng = np.random.default_rng(seed)
+    vectors = {word: rng.normal(size=WIDTH).astype(np.float32) for word in words}
+    for word, other in (same or {}).items():
+        vectors[word] = vectors[other]
+    return Space(list(vectors), np.stack(list(vectors.values())))
+
+
+JOINT = space(WORDS, 0, dict(zip(ANSWERS["de"], ANSWERS["en"], strict=True)))
+
+
+def encoder(spaces):
+    return StaticEncoder(spaces, WIDTH, Lookup("keep", "none"))
+
+
+def run(tmp_path, aligned, given, *, name="tuned", start=None, **params):
+    xnli, inputs = task(given, **{**FAST, **params}), TaskInputs("en")
+    folder = tmp_path / name
+    folder.mkdir()
+    xnli.train(start or aligned, ("en",), inputs, Runtime(seed=0), folder)
+    return xnli.evaluate(aligned, ("en", "de"), inputs, Runtime(seed=0), folder)
+
+
+def test_what_is_learnt_in_the_pivot_transfers_through_a_joint_space_alone(tmp_path, files):
+    joint = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    separate = AlignedEncoder(encoder({"en": JOINT, "de": space(WORDS, 1)}))
+    found = values(run(tmp_path, joint, files, name="joint"))
+    assert found["en", "test"] > 0.9
+    assert found["de", "test"] > 0.9
+    apart = values(run(tmp_path, separate, files, name="separate"))
+    assert apart["en", "test"] == found["en", "test"]
+    assert apart["de", "test"] < 0.6
+
+
+def test_transforms_apply_to_the_words_of_their_language(tmp_path, files):
+    """German vectors are turned; the readout turns them back."""
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(WIDTH, WIDTH)))[0].astype(np.float32)
+    turned = encoder({"en": JOINT, "de": Space(JOINT.words, JOINT.vectors_VH @ turn)})
+    back = Transform("de", 0, steps=(Affine(weight=torch.from_numpy(turn.T.copy())),))
+    plain = AlignedEncoder(turned)
+    before = values(run(tmp_path, plain, files, name="plain"))
+    after = values(
+        run(tmp_path, AlignedEncoder(turned, (back,)), files, start=plain, name="rotated")
+    )
+    assert after["en", "test"] == before["en", "test"]
+    assert after["de", "test"] > 0.9 > 0.6 > before["de", "test"]
+
+
+def test_predictions_recompute_to_the_scores_and_one_seed_gives_one_result(tmp_path, files):
+    aligned = AlignedEncoder(encoder(JointSpace(("de", "en"), JOINT)))
+    outcome = run(tmp_path, aligned, files)
+    assert outcome.predictions.equals(run(tmp_path, aligned, files, name="again").predictions)
+    for lang, n in (("en", 33), ("de", 33)):
+        right = [
+            row["predicted"] == row["label"]
+            for row in outcome.predictions.to_pylist()
+            if (row["lang"], row["split"]) == (lang, "test")
+        ]
+        assert len(right) == n
+        assert values(outcome)[lang, "test"] == pytest.approx(np.mean(right))
+
+
+def test_the_vectors_are_not_trained_and_every_epoch_can_be_chosen(tmp_path, files):
+    static = encoder(JointSpace(("de", "en"), JOINT))
+    before = JOINT.vectors_VH.copy()
+    outcome = run(tmp_path, AlignedEncoder(static), files, selection="mean-dev", epochs=3)
+    assert np.array_equal(before, JOINT.vectors_VH)
+    (model,) = Trained.read(tmp_path / "tuned").models
+    assert set(model.files) == {1, 2, 3}
+    assert len(outcome.notes["models"]["all"]["dev_by_epoch"]["de"]) == 3
+
+
+def test_refitting_finds_the_vectors_as_they_were(tmp_path, files):
+    static = encoder(JointSpace(("de", "en"), JOINT))
+    run(tmp_path, AlignedEncoder(static), files, readout="refit", epochs=1)
+    assert task(files).trained_encoder(static, tmp_path / "tuned") is static
+
+
+def phrasebook_space():
+    """English words at random; German ones where the translations of their sentences are, by least
+    squares: a space as good as parallel text can make it.
+    """
+    pairs = [
+        [[*example.premise, *example.hypothesis] for example in entailment(900, lang, "train", 0)]
+        for lang in ("en", "de")
+    ]
+    words = [sorted({word for sentence in side for word in sentence}) for side in pairs]
+    counts = []
+    for side, known in zip(pairs, words, strict=True):
+        number = {word: i for i, word in enumerate(known)}
+        rows = np.zeros((len(side), len(known)), np.float32)
+        for i, sentence in enumerate(side):
+            np.add.at(rows[i], [number[word] for word in sentence], 1)
+        counts.append(rows)
+    en = np.random.default_rng(0).normal(size=(len(words[0]), 96)).astype(np.float32)
+    de = np.linalg.lstsq(counts[1], counts[0] @ en, rcond=1e-3)[0].astype(np.float32)
+    return {"en": Space(words[0], en), "de": Space(words[1], de)}
+
+
+def test_the_phrasebook_is_learnt_above_chance_and_transfers_in_a_space_made_of_parallel_text(
+    tmp_path,
+):
+    aligned = AlignedEncoder(StaticEncoder(phrasebook_space(), 96, Lookup("keep", "none")))
+    sizes = {"train": 900, "dev": 200, "test": 300}
+    found = values(
+        run(
+            tmp_path,
+            aligned,
+            "phrasebook",
+            phrasebook=sizes,
+            batch_size=32,
+            epochs=8,
+            static_head={"hidden": 64, "learning_rate": 3e-3},
+        )
+    )
+    assert found["en", "test"] > 0.6
+    assert found["de", "test"] > 0.55
+
+
+def test_texts_are_divided_as_corpora_are_and_unknown_words_are_reported():
+    static = encoder({"en": Space(["dog", "."], np.eye(2, WIDTH, dtype=np.float32))})
+    model = WordClassifier(AlignedEncoder(static), (2, 8, 3), dropout=0.1, seed=0).eval()
+    rows = model.rows([["a", "dog."]], [["cat"]], "en")
+    assert rows[0].texts == (("en", ["a", "dog", "."]), ("en", ["cat"]))
+    with collecting() as found:
+        (first, second) = model.text_vectors(rows)[0]
+    assert first[:2].tolist() == pytest.approx([(WIDTH / 2) ** 0.5] * 2)
+    assert not second.any()
+    assert found.notes() == {"unknown": {"en": 0.5}}
+    assert torch.isfinite(model(rows)).all()
+
+
+def test_weights_of_another_kind_of_encoder_are_refused(tmp_path):
+    static = AlignedEncoder(encoder({"en": JOINT}))
+    WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0).save(tmp_path / "w.safetensors")
+    other = WordClassifier(static, (1, 8, 3), dropout=0.1, seed=0)
+    other.register_parameter("more", torch.nn.Parameter(torch.zeros(1)))
+    with pytest.raises(RaxalignError, match="was trained on another encoder: \\['more'\\]"):
+        other.load(tmp_path / "w.safetensors")
+
+
+def test_the_head_enters_keys_only_where_it_is_changed():
+    assert "static_head" not in Xnli.Params().identity()
+    assert Xnli.Params(static_head={"hidden": 8}).identity()["static_head"] == {
+        "hidden": 8,
+        "learning_rate": 1e-3,
+    }
+
+
+def test_classification_takes_transformers_and_static_encoders():
+    assert Xnli.accepts == Pawsx.accepts == {"transformer", "static"}
