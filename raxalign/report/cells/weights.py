@@ -82,12 +82,13 @@ def _lines(
     several = len({cell.encoder for cell in results.cells}) > 1
     group = measured(first.cell, results.plan, param)
     group += f", {first.cell.encoder}" if several else ""
-    for label, show in (
-        (symbol(param), lambda choice: Entry(plain(choice.cell.params[param]))),
-        ("dev", lambda choice: _dev(unit, choice)),
-        ("test", lambda choice: _test(unit, judge, choice)),
-    ):
-        entries = tuple(show(by_lang[lang]) if lang in by_lang else _NOTHING for lang in langs)
+    rows = (
+        (symbol(param), {lang: Entry(plain(c.cell.params[param])) for lang, c in by_lang.items()}),
+        ("dev", {lang: _dev(unit, choice) for lang, choice in by_lang.items()}),
+        ("test", {lang: _test(unit, judge, choice) for lang, choice in by_lang.items()}),
+    )
+    for label, shown in rows:
+        entries = tuple(shown.get(lang, _NOTHING) for lang in langs)
         yield Line(label, entries, group=group)
 
 
