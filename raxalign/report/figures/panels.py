@@ -42,8 +42,19 @@ class Heat:
 
 
 @dataclass(frozen=True)
+class Bars:
+    """One bar per name of the panel; a missing value is NaN."""
+
+    label: str
+    values: Sequence[float]
+    colour: int = 0
+
+
+@dataclass(frozen=True)
 class Panel:
-    """One pair of axes: what is drawn in it, its title and labels."""
+    """One pair of axes: what is drawn in it, its title and labels; `names` are those of groups of
+    bars.
+    """
 
     title: str
     x: str
@@ -51,6 +62,8 @@ class Panel:
     curves: Sequence[Curve] = ()
     points: Sequence[Points] = ()
     heat: Heat | None = None
+    bars: Sequence[Bars] = ()
+    names: Sequence[str] = ()
     log: bool = False
     zero: bool = False
     ticks: Sequence[float] = field(default=())
