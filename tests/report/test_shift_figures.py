@@ -11,9 +11,9 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw
+from raxalign.report.figures.encoder_bars import bar_panels
 from raxalign.report.figures.shift_curves import over_layers, over_weights
 from raxalign.report.predictions.translations import sample_tables
-from raxalign.report.sections.encoder_bars import bar_panels
 from raxalign.store.ledger import Ledger
 from tests.report.test_published_tables import row
 

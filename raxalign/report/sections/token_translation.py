@@ -43,7 +43,7 @@ class TokenTranslation(Section):
         sweeps = list(_sweeps(results))
         sketches = [sketch for task, stem in sweeps for sketch in _sketches(results, task, stem)]
         figures = drawn(sketches, self.material.figures)
-        parts = (Part("figures", "Figures", figures=figures),) if figures else ()
+        parts: tuple[Part, ...] = (Part("figures", "Figures", figures=figures),) if figures else ()
         tables = tuple(self._sentences(dict.fromkeys(task for task, _ in sweeps)))
         if tables:
             parts += (Part("translations", "Translated sentences", tables=tables),)

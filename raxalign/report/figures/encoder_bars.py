@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Iterator, Sequence
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.plan.comparisons import baseline_cells
 from raxalign.report.cells.choice import titled
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import in_percent
-from raxalign.report.figures.drawn import Sketch, drawn
+from raxalign.report.figures.drawn import Sketch
 from raxalign.report.figures.panels import Bars, Panel
-from raxalign.report.sections.base import Section
 
 _SIZE = re.compile(r" ?\bmax_sentences=(\d+)")
 _CAPTION = (
@@ -25,29 +22,13 @@ _CAPTION = (
 )
 
 
-@final
-class EncoderBars(Section):
-    """A bar chart per task of a grid with several encoders: the main metric of each encoder in each
-    language, one panel per size of the encoders' training text.
+def bar_sketches(results: Results) -> Iterator[Sketch]:
+    """Yield a bar chart per task: the main metric of each encoder in each language; it has no
+    panels in grids with one encoder.
     """
-
-    VERSION = 1
-    place = 65
-
-    def share(self) -> Share | None:
-        """The figures; None for grids with one encoder."""
-        results = self.material.results
-        sketches = [
-            Sketch(
-                f"encoders-{task}",
-                f"{titled(results, task)}: encoders",
-                _CAPTION,
-                bar_panels(results, task),
-            )
-            for task in results.tasks
-        ]
-        figures = drawn(sketches, self.material.figures)
-        return Share((Part("figures", "Figures", figures=figures),)) if figures else None
+    for task in results.tasks:
+        title = f"{titled(results, task)}: encoders"
+        yield Sketch(f"encoders-{task}", title, _CAPTION, bar_panels(results, task))
 
 
 def bar_panels(results: Results, task: str) -> list[Panel]:
