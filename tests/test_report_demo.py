@@ -59,6 +59,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
         "finetune-all-layers",
         "finetune-last-6-layers",
         "finetune-last-6-layers/mds",
+        "shifting-weight",
     }
     assert measured["pan2021", "parallel_data"] == {"ppa/2m"}
     for paper in ("pan2021", "weam2021"):

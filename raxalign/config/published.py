@@ -51,7 +51,9 @@ class Rule(_Frozen):
     params), `expects` (task's params; of several tasks the one most like them is taken). Of a
     method's or task's param, null means that there is none of that name. Scores over layers and
     weights (token translation) are named by `stem`, `layer` and `alpha`; `best_of` takes the best
-    of a stem, and `show` what of it is shown.
+    of a stem, and `show` what of it is shown. `per_language` names a numeric param of the method
+    that is chosen for each column by its dev value, among the grid's values that the rule
+    allows; `show: alpha` then shows the chosen one.
     """
 
     task: tuple[str, ...] | None = None
@@ -72,6 +74,7 @@ class Rule(_Frozen):
     layer: int | None = None
     alpha: float | None = None
     best_of: str | None = None
+    per_language: str | None = None
     show: Literal["value", "layer", "alpha"] = "value"
 
     @property

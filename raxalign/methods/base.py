@@ -99,6 +99,10 @@ class Method(ABC):
     reference: ClassVar[str]
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
+    per_language: ClassVar[tuple[str, ...]] = ()
+    """Numeric params whose value can be chosen for each language, because a language's results
+    depend on no other language's value.
+    """
 
     class Params(BaseParams):
         """The options of the method."""

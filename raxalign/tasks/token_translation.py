@@ -6,23 +6,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Annotated, Literal, final
 
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from raxalign.config.params import LATER
+from raxalign.config.sources import Source
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
+from raxalign.tasks.classification.nli import XNLI
 from raxalign.tasks.transfer.outcome import means
+from raxalign.tasks.transfer.task import DATASET, REVISION
 from raxalign.tasks.translation.counts import MEASURED, SCHEMA
 from raxalign.tasks.translation.samples import shift_sample
+from raxalign.tasks.translation.sentences import XnliFiles, XnliSentences
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.encoders.models.token_means import TokenMeans
     from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.tasks.translation.sentences import SentencePairs, Split
     from raxalign.tasks.translation.sides import Side
     from raxalign.tasks.translation.sweep import Sweep
     from raxalign.train.runtime import Runtime
@@ -50,13 +57,22 @@ _DEV_SENTENCES = (
     "Number of dev sentences that are translated, from the first on, to choose the shift (none:"
     " all)."
 )
+_DATA = (
+    "Whose sentences are translated: the held-out ones of the grid's `corpus`, those of XNLI from"
+    " the hub (`xnli`), or of local files like XNLI's, whose rows are parallel in all languages;"
+    " premise and hypothesis of a row are one sentence."
+)
+_SAMPLES = (
+    "Number of test sentences whose text is kept in the predictions, from the first on, with the"
+    " output of every shift and the reference; the report shows them."
+)
 _MAX_SENTENCES = "Number of test sentences that are translated, from the first on (none: all)."
 
 
 @final
 class TokenTranslation(Task):
-    """Token translation of the held-out sentences of the grid's own corpus, dev and test side, into
-    the pivot and out of it.
+    """Token translation of held-out sentences, of the grid's own corpus or of XNLI, into the pivot
+    and out of it.
 
     Formula: h -> h + α (R_target - R_source) after block l, where R is a language's mean over
     monolingual text. The shifted states pass through the blocks above and the masked-LM head, on
@@ -66,7 +82,8 @@ class TokenTranslation(Task):
 
     Metrics are of one direction: `de-en` is from German. A language has the pieces of its own side
     of the split, translated or not. The shift, a layer l and a weight α, that has the best `bleu1`
-    on dev is chosen for each direction, and the notes name it.
+    on dev is chosen for each direction, and the notes name it. Outside the grid's own corpus, the
+    size of each language's vocabulary is measured too.
 
     Reference: Liu et al. (2020, §5); Papineni et al. (2002) for BLEU.
     """
@@ -89,6 +106,12 @@ class TokenTranslation(Task):
         specials: Literal["include", "exclude"] = Field("include", description=_SPECIALS)
         dev_sentences: int | None = Field(256, ge=1, description=_DEV_SENTENCES)
         max_sentences: int | None = Field(None, ge=1, description=_MAX_SENTENCES)
+        data: Annotated[Literal["corpus", "xnli"] | XnliFiles, LATER] = Field(
+            "corpus", description=_DATA
+        )
+        dataset: Annotated[str, DATASET, LATER] = XNLI
+        revision: Annotated[str, REVISION, LATER] = "main"
+        samples: Annotated[int, LATER] = Field(0, ge=0, description=_SAMPLES)
 
         @field_validator("alpha", mode="before")
         @classmethod
@@ -121,7 +144,25 @@ class TokenTranslation(Task):
 
     def needs(self) -> TaskNeeds:
         """Return the held-out sentences, and text for the means."""
-        return TaskNeeds(bitext=True, text=True)
+        return TaskNeeds(bitext=self.params.data == "corpus", text=True)
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return XNLI's data in a language and in the pivot; nothing for `data: corpus`."""
+        return {} if self.params.data == "corpus" else self._xnli().sources(lang, pivot)
+
+    def fetch(self, lang: str, pivot: str, downloads: Path) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the commits that the hub's data sets are at."""
+        return {} if self.params.data == "corpus" else self._xnli().commits(lang, pivot)
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read local files; those that are not parallel to the pivot's are faults."""
+        if isinstance(self.params.data, XnliFiles):
+            yield from self._xnli().read_files(languages, pivot)
+
+    def _xnli(self) -> XnliSentences:
+        data = self.params.data
+        files = data if isinstance(data, XnliFiles) else None
+        return XnliSentences(files, self.params.dataset, self.params.revision)
 
     def reads(self, n_layers: int) -> Reads:
         """Return the stream up to the masked-LM head, which reads no readout."""
@@ -129,8 +170,11 @@ class TokenTranslation(Task):
         return Reads(stream=n_layers)
 
     def canonical(self) -> dict[str, object]:
-        """Return the params without the size of blocks where sentences are the rows."""
-        idle = {"block_size"} if self.params.rows == "sentences" else set()
+        """Return the params without the size of blocks where sentences are the rows, and without
+        what names data, whose own identity enters the key.
+        """
+        idle = {"dataset", "revision"}
+        idle |= {"block_size"} if self.params.rows == "sentences" else set()
         return {
             name: list(value) if name == "alpha" else value
             for name, value in self.params.identity().items()
@@ -154,20 +198,23 @@ class TokenTranslation(Task):
         runtime: Runtime,  # noqa: ARG002
         trained: Path | None,  # noqa: ARG002
     ) -> Outcome:
-        """Translate every split both ways by every shift; those of a direction are compared on
-        dev.
-        """
+        """Translate every split both ways by every shift; dev compares those of a direction."""
         from raxalign.tasks.translation.shifts import stream_of
+        from raxalign.tasks.translation.vocabularies import Vocabularies
 
         scores: list[Score] = []
         tables: list[pa.Table] = []
         notes: dict[str, object] = {}
+        vocabularies = Vocabularies(_transformer(aligned))
         for lang in languages:
             stream = stream_of(aligned.toward(lang))
             for sweep, language_means in self._sweeps(stream, inputs, lang):
                 scores += sweep.scores(_transformer(stream))
-                tables += sweep.tables()
+                tables += sweep.tables(_transformer(stream), self.params.samples)
                 notes[sweep.label] = sweep.notes(language_means)
+                vocabularies.add(sweep.ways)
+        if self.params.data != "corpus":
+            scores += vocabularies.scores(inputs.pivot)
         scores += means(scores, metrics=("convert_rate", "bleu1", "bleu1_sacrebleu"))
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
@@ -198,16 +245,26 @@ class TokenTranslation(Task):
         """The sides of every split that has sentences."""
         from raxalign.tasks.translation.sides import read_sides
 
-        found = {}
-        for split, folder, most in (
-            ("dev", inputs.bitext[lang] / "dev", self.params.dev_sentences),
-            ("test", inputs.bitext[lang] / "data", self.params.max_sentences),
-        ):
-            if folder.is_dir():
-                both = read_sides(stream, folder, (lang, inputs.pivot), most)
-                if len(both[0].ids):
-                    found[split] = both
+        limits = {"dev": self.params.dev_sentences, "test": self.params.max_sentences}
+        found: dict[str, tuple[Side, Side]] = {}
+        for split, pairs in self._pairs(inputs, lang):
+            both = read_sides(stream, pairs, (lang, inputs.pivot), limits[split])
+            if len(both[0].ids):
+                found[split] = both
         return found
+
+    def _pairs(self, inputs: TaskInputs, lang: str) -> Iterator[tuple[Split, SentencePairs]]:
+        """The sentence pairs of every split that there is."""
+        from raxalign.tasks.translation.sentences import corpus_pairs
+
+        if self.params.data != "corpus":
+            xnli = self._xnli()
+            yield from ((split, xnli.read(split, lang, inputs)) for split in xnli.splits())
+            return
+        folders: tuple[tuple[Split, str], ...] = (("dev", "dev"), ("test", "data"))
+        for split, name in folders:
+            if (folder := inputs.bitext[lang] / name).is_dir():
+                yield split, corpus_pairs(folder)
 
     def _means(
         self, stream: AlignedEncoder, inputs: TaskInputs, lang: str, layers: tuple[int, ...]

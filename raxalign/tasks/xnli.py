@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, final
 
+from raxalign.tasks.classification.nli import ALIASES, COLUMNS, LABELS, XNLI
 from raxalign.tasks.classification.params import ClassificationParams
-from raxalign.tasks.classification.scheme import Columns, Made, Split
+from raxalign.tasks.classification.scheme import Made, Split
 from raxalign.tasks.classification.task import ClassificationTask
 from raxalign.tasks.transfer.task import DATASET
 
@@ -38,15 +39,9 @@ class Xnli(ClassificationTask):
     """
 
     VERSION = 1
-    labels = ("entailment", "neutral", "contradiction")  # numbered as in the hub's data sets
-    aliases: ClassVar = {"contradictory": "contradiction"}
-    columns = Columns(
-        first=("sentence1", "premise"),
-        second=("sentence2", "hypo", "hypothesis"),
-        label=("gold_label", "label"),
-        id="pairID",
-        group="promptID",
-    )
+    labels = LABELS
+    aliases: ClassVar = ALIASES
+    columns = COLUMNS
     unit = "premise"
 
     class Params(ClassificationParams):
@@ -59,7 +54,7 @@ class Xnli(ClassificationTask):
         of one promptID, or else of one premise, are resampled together.
         """
 
-        dataset: Annotated[str, DATASET] = "facebook/xnli"
+        dataset: Annotated[str, DATASET] = XNLI
 
     params: Params
 

@@ -469,3 +469,54 @@ def test_a_table_of_the_user_s_own_is_filled_like_a_paper_s(tmp_path: Path) -> N
     assert entry_of(part.tables[0], "another-model", "de").state == "published"
     lines = made.files["published.csv"].splitlines()
     assert lines[4].startswith("my_table,xnli,shifted,de,,72.1,70.0,")
+
+
+def shifted(values: dict[str, dict[float, tuple[float, float]]]) -> list[dict[str, Any]]:
+    """Rows of mean difference shift: language -> α -> (dev, test)."""
+    return [
+        row(value, method="mean_shift", params={"alpha": alpha}, lang=lang, split=split)
+        for lang, by_alpha in values.items()
+        for alpha, both in by_alpha.items()
+        for split, value in zip(("dev", "test"), both, strict=True)
+    ]
+
+
+CHOICES = {
+    "de": {0.0: (0.50, 0.90), 0.1: (0.60, 0.40), 1.5: (0.70, 0.55)},
+    "fr": {0.0: (0.50, 0.70), 0.1: (0.80, 0.65), 1.5: (0.80, 0.99)},
+    "zh": {0.0: (0.90, 0.30), 0.1: (0.20, 0.60), 1.5: (0.10, 0.80)},
+}
+
+
+def test_a_weight_is_chosen_for_each_language_on_its_dev_set_and_never_on_test() -> None:
+    """German takes 1.5; French the first of two equals; Chinese the better shift, although none at
+    all is better. Every choice would be another on test.
+    """
+    table = table_of(results(shifted(CHOICES)), "xnli_mds", "liu2020")
+    shown = [entry_of(table, "finetune-last-6-layers/mds", lang).text for lang in CHOICES]
+    assert shown == ["55.00", "65.00", "60.00"]
+    weights = [entry_of(table, "shifting-weight", lang).text for lang in CHOICES]
+    assert weights == ["1.5", "0.1", "0.1"]
+    mean = entry_of(table, "finetune-last-6-layers/mds", "average-without-en")
+    assert mean.text == "60.00"
+    assert entry_of(table, "finetune-last-6-layers/mds", "tr").text == "not run"
+    assert entry_of(table, "finetune-last-6-layers", "zh").text == "30.00"
+
+
+def test_a_row_with_a_weight_per_language_says_so_and_that_it_is_not_zero_shot() -> None:
+    table = table_of(results(shifted(CHOICES)), "xnli_mds", "liu2020")
+    line = line_of(table, "finetune-last-6-layers/mds")
+    told = " ".join(table.notes[number - 1] for number in line.notes)
+    assert line.sub == "mean_shift, α per language, 250,000 pairs"
+    assert "alpha chosen for each language on its own dev set among 2 values" in told
+    assert "not a purely zero-shot result" in told
+
+
+def test_without_dev_values_no_weight_is_chosen() -> None:
+    only_test = [entry for entry in shifted(CHOICES) if entry["split"] == "test"]
+    table = table_of(results(only_test), "xnli_mds", "liu2020")
+    assert entry_of(table, "finetune-last-6-layers/mds", "de").text == "not run"
+    one = [entry for entry in only_test if entry["params"]["alpha"] == 1.5]
+    table = table_of(results(one), "xnli_mds", "liu2020")
+    assert entry_of(table, "finetune-last-6-layers/mds", "de").text == "55.00"
+    assert entry_of(table, "shifting-weight", "de").text == "1.5"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name
@@ -44,12 +45,20 @@ def named(cell: Cell, plan: Plan) -> str:
     return " ".join([cell.method, *axes])
 
 
-def measured(cell: Cell, plan: Plan) -> str:
+def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:
     """Return the text under the name of a published row: the method, its params that vary, and
     the size of its training set.
+
+    Args:
+        cell: the cell that measures the row.
+        plan: the plan of the grid.
+        per_language: the param that has a value of its own in each column (None: no param has).
     """
     size = f", {cell.sentences:,} pairs" if cell.sentences is not None else ""
-    return f"{named(cell, plan)}{size}"
+    if per_language is None:
+        return f"{named(cell, plan)}{size}"
+    rest = {name: value for name, value in cell.params.items() if name != per_language}
+    return f"{named(replace(cell, params=rest), plan)}, {symbol(per_language)} per language{size}"
 
 
 def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:

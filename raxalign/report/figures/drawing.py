@@ -85,16 +85,25 @@ def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
-    columns = min(len(panels), 3)
+    columns = _columns(panels)
     rows = -(-len(panels) // columns)
+    bars = max(len(panel.bars) * len(panel.names) for panel in panels)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": "raxalign"}):
-        figure = Canvas(figsize=(max(3.1 * columns, 4.2), 2.7 * rows + 0.45), layout="constrained")
+        figure = Canvas(
+            figsize=(max(3.1 * columns, 4.2, min(0.12 * bars, 9.3)), 2.7 * rows + 0.45),
+            layout="constrained",
+        )
         FigureCanvasAgg(figure)
         yield figure
 
 
+def _columns(panels: Sequence[Panel]) -> int:
+    """The panels next to each other: three, or one of bars, which are wide."""
+    return 1 if any(panel.bars for panel in panels) else min(len(panels), 3)
+
+
 def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
-    columns = min(len(panels), 3)
+    columns = _columns(panels)
     grid = figure.subplots(-(-len(panels) // columns), columns, squeeze=False)
     handles: dict[str, Any] = {}
     for axes, panel in zip(grid.flat, panels, strict=False):
@@ -103,7 +112,7 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
             handles.setdefault(label, handle)
     for axes in list(grid.flat)[len(panels) :]:
         axes.set_visible(False)
-    if len(handles) > 1 or (handles and any(panel.curves for panel in panels)):
+    if len(handles) > 1 or (handles and any(panel.curves or panel.bars for panel in panels)):
         figure.legend(
             list(handles.values()),
             list(handles),
@@ -118,6 +127,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel(panel.y)
     if panel.heat is not None:
         _heat(axes, panel.heat)
+        return
+    if panel.bars:
+        _bars(axes, panel)
         return
     axes.grid(visible=True, which="major")
     if panel.log:
@@ -198,6 +210,23 @@ def _cloud(axes: Axes, cloud: Points) -> None:
         axes.annotate(
             name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour
         )
+
+
+def _bars(axes: Axes, panel: Panel) -> None:
+    """Draw a group of bars per name."""
+    axes.grid(visible=True, which="major", axis="y")
+    width = 0.8 / len(panel.bars)
+    for place, bars in enumerate(panel.bars):
+        offset = (place - (len(panel.bars) - 1) / 2) * width
+        axes.bar(
+            [at + offset for at in range(len(panel.names))],
+            list(bars.values),
+            width,
+            color=COLOURS[bars.colour % len(COLOURS)],
+            label=bars.label,
+        )
+    axes.set_xticks(range(len(panel.names)), list(panel.names))
+    axes.tick_params(axis="x", length=0)
 
 
 def _heat(axes: Axes, heat: Heat) -> None:

@@ -42,9 +42,19 @@ class Heat:
 
 
 @dataclass(frozen=True)
+class Bars:
+    """One bar per name of the panel; a missing value is NaN."""
+
+    label: str
+    values: Sequence[float]
+    colour: int = 0
+
+
+@dataclass(frozen=True)
 class Panel:
     """One pair of axes: what is drawn in it, its title and labels. `links` are thin lines between
-    points that belong together, each as the coordinates (x, y, x, y) of its ends.
+    points that belong together, each as the coordinates (x, y, x, y) of its ends; `names` are those
+    of groups of bars.
     """
 
     title: str
@@ -54,6 +64,8 @@ class Panel:
     points: Sequence[Points] = ()
     links: Sequence[tuple[float, float, float, float]] = ()
     heat: Heat | None = None
+    bars: Sequence[Bars] = ()
+    names: Sequence[str] = ()
     log: bool = False
     zero: bool = False
     ticks: Sequence[float] = field(default=())

@@ -12,6 +12,7 @@ from typing import Any
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
+from raxalign.report.cells import per_language
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.untouched import why
 from raxalign.tasks.translation.samples import shift_point
@@ -54,6 +55,8 @@ def match_row(results: Results, table: PublishedTable, row: str) -> Match | None
     fewest = min(len(found) for found in differences.values())
     nearest = [cell for cell in fitting if len(differences[id(cell)]) == fewest]
     best, how = _best_on_dev(results, nearest, rules)
+    if rules[0].per_language is not None:
+        how = _chosen_per_language(results, best, rules[0], nearest)
     return Match(best, tuple(differences[id(best)]), how)
 
 
@@ -132,6 +135,27 @@ def sizes(table: PublishedTable, row: str) -> list[int]:
 def encoder_differs(publication: Publication, cell: Cell) -> bool:
     """Return whether a cell's encoder is another than the paper's."""
     return not any(label in cell.encoder for label in publication.encoder)
+
+
+def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
+    """The cells among which a rule chooses for each language: they fit it, and differ from the cell
+    in nothing but the param that is chosen.
+    """
+    there = per_language.variants(results, cell, rule.per_language or "")
+    return [other for other in there if _fits(results, other, rule)]
+
+
+def _chosen_per_language(results: Results, best: Cell, rule: Rule, fitting: Sequence[Cell]) -> str:
+    """How a param was chosen, and what else was chosen among the cells that fit."""
+    there, param = choices(results, best, rule), rule.per_language
+    lines = len(fitting) - sum(cell in there for cell in fitting)
+    other = ", other params as the best on dev" if lines else ""
+    if len(there) < 2:
+        return f"the grid's only {param}, which nothing chose{other}"
+    return (
+        f"{param} chosen for each language on its own dev set among {len(there)} values{other},"
+        f" {per_language.WARNING}"
+    )
 
 
 def _measures(results: Results, cell: Cell, rule: Rule, split: str) -> bool:

@@ -133,7 +133,9 @@ class TableMaker:
             for column, value in zip(self.table.columns, printed.values, strict=True)
             for part, figure in enumerate(figures_of(value, len(parts_of(self.table))))
         )
-        sub = measured(match.cell, self.results.plan) if match is not None else ""
+        rule = self.table.rows[label].match
+        apart = rule.per_language if rule is not None else None
+        sub = measured(match.cell, self.results.plan, apart) if match is not None else ""
         return Line(rest, entries, sub, notes, group)
 
     def _row_notes(self, row: MeasuredRow) -> Iterator[str]:
@@ -166,7 +168,7 @@ class TableMaker:
         found, match = spot.row.at(spot.column, spot.part), spot.row.match
         if found is None or match is None:
             return self._unmeasured(spot, self.notes.numbers(texts))
-        known = self.judge.of(match.cell, found.name)
+        known = self.judge.of(found.cell or match.cell, found.name)
         told = remarks(known, spot.unit) if known is not None else ()
         marks = self.notes.numbers([*texts, *found.remarks, *told])
         return self._measured(spot, found, match, marks)
@@ -195,7 +197,7 @@ class TableMaker:
     def _measured(
         self, spot: _Spot, found: Measured, match: Match, marks: tuple[int, ...]
     ) -> Entry:
-        cell, unit, value = match.cell, spot.unit, found.value
+        cell, unit, value = found.cell or match.cell, spot.unit, found.value
         against = spot.row.comparable(spot.column, spot.part, spot.figure)
         difference = None if against is None else value.mean * unit.scale - against
         low, high = self.judge.interval(cell, found.name) or (None, None)

@@ -9,21 +9,23 @@ from typing import Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, Value, languages_of, over_runs
 from raxalign.config.published import PublishedTable, Rule
+from raxalign.report.cells import per_language
 from raxalign.report.cells.numbers import FEW
 from raxalign.report.cells.results import Results
 from raxalign.report.published.fill import Fill
-from raxalign.report.published.matching import Match, differing, find, sweep
+from raxalign.report.published.matching import Match, choices, differing, find, sweep
 
 
 @dataclass(frozen=True)
 class Measured:
     """A measured value of one published figure, its name among the results, and what is to be said
-    of it.
+    of it; `cell` is the cell that it is of, where the row has another one for each column.
     """
 
     value: Value
     name: Name | None
     remarks: tuple[str, ...] = ()
+    cell: Cell | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class MeasuredRow:
             return []
         if rule.stem or rule.best_of:
             return [self._of_sweep(self.match.cell, rule)]
+        if rule.per_language is not None:
+            return [self._of_choice(self.match.cell, rule)]
         return self._of_metrics(self.match.cell, rule)
 
     def _meant(self, scope: str) -> list[str]:
@@ -134,6 +138,22 @@ class MeasuredRow:
         shown = layer if rule.show == "layer" else alpha
         return Measured(Value(shown, None, value.n), None, (chosen,))
 
+    def _of_choice(self, cell: Cell, rule: Rule) -> Measured | None:
+        """The value of a column at the param that its dev value chooses, or that param."""
+        param, table = rule.per_language or "", self.table
+        there = choices(self.results, cell, rule)
+        asked = [name for other in there for name in find(self.results, other, rule, table.split)]
+        chosen = per_language.best(there, asked[0]) if asked else None
+        if asked and chosen is None and len(there) == 1:
+            chosen = cell  # one value needs no dev set
+        names = find(self.results, chosen, rule, table.split) if chosen is not None else []
+        if chosen is None or not names:
+            return None
+        name = names[0]
+        if rule.show == "alpha":
+            return Measured(Value(float(chosen.params[param]), None, 1), None, (), chosen)
+        return Measured(chosen.values[name], name, tuple(self._remarks(chosen, name, rule)), chosen)
+
     def _mean(self, cell: Cell, columns: Sequence[str], part: int) -> Measured | None:
         """The mean over the columns that were measured, seed by seed."""
         there = [found for entry in columns if (found := self.at(entry, part)) is not None]
@@ -147,8 +167,10 @@ class MeasuredRow:
                 " published mean over the same."
             )
             remarks[missing] = None
-        value = mean_value([cell.by_seed[name] for name in names])
-        return Measured(value, self._mean_name(cell, names), tuple(remarks))
+        cells = [found.cell or cell for found in there if found.name is not None]
+        value = mean_value([own.by_seed[name] for own, name in zip(cells, names, strict=True)])
+        one = all(own is cell for own in cells)
+        return Measured(value, self._mean_name(cell, names) if one else None, tuple(remarks))
 
     def _mean_name(self, cell: Cell, names: Sequence[Name]) -> Name | None:
         """The name of the mean over languages that is the mean of these; None where it is a mean

@@ -14,6 +14,7 @@ from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
 from raxalign.report.figures.curves import BAND, halves, in_percent, levels
 from raxalign.report.figures.drawn import Sketch, drawn
+from raxalign.report.figures.encoder_bars import bar_sketches
 from raxalign.report.figures.panels import Curve, Panel
 from raxalign.report.sections.base import Section
 
@@ -25,13 +26,15 @@ _CAPTION = (
 
 @final
 class AxisCurves(Section):
-    """A figure per method and numeric param of several values: test and dev over its values."""
+    """A figure per method and numeric param of several values: test and dev over its values; and
+    one per task with a bar per encoder and language, in grids with several encoders.
+    """
 
     VERSION = 1
     place = 70
 
     def share(self) -> Share | None:
-        """Return the figures; None where the grid varies no numeric param."""
+        """Return the figures; None where the grid varies no numeric param and no encoder."""
         results = self.material.results
         sketches = [
             Sketch(
@@ -42,6 +45,7 @@ class AxisCurves(Section):
             )
             for method, axis in numeric_axes(results)
         ]
+        sketches += bar_sketches(results)
         figures = drawn(sketches, self.material.figures)
         return Share((Part("figures", "Figures", figures=figures),)) if figures else None
 

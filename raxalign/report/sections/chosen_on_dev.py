@@ -13,6 +13,7 @@ from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, mean_name, named, under
 from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.cells.results import Results
+from raxalign.report.cells.weights import tables_per_language
 from raxalign.report.document import Entry, Line, Part, Share, Table
 from raxalign.report.sections.base import Section
 
@@ -37,6 +38,7 @@ class ChosenOnDev(Section):
         results, judge = self.material.results, self.material.judge
         made = [_table(results, judge, task) for task in results.tasks]
         tables = tuple(table for table in made if table is not None)
+        tables += tuple(tables_per_language(results, judge))
         return Share((Part("chosen", "Chosen on dev", _LEAD, tables),)) if tables else None
 
 

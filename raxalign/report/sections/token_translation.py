@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.analysis.metrics import spoken
 from raxalign.report.cells.results import Results
-from raxalign.report.document import Part, Share
+from raxalign.report.document import Part, Share, Table
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Heat, Panel
+from raxalign.report.figures.shift_curves import over_layers, over_weights
+from raxalign.report.predictions.translations import sample_tables
 from raxalign.report.sections.base import Section
 from raxalign.tasks.translation.samples import shift_point
 
@@ -24,7 +26,8 @@ _CAPTION = (
 
 @final
 class TokenTranslation(Section):
-    """A figure per score of a sweep over layers and weights: a heat map per language pair.
+    """Figures per score of a sweep over layers and weights, with a heat map and curves per language
+    pair, and the first translated sentences where their texts are kept (`samples`).
 
     Scores of such a sweep are named as token translation names them (``layer10_alpha2_bleu1``).
     """
@@ -33,19 +36,28 @@ class TokenTranslation(Section):
     place = 80
 
     def share(self) -> Share | None:
-        """Return the figures; None where no task of the grid sweeps over layers and weights."""
+        """Return the figures and sentences; None where no task of the grid sweeps over layers and
+        weights.
+        """
         results = self.material.results
-        sketches = [
-            Sketch(
-                f"heat-{task}-{stem}",
-                f"{task}: {spoken(stem)} over layers and weights",
-                _CAPTION,
-                heat_panels(results, task, stem),
-            )
-            for task, stem in _sweeps(results)
-        ]
+        sweeps = list(_sweeps(results))
+        sketches = [sketch for task, stem in sweeps for sketch in _sketches(results, task, stem)]
         figures = drawn(sketches, self.material.figures)
-        return Share((Part("figures", "Figures", figures=figures),)) if figures else None
+        parts: tuple[Part, ...] = (Part("figures", "Figures", figures=figures),) if figures else ()
+        tables = tuple(self._sentences(dict.fromkeys(task for task, _ in sweeps)))
+        if tables:
+            parts += (Part("translations", "Translated sentences", tables=tables),)
+        return Share(parts) if parts else None
+
+    def _sentences(self, tasks: Iterable[str]) -> Iterator[Table]:
+        """The tables of kept texts of each task, of the first cell that has some."""
+        ledger = self.material.ledger
+        for task in tasks if ledger is not None else ():
+            for cell in self.material.results.cells:
+                tables = list(sample_tables(cell, task, ledger)) if ledger is not None else []
+                if tables:
+                    yield from tables
+                    break
 
 
 def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
@@ -57,19 +69,56 @@ def _sweeps(results: Results) -> Iterator[tuple[str, str]]:
     yield from found
 
 
-def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
-    """Return one panel per language: values over layers and weights of the first cell that has
-    them.
-    """
-    for cell in results.cells:
-        grids = _grids(cell, task, stem)
+def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
+    """The figures of one score: over layers and weights, over weights, and over layers."""
+    title = f"{task}: {spoken(stem)}"
+    yield Sketch(
+        f"heat-{task}-{stem}",
+        f"{title} over layers and weights",
+        _CAPTION,
+        heat_panels(results, task, stem),
+    )
+    grids = _first_grids(results, task, stem)
+    for axis, make, figure in (
+        ("weights", over_weights, "7" if stem == "convert_rate" else "8a"),
+        ("layers", over_layers, "" if stem == "convert_rate" else "8b"),
+    ):
         panels = [
-            Panel({"avg": "mean"}.get(lang, lang), "weight α", "layer", heat=_heat(grids[lang]))
-            for lang in sorted(grids, key=lambda lang: (lang not in MEANS, lang))
+            make(_shown(lang), f"{spoken(stem)} (%)", grids[lang]) for lang in _ordered(grids)
         ]
-        if panels:
-            return panels
-    return []
+        as_in = f" As in Liu et al. 2020, Figure {figure}." if figure else ""
+        caption = f"One panel per language pair, in percent, on test.{as_in}"
+        yield Sketch(
+            f"{axis}-{task}-{stem}",
+            f"{title} over {axis}",
+            caption,
+            [panel for panel in panels if panel is not None],
+        )
+
+
+def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
+    """Return one panel per language: values over layers and weights of the first cell that has them."""
+    grids = _first_grids(results, task, stem)
+    return [
+        Panel(_shown(lang), "weight α", "layer", heat=_heat(grids[lang]))
+        for lang in _ordered(grids)
+    ]
+
+
+def _first_grids(
+    results: Results, task: str, stem: str
+) -> dict[str, dict[tuple[int, float], float]]:
+    """Return the values of the first cell that has some; see `_grids`."""
+    return next((grids for cell in results.cells if (grids := _grids(cell, task, stem))), {})
+
+
+def _ordered(langs: Iterable[str]) -> list[str]:
+    """Return languages, the means first."""
+    return sorted(langs, key=lambda lang: (lang not in MEANS, lang))
+
+
+def _shown(lang: str) -> str:
+    return {"avg": "mean"}.get(lang, lang)
 
 
 def _grids(cell: Cell, task: str, stem: str) -> dict[str, dict[tuple[int, float], float]]:

@@ -45,6 +45,19 @@ MEASURED = (
         "Convert rate or precision of one shift, by its layer and weight.",
         role="part",
     ),
+    Measured(
+        "vocabulary_count",
+        "Of a language, the distinct pieces in its sentences without special ones; not for `data:"
+        " corpus`.",
+        "neither",
+        "count",
+    ),
+    Measured(
+        "shared_count",
+        "Of these pieces, those that the pivot's sentences have too.",
+        "neither",
+        "count",
+    ),
 )
 """What token translation reports."""
 
@@ -57,7 +70,10 @@ SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("id", "unit", *COUNTS)),
     ]
 )
-"""The columns of the predictions."""
+"""The columns of all predictions."""
+
+PREMISE = pa.field("premise", pa.int64())
+"""The column of XNLI's sentences by which they are not independent."""
 
 
 @dataclass(frozen=True)

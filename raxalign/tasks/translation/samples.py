@@ -45,9 +45,25 @@ def shift_sample(table: pa.Table, lang: str, metric: str, split: str) -> Sample 
 
 
 def _sample(part: pa.Table, stem: str) -> Sample:
+    if "premise" in part.column_names:
+        return _sample_by_premise(part, stem)
     units, order = np.unique(part["id"].to_numpy(), return_index=True)
     tokens, reference, matches, converted, shared = (
         part[name].to_numpy()[order].astype(np.float64)[None]
+        for name in ("tokens", "reference", "matches", "converted", "shared")
+    )
+    return (
+        Sample(units, matches, tokens, reference)
+        if stem == "bleu1"
+        else Sample(units, converted, tokens - shared)
+    )
+
+
+def _sample_by_premise(part: pa.Table, stem: str) -> Sample:
+    """Sum over the sentences of each premise, which are not independent."""
+    units, place = np.unique(part["premise"].to_numpy(), return_inverse=True)
+    tokens, reference, matches, converted, shared = (
+        np.bincount(place, part[name].to_numpy(), len(units)).astype(np.float64)[None]
         for name in ("tokens", "reference", "matches", "converted", "shared")
     )
     return (

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.corpora.text.dataset import read_table
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
-from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.translation.sentences import SentencePairs
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,10 @@ class Side:
         pieces: the sentences whole and without special pieces.
         vocabulary: the pieces of all sentences of the side, translated or not; special pieces count
             as every language's.
+        words: the sentences in words.
         truncated: the number of rows that are cut.
+        premises: the hash of each pair's premise (S,), where pairs of one premise are not
+            independent.
     """
 
     lang: str
@@ -39,7 +40,9 @@ class Side:
     rows: Sequence[PieceRow]
     pieces: Sequence[npt.NDArray[np.int64]]
     vocabulary: frozenset[int]
+    words: Sequence[Sequence[str]]
     truncated: int
+    premises: npt.NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,42 +56,53 @@ class Way:
 
 
 def read_sides(
-    stream: AlignedEncoder, folder: Path, languages: tuple[str, str], limit: int | None = None
+    stream: AlignedEncoder,
+    pairs: SentencePairs,
+    languages: tuple[str, str],
+    limit: int | None = None,
 ) -> tuple[Side, Side]:
-    """Read both sides of a dataset of sentence pairs, the other language's and the pivot's.
+    """Make both sides of sentence pairs, the other language's and the pivot's.
 
     Args:
         stream: the encoder.
-        folder: the dataset.
+        pairs: the sentence pairs.
         languages: the other language and the pivot.
         limit: the number of sentences to translate, from the first on (None: all).
     """
-    encoder, table = stream.encoder, read_table(folder)
+    encoder = stream.encoder
     assert isinstance(encoder, TransformerEncoder)
-    ids, pivot = np.asarray(table["id"], dtype=np.int64)[:limit], table["tgt"].to_pylist()
-    units = np.array([unit(sentence) for sentence in pivot[: len(ids)]], dtype=np.int64)
     src, tgt = (
-        _side(encoder, ids, units, sentences, lang)
-        for sentences, lang in zip((table["src"].to_pylist(), pivot), languages, strict=True)
+        _side(encoder, pairs, sentences, lang, limit)
+        for sentences, lang in zip((pairs.src, pairs.tgt), languages, strict=True)
     )
     return src, tgt
 
 
 def _side(
     encoder: TransformerEncoder,
-    ids: npt.NDArray[np.int64],
-    units: npt.NDArray[np.int64],
+    pairs: SentencePairs,
     sentences: Sequence[Sequence[str]],
     lang: str,
+    limit: int | None,
 ) -> Side:
-    """Make the side of all `sentences`, of which the first are translated, one per entry of
-    `ids`.
-    """
+    """Make the side of all `sentences`, of which the first `limit` are translated."""
     whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences, lang)]
     vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(
         encoder.tokenizer.all_special_ids
     )
-    rows, pieces = encoder.pieces(sentences[: len(ids)], lang), whole[: len(ids)]
+    words, pieces = sentences[:limit], whole[:limit]
+    rows = encoder.pieces(words, lang)
     around = len(encoder.pieces([[]], lang)[0])
     truncated = sum(len(row) - around < len(own) for row, own in zip(rows, pieces, strict=True))
-    return Side(lang, ids, units, rows, pieces, vocabulary, truncated)
+    premises = None if pairs.premises is None else pairs.premises[:limit]
+    return Side(
+        lang,
+        pairs.ids[:limit],
+        pairs.units[:limit],
+        rows,
+        pieces,
+        vocabulary,
+        words,
+        truncated,
+        premises,
+    )

@@ -11,9 +11,10 @@ import torch
 
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.tasks.base import Score
-from raxalign.tasks.translation.counts import SCHEMA, Counts, Ints, count, sacrebleu1
+from raxalign.tasks.translation.counts import PREMISE, SCHEMA, Counts, Ints, count, sacrebleu1
 from raxalign.tasks.translation.shifts import Shift, translate
 from raxalign.tasks.translation.sides import Way
+from raxalign.tasks.translation.texts import FIELDS, kept_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -105,9 +106,13 @@ class Sweep:
             )
             yield Score(self.label, "bleu1_sacrebleu", split, words)
 
-    def tables(self) -> Iterator[pa.Table]:
+    def tables(self, encoder: TransformerEncoder, samples: int) -> Iterator[pa.Table]:
         """Make one row per sentence and shift; `unit` is the same wherever the pivot's sentence
         is.
+
+        Args:
+            encoder: the encoder whose tokenizer has the pieces.
+            samples: the number of test sentences whose texts are kept.
         """
         for split, by_shift in self.counts.items():
             source = self.ways[split].source
@@ -121,7 +126,17 @@ class Sweep:
                     "id": source.ids,
                     "unit": source.units,
                 }
-                yield pa.table({**fixed, **dict(counts.columns())}, schema=SCHEMA)
+                columns: dict[str, object] = {**fixed, **dict(counts.columns())}
+                schema = SCHEMA
+                if source.premises is not None:
+                    schema = schema.append(PREMISE)
+                    columns["premise"] = source.premises
+                if samples:
+                    schema = pa.schema([*schema, *FIELDS])
+                    kept = samples if split == "test" else 0
+                    output = self.outputs[split][shift]
+                    columns |= kept_texts(encoder, self.ways[split], output, kept)
+                yield pa.table(columns, schema=schema)
 
     def notes(self, means: Mapping[str, TokenMeans]) -> dict[str, object]:
         """Return what was chosen, and what the language means and the splits consist of."""

@@ -1,0 +1,61 @@
+"""One value of a method's param for each language, chosen by the language's own development set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import Cell, Name, Value
+
+if TYPE_CHECKING:
+    from raxalign.report.cells.results import Results
+
+WARNING = "so this is not a purely zero-shot result"
+"""What must follow wherever a param is chosen on a target language's development set."""
+
+
+def declared(results: Results, method: str) -> list[str]:
+    """Return the params of a method of the grid that can be chosen per language, as its plug-in
+    declares, and of which the grid has several values.
+    """
+    from raxalign.catalog import catalog
+
+    kind = results.kinds.get(method, method)
+    params = catalog("methods")[kind].per_language if kind in catalog("methods") else ()
+    return [param for param in params if param in results.plan.axes.get(method, ())]
+
+
+def variants(results: Results, cell: Cell, param: str) -> list[Cell]:
+    """Return the cells that differ from a cell in nothing but a param, itself included, in
+    ascending order of the param.
+    """
+    found = [other for other in results.cells if _rest(other, param) == _rest(cell, param)]
+    return sorted(found, key=lambda other: other.params[param])
+
+
+def best(cells: Sequence[Cell], name: Name) -> Cell | None:
+    """Return the cell with the best value on the development set, the first of equals.
+
+    Args:
+        cells: the candidates.
+        name: a value of one language; its split is not looked at.
+
+    Returns:
+        the cell; None where no candidate has a development value.
+    """
+    dev = (*name[:3], "dev")
+    there = [cell for cell in cells if dev in cell.values]
+    return max(there, key=lambda cell: cell.values[dev].mean, default=None)
+
+
+def value(cell: Cell, name: Name, split: str) -> Value | None:
+    """Return the value of a cell on another split; None where it has none."""
+    return cell.values.get((*name[:3], split))
+
+
+def _rest(cell: Cell, param: str) -> tuple[str, Mapping[str, object], str, int | None] | None:
+    """Return everything of a cell but a param; None for a cell that does not have it."""
+    if param not in cell.params:
+        return None
+    rest = {name: value for name, value in cell.params.items() if name != param}
+    return cell.method, rest, cell.encoder, cell.sentences

@@ -1,0 +1,215 @@
+"""Held-out sentence pairs that are translated: of the grid's own corpus, or of XNLI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from raxalign.config.params import BaseParams
+from raxalign.config.sources import DataPath, LocalFile, Source, differs_by_language
+from raxalign.corpora.readers.hub import dataset_revision
+from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.corpora.text.dataset import read_table
+from raxalign.errors import DataError
+from raxalign.tasks.classification.files import ExampleFile
+from raxalign.tasks.classification.hub import read_hub
+from raxalign.tasks.classification.nli import SCHEME
+from raxalign.tasks.transfer.fingerprints import unit
+from raxalign.tasks.transfer.languages import path_of
+from raxalign.tasks.transfer.task import HubSet
+
+if TYPE_CHECKING:
+    from raxalign.tasks.base import TaskInputs
+    from raxalign.tasks.classification.examples import Example
+
+Split = Literal["dev", "test"]
+PIVOT = "pivot_"
+"""What the name of a source begins with that is the pivot's and not the language's own."""
+
+
+class XnliFiles(BaseParams):
+    """Paths of XNLI's files, or of others that the task `xnli` can read; {lang} and {pivot} in a
+    path stand for languages.
+    """
+
+    dev: DataPath | None = Field(
+        None, description="Development file of each language (none: nothing is chosen on dev)."
+    )
+    test: DataPath = Field(description="Test file of each language.")
+
+
+@dataclass(frozen=True)
+class SentencePairs:
+    """The sentence pairs of one language and the pivot in one split.
+
+    Attributes:
+        ids: the number of each pair (S,).
+        units: the hash of each pair's pivot sentence (S,).
+        src: the words of the language's sentences.
+        tgt: the words of the pivot's sentences.
+        premises: the hash of each pair's premise in the pivot (S,), by which pairs are not
+            independent; None where they are.
+    """
+
+    ids: npt.NDArray[np.int64]
+    units: npt.NDArray[np.int64]
+    src: Sequence[Sequence[str]]
+    tgt: Sequence[Sequence[str]]
+    premises: npt.NDArray[np.int64] | None = None
+
+
+def corpus_pairs(folder: Path) -> SentencePairs:
+    """Read a dataset of sentence pairs."""
+    table = read_table(folder)
+    src, tgt = table["src"].to_pylist(), table["tgt"].to_pylist()
+    units = np.array([unit(words) for words in tgt], dtype=np.int64)
+    return SentencePairs(np.asarray(table["id"], dtype=np.int64), units, src, tgt)
+
+
+@dataclass(frozen=True)
+class XnliSentences:
+    """Reads premise and hypothesis of each row of XNLI as one sentence, as in Table 1 of Liu et al.
+    (2020).
+
+    Attributes:
+        files: the local files (None: the set of the hub).
+        dataset: the data set of the hub.
+        revision: its branch, tag or commit.
+    """
+
+    files: XnliFiles | None
+    dataset: str
+    revision: str
+
+    def splits(self) -> tuple[Split, ...]:
+        """Return the splits that are given."""
+        without_dev = self.files is not None and self.files.dev is None
+        return ("test",) if without_dev else ("dev", "test")
+
+    def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
+        """Return the data sets of the hub for a language, by the names of their sources."""
+        if self.files is not None:
+            return {}
+        return {
+            "hub": HubSet(self.dataset, lang, self.revision),
+            f"{PIVOT}hub": HubSet(self.dataset, pivot, self.revision),
+        }
+
+    def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
+        """Return the files, or sets of the hub, that are read for a language: its own and the
+        pivot's.
+        """
+        return {name: found.source() for name, found in self.hub_sets(lang, pivot).items()} | {
+            f"{prefix}{split}": LocalFile(self._path(split, code, pivot))
+            for prefix, code in (("", lang), (PIVOT, pivot))
+            for split in self.splits()
+            if self.files is not None
+        }
+
+    def commits(self, lang: str, pivot: str) -> Mapping[str, str]:
+        """Return the commits that the hub's data sets are at, by the names of their sources."""
+        return {
+            (source := found.source()).name: (
+                source.pin or dataset_revision(found.dataset, found.revision)
+            )
+            for found in self.hub_sets(lang, pivot).values()
+        }
+
+    def read(self, split: Split, lang: str, inputs: TaskInputs) -> SentencePairs:
+        """Read a split of a language and the pivot.
+
+        Raises:
+            DataError: a file cannot be read, or the two are not parallel.
+        """
+        own = self._rows(split, "", lang, lang, inputs)
+        pivot = self._rows(split, PIVOT, lang, inputs.pivot, inputs)
+        _require_parallel(f"xnli/{lang}:{split}", own, pivot)
+        tgt = [_words(row) for row in pivot]
+        return SentencePairs(
+            np.array([row.line for row in pivot], dtype=np.int64),
+            np.array([unit(words) for words in tgt], dtype=np.int64),
+            [_words(row) for row in own],
+            tgt,
+            np.array([unit(row.first.split()) for row in pivot], dtype=np.int64),
+        )
+
+    def read_files(self, languages: Sequence[str], pivot: str) -> Iterator[FileRead]:
+        """Read all local files, the pivot's first; those that are not parallel to it are
+        faulty.
+        """
+        for split in self.splits() if self.files is not None else ():
+            known: list[Example] = []
+            for lang in dict.fromkeys((pivot, *languages)):
+                yield self._file_read(split, lang, pivot, known)
+
+    def _file_read(self, split: Split, lang: str, pivot: str, known: list[Example]) -> FileRead:
+        """Read a file; `known` has the rows of the pivot, and receives them from the pivot."""
+        path = self._path(split, lang, pivot)
+
+        def read(report: Report) -> int:
+            rows = self._file(path, split, lang, pivot, report)
+            if lang == pivot:
+                known.extend(rows)
+            elif known:
+                _require_parallel(str(path), rows, known)
+            return len(rows)
+
+        return read_through(path, read)
+
+    def _rows(
+        self, split: Split, prefix: str, lang: str, code: str, inputs: TaskInputs
+    ) -> Sequence[Example]:
+        """The rows of a language, or of the pivot, as a source of `lang`."""
+        if self.files is None:
+            revision = inputs.digests.get(f"{prefix}hub/{lang}", self.revision)
+            found = HubSet(self.dataset, code, revision)
+            return read_hub(found, split, SCHEME, inputs.downloads).rows
+        path = inputs.files.get(f"{prefix}{split}", {}).get(lang)
+        path = path or self._path(split, code, inputs.pivot)
+        return self._file(path, split, code, inputs.pivot)
+
+    def _file(
+        self, path: Path, split: Split, lang: str, pivot: str, report: Report = refuse
+    ) -> list[Example]:
+        alone = lang == pivot or differs_by_language(self._template(split))
+        rows = ExampleFile(path, lang, split, alone, SCHEME).stream(report)
+        return [row for row in rows if row is not None]
+
+    def _template(self, split: Split) -> str:
+        template: str = getattr(self.files, split)
+        return template
+
+    def _path(self, split: Split, lang: str, pivot: str) -> Path:
+        return path_of(self._template(split), lang, pivot, {})
+
+
+def _words(row: Example) -> list[str]:
+    """Join the premise and the hypothesis of a row; the tokenizer alone divides text without
+    spaces.
+    """
+    return [*row.first.split(), *(row.second or "").split()]
+
+
+def _require_parallel(where: str, own: Sequence[Example], pivot: Sequence[Example]) -> None:
+    """Raise `DataError` where two languages have other numbers of rows, or other labels."""
+    if len(own) != len(pivot):
+        raise DataError(
+            where,
+            f"{len(own)} rows, but the pivot has {len(pivot)}: they are not parallel",
+            remedy="Give the files of one split, which have the same rows in every language",
+        )
+    for mine, other in zip(own, pivot, strict=True):
+        if mine.label != other.label:
+            raise DataError(
+                where,
+                f"labelled {mine.label}, but {other.label} in line {other.line} of the pivot:"
+                " the rows are not parallel",
+                line=mine.line,
+                remedy="Give the files of one split, which have the same rows in every language",
+            )

@@ -1,0 +1,109 @@
+"""Figures and sentences of token translation, and bars of several encoders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.report.cells.results import Results
+from raxalign.report.figures.drawing import draw
+from raxalign.report.figures.encoder_bars import bar_panels
+from raxalign.report.figures.shift_curves import over_layers, over_weights
+from raxalign.report.predictions.translations import sample_tables
+from raxalign.store.ledger import Ledger
+from tests.report.test_published_tables import row
+
+POINTS = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
+
+
+def test_a_sweep_is_drawn_over_weights_and_over_layers() -> None:
+    weights, layers = (make("en-el", "BLEU-1 (%)", POINTS) for make in (over_weights, over_layers))
+    assert weights is not None
+    assert {curve.label: list(curve.y) for curve in weights.curves} == {
+        "layer 1": [0.0, 1.0],
+        "layer 2": [0.0, 2.0],
+        "layer 3": [0.0, 3.0],
+    }
+    assert layers is not None
+    assert {curve.label: list(curve.y) for curve in layers.curves} == {
+        "α 0": [0.0, 0.0, 0.0],
+        "α 1": [1.0, 2.0, 3.0],
+    }
+
+
+def test_one_weight_is_no_curve_over_weights_and_of_many_layers_some_are_drawn() -> None:
+    many = {(layer, weight): 0.5 for layer in range(1, 13) for weight in (1.0, 2.0)}
+    panel = over_weights("en-el", "rate (%)", many)
+    assert panel is not None
+    labels = [curve.label for curve in panel.curves]
+    assert (len(labels), labels[0], labels[-1]) == (8, "layer 1", "layer 12")
+    assert over_weights("", "", {(1, 1.0): 0.5, (2, 1.0): 0.5}) is None
+
+
+class _Kept:
+    """A ledger with one table of predictions."""
+
+    def predictions(self, key: str) -> pa.Table:
+        assert key == "e"
+        texts = {(1, 1.0): "the hund", (1, 2.0): "the dog", (2, 1.0): "x", (2, 2.0): "y"}
+        return pa.Table.from_pylist(
+            [
+                {
+                    "lang": "de-en",
+                    "layer": layer,
+                    "alpha": weight,
+                    "id": id_,
+                    "source_text": "der hund" if id_ == 7 else None,
+                    "output_text": text,
+                    "reference_text": "the dog",
+                }
+                for (layer, weight), text in texts.items()
+                for id_ in (7, 8)
+            ]
+        )
+
+
+def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
+    """Dev prefers layer 1 with 2; test would prefer layer 2."""
+    base: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+    dev = {"layer1_alpha1_bleu1": 0.1, "layer1_alpha2_bleu1": 0.4, "layer2_alpha1_bleu1": 0.2}
+    rows = [row(value, metric=metric, split="dev", **base) for metric, value in dev.items()]
+    rows += [row(0.9, metric="layer2_alpha1_bleu1", **base), row(0.3, metric="bleu1", **base)]
+    (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()))
+    shown = [(line.label, line.entries[0].text, line.sub) for line in table.lines]
+    assert shown == [
+        ("input (de)", "der hund", ""),
+        ("de-en, α=1", "the hund", ""),
+        ("de-en, α=2", "the dog", "chosen on dev"),
+        ("reference (en)", "the dog", ""),
+    ]
+    assert "shifted after layer 1" in table.caption
+
+
+def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
+    tmp_path: Path,
+) -> None:
+    labels = ["mbert", *(f"{kind} max_sentences={n}" for n in (200, 1000) for kind in ("g", "w"))]
+    rows = [
+        row(0.1 * (place + 1), method="none", params={}, encoder=label, lang=lang)
+        for place, label in enumerate(labels)
+        for lang in ("de", "fr")
+        if (label, lang) != ("mbert", "fr")
+    ]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    panels = bar_panels(Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), "xnli")
+    assert [(panel.title, [bars.label for bars in panel.bars]) for panel in panels] == [
+        ("200 sentences per language", ["mbert", "g", "w"]),
+        ("1,000 sentences per language", ["mbert", "g", "w"]),
+    ]
+    assert [round(bars.values[0]) for bars in panels[1].bars] == [10, 40, 50]
+    assert [bars.colour for bars in panels[0].bars] == [bars.colour for bars in panels[1].bars]
+    svg = draw(panels, tmp_path, "bars")
+    assert "200 sentences per language" in svg
+    one = [entry for entry in rows if entry["encoder"] == "mbert"]
+    assert bar_panels(Results.of(one, Plan("p", "en", 1, (trial,), {}, {})), "xnli") == []
