@@ -99,7 +99,7 @@ def supervised_pairs(
     import torch
 
     entries = dictionary_entries(params, inputs, lang)
-    entries_in_text(params, inputs, lang)
+    refuse_exchanged_sides(params, inputs, lang)
     src, tgt = (
         collect_anchors(
             encoder,
@@ -129,30 +129,38 @@ def dictionary_entries(
     return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
 
 
-def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
-    """How many entries have both words in the bitext; raises `DataError` where the dictionary's
-    sides are clearly the other way round.
-    """
+def refuse_exchanged_sides(params: WordPairParams, inputs: MethodInputs, lang: str) -> None:
+    """Raises `DataError` where the dictionary's sides are clearly the other way round."""
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
 
     words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
     path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
-    return found_entries(
+    found_entries(
         path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap
     )
 
 
-def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
-    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it has
-    and how many of them are in the bitext.
+def coverage(
+    params: WordPairParams, inputs: MethodInputs, lang: str, used: int
+) -> dict[str, object]:
+    """Counts for the notes: the pairs that were used, and with a dictionary how many entries it
+    has, how many of them have both words in the bitext, and the share of the running words of each
+    language that are words of those.
     """
     if params.supervision == "parallel":
         return {"pairs": used}
+    from raxalign.corpora.readers.dictionary import dictionary_coverage
+    from raxalign.corpora.text.dataset import word_counts
+
+    entries = dictionary_entries(params, inputs, lang)
+    counts = (word_counts(inputs.bitext[lang], "src"), word_counts(inputs.bitext[lang], "tgt"))
+    there, (src, tgt) = dictionary_coverage(entries, counts)
     return {
         "pairs": used,
-        "entries": len(dictionary_entries(params, inputs, lang)),
-        "entries_in_text": entries_in_text(params, inputs, lang),
+        "entries": len(entries),
+        "entries_in_text": there,
+        "running_words": {lang: round(src, 4), inputs.pivot: round(tgt, 4)},
     }
 
 
