@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +148,7 @@ def word_pairs(
     aligner_options: Options | None = None,
     encoder: str | None = None,
     symmetrization: str = "intersection",
-    one_to_one: bool = True,
+    one_to_one: bool | Literal["first"] = True,
     storage: str | None = None,
     device: str | None = None,
     threads: int = 1,
@@ -169,7 +169,8 @@ def word_pairs(
         aligner_options: options of the word aligner.
         encoder: the encoder of a word aligner that reads one, a folder or a hub name.
         symmetrization: how the links of the two directions are combined.
-        one_to_one: whether to keep only links of words that have no other link.
+        one_to_one: whether to keep only links of words that have no other link, or `first`: of
+            neighbouring links that share a word, the first.
         storage: the storage root (None: RAXALIGN_STORAGE, then .raxalign).
         device: a torch device for that encoder (None: the GPU where there is one).
         threads: CPU threads.

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass
@@ -52,23 +53,37 @@ _LISTENER: ContextVar[Caveats | None] = ContextVar("caveats", default=None)
 LITTLE = 0.25
 """A dictionary of which a smaller share is in the text is remarked on."""
 
+LITTLE_TEXT = 0.05
+"""A dictionary whose words are a smaller share of the running words of a text is remarked on."""
+
 
 def thin_support(maker: str, notes: Mapping[str, object]) -> dict[str, str]:
-    """Return what a method was fitted on that is little, from its notes by language: ``rotation
-    de`` -> a sentence without its end.
+    """Return what a method was fitted on, or a task evaluated on, that is little, from its notes by
+    language: ``rotation de`` -> a sentence without its end.
     """
     found = {}
     for lang, facts in notes.items():
         if not isinstance(facts, Mapping):
             continue
-        entries, there = facts.get("entries"), facts.get("entries_in_text")
-        if entries and there is not None and there < LITTLE * entries:
-            found[f"{maker} {lang}"] = (
-                f"{there:,} of {entries:,} entries of the dictionary are in the text"
-            )
+        said = list(_little_dictionary(facts))
         if "warning" in facts:
-            found[f"{maker} {lang}"] = str(facts["warning"])
+            said.append(str(facts["warning"]))
+        if said:
+            found[f"{maker} {lang}"] = "; ".join(said)
     return found
+
+
+def _little_dictionary(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence where little of a dictionary is in the text, or little of the text in it."""
+    entries, there = facts.get("entries"), facts.get("entries_in_text")
+    shares: Mapping[str, float] = facts.get("running_words", {})
+    if not entries or there is None:
+        return
+    if there < LITTLE * entries or any(share < LITTLE_TEXT for share in shares.values()):
+        words = " and ".join(f"{share:.1%} of {lang}" for lang, share in shares.items())
+        yield f"{there:,} of {entries:,} entries of the dictionary are in the text" + (
+            f", whose running words they cover to {words}" if words else ""
+        )
 
 
 @contextmanager

@@ -64,6 +64,18 @@ def _table() -> dict[str, Language]:
 
 LANGUAGES = _table()
 
+WITHOUT_SEGMENTER = (
+    "divide its text into words yourself and set `pretokenized: true` for it under"
+    " `corpus.by_language`, or set `segmentation: characters`"
+)
+"""What to do about a language without a segmenter."""
+
+
+def no_segmenter(code: str) -> str:
+    """Return that a language has no segmenter, and which languages have one."""
+    able = ", ".join(lang for lang, known in LANGUAGES.items() if known.segmenter)
+    return f"there is no segmenter for {code} (only for {able})"
+
 
 def language(code: str) -> Language:
     """Return the language of a code; raises `RaxalignError` with the nearest known code where there

@@ -53,7 +53,7 @@ PAIRS = st.fixed_dictionaries(
     {"aligner": st.sampled_from(["eflomal", "fast_align"])},
     optional={
         "symmetrization": st.sampled_from(HEURISTICS),
-        "one_to_one": st.booleans(),
+        "one_to_one": st.sampled_from([True, False, "first"]),
         "align_on": st.sampled_from(["own", "largest"]),
     },
 )

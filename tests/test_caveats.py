@@ -43,6 +43,18 @@ def test_little_support_is_told_from_enough() -> None:
     assert thin_support("rotation", notes) == {
         "rotation de": "24 of 100 entries of the dictionary are in the text"
     }
+    few = {"entries": 1000, "entries_in_text": 642, "running_words": {"zh": 0.041, "en": 0.3}}
+    both = {**few, "warning": "9 pairs for 32 dimensions: the map is arbitrary in 23 of them"}
+    covered = (
+        "642 of 1,000 entries of the dictionary are in the text, whose running words they cover to"
+        " 4.1% of zh and 30.0% of en"
+    )
+    assert thin_support(
+        "words", {"zh-en": few, "de-en": {**few, "running_words": {"de": 0.05}}}
+    ) == {"words zh-en": covered}
+    assert thin_support("rotation", {"zh": both}) == {
+        "rotation zh": f"{covered}; 9 pairs for 32 dimensions: the map is arbitrary in 23 of them"
+    }
     assert thin_support(
         "rotation",
         {"tr": {"warning": "9 pairs do not determine a rotation of 32 dimensions"}, "loss": 0.5},

@@ -383,6 +383,7 @@ def _small_method(params: dict[str, Any]) -> dict[str, Any]:
     )
     small |= {"layers": "1-2" if "-" in str(params["layers"]) else 1} if "layers" in params else {}
     small |= {"dictionary": "{lang}-{pivot}.txt"} if "dictionary" in params else {}
+    small |= {"swap": False} if "swap" in params else {}
     return {name: value[:2] if isinstance(value, list) else value for name, value in small.items()}
 
 

@@ -17,6 +17,7 @@ from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in
 from raxalign.config.parts import Parts
+from raxalign.languages import LANGUAGES, WITHOUT_SEGMENTER, no_segmenter
 
 
 class Split(BaseParams):
@@ -74,13 +75,27 @@ def read_corpora(
                 suggestion(lang, languages, listed="they are"),
             )
     files = settings.split == "files"
-    found = {
+    read = {
         lang: _overridden(entry, base, paths, files=files) for lang, entry in by_language.items()
     }
     if not languages or set(languages) - set(by_language):
         whole = _corpus(node, base, paths, files=files)
-        found |= {lang: whole for lang in languages if lang not in by_language}
-    return {lang: spec for lang, spec in found.items() if spec is not None}, settings
+        read |= {lang: whole for lang in languages if lang not in by_language}
+    found = {lang: spec for lang, spec in read.items() if spec is not None}
+    if settings.segmentation == "words":
+        _check_segmenters(found, own["segmentation"], faults)
+    return found, settings
+
+
+def _check_segmenters(specs: Mapping[str, CorpusSpec], node: Node, faults: Faults) -> None:
+    """Add a fault for each language without spaces whose text is to be divided into words and that
+    has no segmenter.
+    """
+    for lang, spec in specs.items():
+        known = LANGUAGES.get(lang)
+        divided = known is None or known.spaced or known.segmenter is not None
+        if not divided and not getattr(spec.params, "pretokenized", False):
+            faults.add(node, no_segmenter(lang), WITHOUT_SEGMENTER)
 
 
 def _overridden(

@@ -8,7 +8,7 @@ from raxalign.catalog import catalog
 from raxalign.config._fields import field_values, key_names
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths
-from raxalign.config._specs import PairsSpec, Symmetrization
+from raxalign.config._specs import OneToOne, PairsSpec, Symmetrization
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams
@@ -20,7 +20,7 @@ class PairsSettings(BaseParams):
     """What the `pairs` section holds besides the options of its word aligner."""
 
     symmetrization: Symmetrization = "intersection"
-    one_to_one: bool = True
+    one_to_one: OneToOne = True
     align_on: Literal["own", "largest"] = "own"
 
 

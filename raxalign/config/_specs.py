@@ -26,6 +26,8 @@ Symmetrization = Literal[
     "atools-grow-diag-final-and",
 ]
 
+OneToOne = bool | Literal["first"]
+
 PARALLEL = "parallel"
 """The source of text that is not a corpus: the training sides of the bitext."""
 
@@ -79,7 +81,7 @@ class PairsSpec:
     kind: str
     params: BaseParams
     symmetrization: Symmetrization = "intersection"
-    one_to_one: bool = True
+    one_to_one: OneToOne = True
     align_on: Literal["own", "largest"] = "own"
 
 

@@ -16,6 +16,7 @@ from raxalign.methods.families.text import TextMethod
 from raxalign.methods.families.word_map import Direction, moving_readout
 from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import nearest_rotation
+from raxalign.methods.statistics.support import support
 from raxalign.methods.statistics.text_moments import stepped
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class IterativeNormalization(TextMethod):
 
         layers = parse_layers(self.params.layers, encoder.n_layers)
         chains: dict[str, Chains] = {}
-        notes: dict[str, dict[str, int]] = {}
+        notes: dict[str, dict[str, object]] = {}
         for lang in (*inputs.languages, inputs.pivot):
             chains[lang], words = self._normalised(encoder, inputs, lang, layers)
             notes[lang] = {"words": words}
@@ -89,8 +90,9 @@ class IterativeNormalization(TextMethod):
         ]
         if self.params.rotate:
             for lang in inputs.languages:
-                found, notes[lang]["pairs"] = self._rotations(encoder, inputs, lang, layers, chains)
+                found, facts = self._rotations(encoder, inputs, lang, layers, chains)
                 transforms += found
+                notes[lang] |= facts
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
     def _normalised(
@@ -117,9 +119,9 @@ class IterativeNormalization(TextMethod):
         lang: str,
         layers: tuple[int, ...],
         chains: dict[str, Chains],
-    ) -> tuple[list[Transform], int]:
+    ) -> tuple[list[Transform], dict[str, object]]:
         """The rotations of one language, or of the pivot toward it, after the steps of both; and
-        the number of pairs.
+        what they rest on, for the notes.
         """
         from raxalign.encoders.models.aligned import Affine
 
@@ -143,4 +145,4 @@ class IterativeNormalization(TextMethod):
             moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
             for layer, step in zip(layers, steps, strict=True)
         ]
-        return readouts, moments.count
+        return readouts, {"pairs": moments.count, **support(moments.count, crosses)}

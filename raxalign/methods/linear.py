@@ -21,6 +21,7 @@ from raxalign.methods.families.word_map import (
     supervised_pairs,
 )
 from raxalign.methods.statistics.pair_moments import Moments
+from raxalign.methods.statistics.support import support
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
+_ROUNDING = 1e-12  # eigenvalues of X^T X below this share of the largest one count as zero
+
 
 @final
 class Linear(Method):
@@ -39,7 +42,8 @@ class Linear(Method):
 
     Formula: W = argmin (1/n) ||X W - Y||² + ridge ||W||² for each layer, of the n pairs (X, Y);
     with `center`, x -> (x - mean X) W + mean Y. Without `ridge`, and with fewer pairs than
-    dimensions, the shortest of the matrices that fit them.
+    dimensions, the shortest of the matrices that fit them, which sends to zero what no pair spans:
+    the notes record the rank, and results show a remark.
 
     Data: linked words of the bitext, or the entries of a dictionary, as `rotation` reads them.
 
@@ -119,8 +123,17 @@ class Linear(Method):
                 moving_readout(self.params.direction, lang, inputs.pivot, layer, (step,))
                 for layer, step in zip(layers, steps, strict=True)
             ]
-            notes[lang] = coverage(self.params, inputs, lang, pairs.count)
+            notes[lang] = {
+                **coverage(self.params, inputs, lang, pairs.count),
+                **self._support(inner),
+            }
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def _support(self, inner: Moments) -> dict[str, object]:
+        """What the maps of a language rest on, for the notes."""
+        center = self.params.center
+        squares = [inner.cross(place, center=center) for place in range(len(inner.cross_LHH))]
+        return support(inner.count, squares, otherwise="is zero", tolerance=_ROUNDING)
 
     def _step(self, pairs: Moments, inner: Moments, place: int) -> Affine:
         """The map of one layer."""
@@ -145,5 +158,5 @@ def least_squares(
     penalised = inner_HH + ridge * torch.eye(
         len(inner_HH), dtype=inner_HH.dtype, device=inner_HH.device
     )
-    weight: torch.Tensor = torch.linalg.pinv(penalised, rtol=1e-12, hermitian=True) @ cross_HK
+    weight: torch.Tensor = torch.linalg.pinv(penalised, rtol=_ROUNDING, hermitian=True) @ cross_HK
     return weight

@@ -17,6 +17,7 @@ from raxalign.methods.families import wording
 from raxalign.methods.families.word_map import Direction, moving_readout
 from raxalign.methods.statistics.pair_moments import Moments, sentences_of
 from raxalign.methods.statistics.procrustes import nearest_rotation
+from raxalign.methods.statistics.support import support
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +105,13 @@ class SentenceRotation(Method):
                         (self._step(moments, place),),
                     )
                 )
-            notes[lang] = {"sentences": moments.count}
+            crosses = [
+                moments.cross(place, center=self.params.center) for place in range(len(layers))
+            ]
+            notes[lang] = {
+                "sentences": moments.count,
+                **support(moments.count, crosses, unit="sentence pairs"),
+            }
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
 
     def _pairs(

@@ -17,7 +17,7 @@ import pyarrow as pa
 from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
-from raxalign.pairing.filters import one_to_one as keep_one_to_one
+from raxalign.pairing.filters import OneToOne, thin
 from raxalign.pairing.pharaoh import write_links
 from raxalign.pairing.schema import PAIRS_SCHEMA, link_columns, links_of, read_pairs
 from raxalign.pairing.symmetrize import symmetrize_links
@@ -46,7 +46,7 @@ class Recipe:
     lang: str
     pivot: str
     symmetrization: str = "intersection"
-    one_to_one: bool = True
+    one_to_one: OneToOne = True
     metadata: Mapping[str, Json] = field(default_factory=dict)
 
     def facts(self) -> dict[str, Json]:
@@ -204,7 +204,7 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplac
         device=workplace.device,
     )
     links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
-    return keep_one_to_one(links) if recipe.one_to_one else links
+    return thin(links, recipe.one_to_one)
 
 
 def _words(table: pa.Table, column: str) -> Words:

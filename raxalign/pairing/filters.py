@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
 from raxalign.arrays import offsets_of
 from raxalign.pairing.aligners.base import Links
+
+OneToOne = bool | Literal["first"]
+"""Which links are kept of words that have several: none of them (True), all (False), or those of
+`first_of_neighbours`.
+"""
+
+
+def thin(links: Links, how: OneToOne) -> Links:
+    """Return the links that `how` keeps."""
+    if how == "first":
+        return first_of_neighbours(links)
+    return one_to_one(links) if how else links
 
 
 def one_to_one(links: Links) -> Links:
@@ -19,10 +33,39 @@ def one_to_one(links: Links) -> Links:
     {(0, 0)}
     """
     rows = links.rows()
-    keep = _alone(rows, links.src) & _alone(rows, links.tgt)
-    counts = np.bincount(rows[keep], minlength=len(links))
-    offsets = offsets_of(counts)
-    return Links(offsets, links.src[keep], links.tgt[keep])
+    return _kept(links, _alone(rows, links.src) & _alone(rows, links.tgt))
+
+
+def first_of_neighbours(links: Links) -> Links:
+    """Return the links without those that share a word with the link that was kept before them.
+
+    The links of a sentence pair are read by target word (the pivot's), then by source word. This is
+    the rule of the code of Wang et al. (2019), whose source is English. A word may keep two links
+    where a link of other words stands between them.
+
+    >>> sorted(first_of_neighbours(Links.of([{(0, 0), (1, 1), (1, 2), (2, 2)}])).pair(0))
+    [(0, 0), (1, 1), (2, 2)]
+    """
+    counts = np.diff(links.offsets)
+    order = np.lexsort((links.src, links.tgt, links.rows()))
+    keep = np.zeros(len(links.src), np.bool_)
+    before_src, before_tgt = np.full((2, len(links)), -1, np.int32)
+    # The k-th links of all sentence pairs are decided at once: what is kept depends on the links
+    # before it in its own sentence pair.
+    for k in range(int(counts.max(initial=0))):
+        rows = np.flatnonzero(counts > k)
+        at = order[links.offsets[rows] + k]
+        new = (links.src[at] != before_src[rows]) & (links.tgt[at] != before_tgt[rows])
+        at, rows = at[new], rows[new]
+        keep[at] = True
+        before_src[rows], before_tgt[rows] = links.src[at], links.tgt[at]
+    return _kept(links, keep)
+
+
+def _kept(links: Links, keep: npt.NDArray[np.bool_]) -> Links:
+    """Return some of the links, in the same order."""
+    counts = np.bincount(links.rows()[keep], minlength=len(links))
+    return Links(offsets_of(counts), links.src[keep], links.tgt[keep])
 
 
 def _alone(rows: npt.NDArray[np.int64], words: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:

@@ -17,6 +17,7 @@ from raxalign.corpora.text.cleaning import TooShort
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
 from raxalign.pairing.build import export_pharaoh
+from raxalign.pairing.filters import OneToOne
 from raxalign.plan.data import SharedStages
 from raxalign.plan.encoders import aligner_encoder, encoder_faults, plugin_of
 from raxalign.plan.identity import Identity
@@ -56,7 +57,7 @@ class PairsRequest:
     aligner: str
     aligner_options: tuple[str, ...]
     symmetrization: str
-    one_to_one: bool
+    one_to_one: OneToOne
     encoder: str | None = None
     device: str | None = None
 

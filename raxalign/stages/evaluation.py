@@ -61,7 +61,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "scores": [vars(score) for score in outcome.scores],
         "notes": {
             **outcome.notes,
-            **_training_caveats(workshop, stage),
+            **_training_caveats(workshop, stage, thin_support(task, outcome.notes)),
             **found.notes(),
             "links": _links_digests(workshop, stage),
         },
@@ -108,17 +108,34 @@ def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
     }
 
 
-def _training_caveats(workshop: Workshop, stage: Stage) -> dict[str, Any]:
+def _training_caveats(
+    workshop: Workshop, stage: Stage, evaluated_on: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the caveats of the trainings that a result depends on: `unknown_in_training` (maker ->
-    language -> share), `loss_not_lowered` and `thin_support`.
+    language -> share), `loss_not_lowered`, `fitted_on` (maker -> language -> what a map over pairs
+    rests on), and `thin_support`, with what the evaluation itself found thin.
     """
-    thin: dict[str, str] = {}
+    thin: dict[str, str] = {**evaluated_on}
+    fitted: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     flat: dict[str, Any] = {}
     for entry in _behind(workshop, stage, FITTED):
         notes: Mapping[str, Any] = workshop.store.manifest(entry.kind, entry.key).notes
         unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
         flat |= notes.get("loss_not_lowered", {})
-        thin |= thin_support(entry.maker, notes) if entry.kind == "aligned" else {}
-    found = {"unknown_in_training": unknown, "loss_not_lowered": flat, "thin_support": thin}
+        if entry.kind == "aligned":
+            thin |= thin_support(entry.maker, notes)
+            rests = {lang: facts for lang, facts in notes.items() if _is_support(facts)}
+            fitted |= {entry.maker: rests} if rests else {}
+    found = {
+        "unknown_in_training": unknown,
+        "loss_not_lowered": flat,
+        "fitted_on": fitted,
+        "thin_support": thin,
+    }
     return {name: value for name, value in found.items() if value}
+
+
+def _is_support(facts: object) -> bool:
+    """Whether a note is what a map of one language rests on."""
+    return isinstance(facts, Mapping) and "rank" in facts

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, Source, expand_path
-from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
-from raxalign.corpora.text.dataset import vocabulary
+from raxalign.corpora.readers.dictionary import dictionary_coverage, found_entries, read_dictionary
+from raxalign.corpora.text.dataset import word_counts
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
 from raxalign.sample import Sample
 from raxalign.similarity import Measure, uses_neighbors
@@ -70,8 +70,9 @@ class DictionaryRetrieval(Task):
     Candidates are all words that the dictionary has in the other language; queries are words with
     at least one translation among them, and the best ranked translation counts. Ties take their
     average rank. All metrics are on the split `test`. The notes record how many entries of the
-    dictionary remain. A dictionary whose sides are clearly the other way round in the grid's text
-    is refused.
+    dictionary remain, and the share of the text's running words that they cover; results show a
+    remark where it is little. A dictionary whose sides are clearly the other way round in the
+    grid's text is refused.
     """
 
     VERSION = 1
@@ -140,8 +141,9 @@ class DictionaryRetrieval(Task):
         notes: dict[str, object] = {}
         for lang in languages:
             label = f"{lang}-{inputs.pivot}"
-            entries = self._entries(lang, inputs)
-            answers, notes[label] = self._answers(aligned.toward(lang), entries, lang, inputs)
+            entries, covered = self._entries(lang, inputs)
+            answers, counts = self._answers(aligned.toward(lang), entries, lang, inputs)
+            notes[label] = {**counts, **covered}
             scores += [
                 Score(label, metric, "test", value)
                 for metric, value in rank_metrics([answer.ranks.rank for answer in answers]).items()
@@ -154,20 +156,27 @@ class DictionaryRetrieval(Task):
         )
         return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
 
-    def _entries(self, lang: str, inputs: TaskInputs) -> Entries:
-        """Read the dictionary of a language. Raises `DataError` where its sides are clearly the
-        other way round.
+    def _entries(self, lang: str, inputs: TaskInputs) -> tuple[Entries, dict[str, object]]:
+        """Read the dictionary of a language; return what of it is in the text too, for the notes.
+        Raises `DataError` where its sides are clearly the other way round.
         """
         path, swap = inputs.files[_DICTIONARY][lang], self.params.swap
-        if self.params.contexts != "isolated":
-            words = (
-                vocabulary(inputs.text[lang], "words"),
-                vocabulary(inputs.text[inputs.pivot], "words"),
-            )
-            found_entries(
-                path, read_dictionary(path, swap=swap), words, langs=(lang, inputs.pivot), swap=swap
-            )
-        return Entries.read(path, swap=swap)
+        entries = Entries.read(path, swap=swap)
+        if self.params.contexts == "isolated":
+            return entries, {}
+        pairs, langs = read_dictionary(path, swap=swap), (lang, inputs.pivot)
+        counts = (
+            word_counts(inputs.text[lang], "words"),
+            word_counts(inputs.text[inputs.pivot], "words"),
+        )
+        found_entries(path, pairs, (counts[0].keys(), counts[1].keys()), langs=langs, swap=swap)
+        there, shares = dictionary_coverage(pairs, counts)
+        return entries, {
+            "entries_in_text": there,
+            "running_words": {
+                code: round(share, 4) for code, share in zip(langs, shares, strict=True)
+            },
+        }
 
     def _answers(
         self, aligned: AlignedEncoder, entries: Entries, lang: str, inputs: TaskInputs

@@ -309,3 +309,18 @@ def test_codes_of_three_letters_lead_to_the_option_for_files_named_so(faults: An
     (told,) = faults(change("[de, no]", "[de, nld]"))
     assert "did you mean nl? " in told
     assert "files named nld are read with `codes: {nl: nld}` under `corpus`" in told
+
+
+def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_divided(
+    read: Any, faults: Any
+) -> None:
+    text = change("[de, no]", "[de, ja, th]")
+    text = change("{lang}-{pivot}\n", "{lang}-{pivot}\n  segmentation: words\n", text)
+    assert faults(text) == [
+        "line 8: corpus.segmentation: there is no segmenter for ja (only for zh, th) (divide its"
+        " text into words yourself and set `pretokenized: true` for it under `corpus.by_language`,"
+        " or set `segmentation: characters`)"
+    ]
+    divided = "segmentation: words\n  by_language: {ja: {pretokenized: true}}\n"
+    assert read(change("segmentation: words\n", divided, text)).segmentation == "words"
+    assert read(change("words\n", "characters\n", text)).segmentation == "characters"

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
+from raxalign.corpora.text.dataset import (
+    DatasetWriter,
+    read_metadata,
+    read_table,
+    vocabulary,
+    word_counts,
+)
 from raxalign.errors import DataError
 
 SCHEMA = pa.schema(
@@ -155,3 +161,12 @@ def test_a_truncated_file_is_a_data_error(tmp_path, file):
     (tmp_path / file).write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=file):
         read_table(tmp_path)
+
+
+def test_words_are_counted_in_lower_case_over_all_batches(tmp_path):
+    schema = pa.schema({"src": pa.list_(pa.string())})
+    with DatasetWriter(tmp_path / "data", schema, {}) as writer:
+        for sentences in ([["Ja", "ja"], []], [["JA", "nein"]]):
+            writer.write(pa.record_batch({"src": sentences}, schema=schema))
+    assert word_counts(tmp_path / "data", "src") == {"ja": 3, "nein": 1}
+    assert vocabulary(tmp_path / "data", "src") == {"ja", "nein"}

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from raxalign.corpora.readers.dictionary import found_entries, read_dictionary
+from raxalign.corpora.readers.dictionary import (
+    dictionary_coverage,
+    found_entries,
+    read_dictionary,
+)
 from raxalign.errors import DataError
 
 
@@ -100,3 +106,11 @@ def test_real_dictionaries_are_told_from_their_exchange(real_data):
             langs=("de", "en"),
             swap=False,
         )
+
+
+def test_coverage_counts_entries_and_the_running_words_of_those_in_the_text():
+    entries = [("Haus", "house"), ("haus", "house"), ("haus", "home"), ("ja", "yes")]
+    counts = (Counter(haus=3, ja=2, der=5), Counter(house=2, the=6))
+    # haus-house alone is there: 3 of 10 German words, 2 of 8 English ones.
+    assert dictionary_coverage(entries, counts) == (1, (0.3, 0.25))
+    assert dictionary_coverage(entries, (Counter(), Counter())) == (0, (0.0, 0.0))

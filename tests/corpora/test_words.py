@@ -134,7 +134,26 @@ def test_a_missing_segmenter_says_how_to_install_it(lang, library):
 def test_what_was_used_is_told():
     assert describe("de").startswith("Moses (sacremoses ")
     assert describe("zh") == "characters"
-    assert describe("ja", "words") == "characters (there is no segmenter for ja)"
+    assert describe("ja", "characters") == "characters"
+
+
+@pytest.mark.parametrize("lang", ["ja", "km", "lo", "my"])
+def test_words_of_a_language_without_a_segmenter_are_refused_with_what_to_do(lang):
+    with pytest.raises(RaxalignError) as error:
+        tokenize(lang, "words")
+    assert str(error.value) == (
+        f"segmentation: words: there is no segmenter for {lang} (only for zh, th); divide its text"
+        " into words yourself and set `pretokenized: true` for it under `corpus.by_language`, or"
+        " set `segmentation: characters`"
+    )
+
+
+def test_segmenters_find_words_of_several_characters():
+    pytest.importorskip("jieba")
+    pytest.importorskip("pythainlp")
+    assert tokenize("zh")("中国的大学") == ["中", "国", "的", "大", "学"]
+    assert tokenize("zh", "words")("中国的大学") == ["中国", "的", "大学"]
+    assert tokenize("th", "words")("ฉันรักภาษาไทย") == ["ฉัน", "รัก", "ภาษาไทย"]
 
 
 def test_an_unknown_language_is_refused():

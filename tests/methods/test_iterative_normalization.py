@@ -80,7 +80,7 @@ def test_with_rotation_pairs_that_were_only_turned_shifted_nowhere_and_stretched
         applied(found.transforms, "en", vectors["en"]),
         atol=1e-5,
     )
-    assert found.notes["de"] == {"words": 40, "pairs": 40}
+    assert found.notes["de"] == {"words": 40, "pairs": 40, "dimensions": 5, "rank": [5]}
 
 
 def test_the_direction_of_no_rotation_is_idle() -> None:

@@ -71,7 +71,7 @@ def test_the_language_that_moves_arrives_where_the_other_one_is(
     assert torch.allclose(
         applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-4
     )
-    assert aligned.notes == {"de": {"pairs": 30}}
+    assert aligned.notes == {"de": {"pairs": 30, "dimensions": 4, "rank": [4]}}
 
 
 def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path: Path) -> None:
@@ -85,6 +85,10 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
         "pairs": 9,
         "entries": 10,
         "entries_in_text": 9,
+        "running_words": {"de": 1.0, "en": 1.0},
+        "dimensions": 32,
+        "rank": [9],
+        "warning": "9 pairs for 32 dimensions: the map is zero in 23 of them",
     }
 
 

@@ -182,7 +182,10 @@ def test_dictionary_supervision_reads_the_bitext_and_tells_its_coverage(tmp_path
     aligned = method.align(encoder, without_pairs, Runtime())
     counted = {name: aligned.notes["de"][name] for name in ("pairs", "entries", "entries_in_text")}  # type: ignore[index]
     assert counted == {"pairs": 9, "entries": 10, "entries_in_text": 9}
-    assert aligned.notes["de"]["warning"] == "9 pairs do not determine a rotation of 32 dimensions"  # type: ignore[index]
+    assert aligned.notes["de"]["warning"] == (  # type: ignore[index]
+        "9 pairs for 32 dimensions: the map is arbitrary in 23 of them"
+    )
+    assert aligned.notes["de"]["running_words"] == {"de": 1.0, "en": 1.0}  # type: ignore[index]
 
 
 def turn(degrees: float) -> torch.Tensor:
@@ -250,7 +253,8 @@ def test_notes_say_what_a_rotation_rests_on(tmp_path: Path) -> None:
         .align(encoder, planted_inputs(tmp_path, 40), Runtime())
         .notes["de"]
     )
-    assert (notes["pairs"], notes["dimensions"], "warning" in notes) == (40, 6, False)  # type: ignore[index, operator]
+    assert (notes["pairs"], notes["dimensions"], notes["rank"]) == (40, 6, [2])  # type: ignore[index]
+    assert notes["warning"] == "40 pairs for 6 dimensions: the map is arbitrary in 4 of them"  # type: ignore[index]
     assert notes["effective_rank"] == [pytest.approx(2, abs=0.1)]  # type: ignore[index]
 
 

@@ -50,7 +50,7 @@ def test_a_planted_rotation_of_words_is_found_from_sentences_in_any_order_of_wor
     assert torch.allclose(
         applied(aligned.transforms, moving, tables[moving]), tables[held], atol=1e-5
     )
-    assert aligned.notes == {"de": {"sentences": 29}}
+    assert aligned.notes == {"de": {"sentences": 29, "dimensions": 4, "rank": [4]}}
 
 
 def test_a_bitext_without_sentences_is_an_error_that_names_the_languages(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def test_all_values_by_hand(tmp_path: Path) -> None:
         "entries_covered": 6,
         "words_src": "4 of 5",
         "words_tgt": "5 of 6",
+        "entries_in_text": 6,
+        "running_words": {"de": 1.0, "en": 1.0},
     }
 
 

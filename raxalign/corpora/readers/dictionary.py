@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -39,6 +40,23 @@ def read_dictionary(path: Path, *, swap: bool = False) -> list[tuple[str, str]]:
     if not entries:
         raise DataError(path, "the dictionary has no entries")
     return entries
+
+
+def dictionary_coverage(
+    entries: Sequence[tuple[str, str]], counts: tuple[Counter[str], Counter[str]]
+) -> tuple[int, tuple[float, float]]:
+    """Return how many different entries have both words in the texts of their languages, and the
+    share of the running words of each text that are words of those entries.
+
+    `counts` are those of the lower-cased words of the other language's text and of the pivot's.
+    """
+    different = {(src.lower(), tgt.lower()) for src, tgt in entries}
+    there = [entry for entry in different if entry[0] in counts[0] and entry[1] in counts[1]]
+    src, tgt = (
+        sum(found[word] for word in {entry[side] for entry in there}) / max(1, found.total())
+        for side, found in enumerate(counts)
+    )
+    return len(there), (src, tgt)
 
 
 def found_entries(

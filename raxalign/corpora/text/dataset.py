@@ -9,6 +9,7 @@ key ``raxalign``.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -136,12 +137,20 @@ def read_table(folder: Path) -> pa.Table:
 
 
 def vocabulary(folder: Path, column: str) -> set[str]:
-    """Returns the different words of a column of lists of words, lower-cased."""
+    """Return the different words of a column of lists of words, lower-cased."""
+    return set(word_counts(folder, column))
+
+
+def word_counts(folder: Path, column: str) -> Counter[str]:
+    """Return how often each word occurs in a column of lists of words, lower-cased."""
     import pyarrow.compute as pc
 
-    found: set[str] = set()
+    found: Counter[str] = Counter()
     for chunk in read_table(folder).column(column).chunks:
-        found.update(word.lower() for word in pc.unique(pc.list_flatten(chunk)).to_pylist())
+        counted = pc.value_counts(pc.list_flatten(chunk))
+        words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
+        for word, count in zip(words, counts, strict=True):
+            found[word.lower()] += count
     return found
 
 

@@ -12,13 +12,13 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Literal
 
 from raxalign.corpora.text.moses_tokenizer import moses_tokenizer
-from raxalign.errors import DependencyError
-from raxalign.languages import language
+from raxalign.errors import DependencyError, RaxalignError
+from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
 
 Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
@@ -53,16 +53,18 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
     Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept).
     For the others `characters` makes a word of each character (with its combining marks; runs of
     other letters and of digits stay whole), and `words` calls the language's segmenter: jieba for
-    zh, PyThaiNLP for th, characters where there is none. Raises `DependencyError` where the
-    segmenter is not installed.
+    zh, PyThaiNLP (newmm) for th. Raises `RaxalignError` where the language has no segmenter, and
+    `DependencyError` where the segmenter is not installed.
     """
     known = language(lang)
     if known.spaced:
         moses = moses_tokenizer(lang)
         return lambda text: moses(clean(text))
-    if segmentation == "words" and known.segmenter is not None:
-        return _segmenter(known.segmenter)
-    return split_characters
+    if segmentation == "characters":
+        return split_characters
+    if known.segmenter is None:
+        raise RaxalignError(f"segmentation: words: {no_segmenter(lang)}; {WITHOUT_SEGMENTER}")
+    return _segmenter(known.segmenter)
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:
@@ -87,11 +89,7 @@ def describe(lang: str, segmentation: Segmentation = "characters") -> str:
         return f"Moses (sacremoses {version('sacremoses')})"
     if segmentation == "words" and known.segmenter is not None:
         return f"words ({known.segmenter} {version(known.segmenter)})"
-    return (
-        "characters"
-        if segmentation == "characters"
-        else f"characters (there is no segmenter for {lang})"
-    )
+    return "characters"
 
 
 def clean(text: str) -> str:
@@ -164,7 +162,7 @@ def _segmenter(library: str) -> Tokenize:
         else:
             from pythainlp.tokenize import word_tokenize
 
-            cut = word_tokenize
+            cut = partial(word_tokenize, engine="newmm")
     except ImportError as error:
         message = (
             f"segmentation: words needs {library}, which is not installed: pip install"

@@ -99,7 +99,7 @@ def supervised_pairs(
     import torch
 
     entries = dictionary_entries(params, inputs, lang)
-    entries_in_text(params, inputs, lang)
+    refuse_exchanged_sides(params, inputs, lang)
     src, tgt = (
         collect_anchors(
             encoder,
@@ -129,21 +129,21 @@ def dictionary_entries(
     return list(dict.fromkeys((src.lower(), tgt.lower()) for src, tgt in entries))
 
 
-def entries_in_text(params: WordPairParams, inputs: MethodInputs, lang: str) -> int:
-    """Return how many entries have both words in the bitext; raises `DataError` where the
-    dictionary's sides are clearly the other way round.
-    """
+def refuse_exchanged_sides(params: WordPairParams, inputs: MethodInputs, lang: str) -> None:
+    """Raise `DataError` where the dictionary's sides are clearly the other way round."""
     from raxalign.corpora.readers.dictionary import found_entries
     from raxalign.corpora.text.dataset import vocabulary
 
     words = (vocabulary(inputs.bitext[lang], "src"), vocabulary(inputs.bitext[lang], "tgt"))
     path, langs = inputs.files["dictionary"][lang], (lang, inputs.pivot)
-    return found_entries(
+    found_entries(
         path, dictionary_entries(params, inputs, lang), words, langs=langs, swap=params.swap
     )
 
 
-def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int) -> dict[str, int]:
+def coverage(
+    params: WordPairParams, inputs: MethodInputs, lang: str, used: int
+) -> dict[str, object]:
     """Count the pairs for the notes.
 
     Args:
@@ -153,14 +153,22 @@ def coverage(params: WordPairParams, inputs: MethodInputs, lang: str, used: int)
         used: The number of pairs that were used.
 
     Returns:
-        The pairs that were used, and with a dictionary its entries and those in the bitext.
+        The pairs that were used. With a dictionary also its entries, those with both words in the
+        bitext, and the share of the running words of each language that these entries cover.
     """
     if params.supervision == "parallel":
         return {"pairs": used}
+    from raxalign.corpora.readers.dictionary import dictionary_coverage
+    from raxalign.corpora.text.dataset import word_counts
+
+    entries = dictionary_entries(params, inputs, lang)
+    counts = (word_counts(inputs.bitext[lang], "src"), word_counts(inputs.bitext[lang], "tgt"))
+    there, (src, tgt) = dictionary_coverage(entries, counts)
     return {
         "pairs": used,
-        "entries": len(dictionary_entries(params, inputs, lang)),
-        "entries_in_text": entries_in_text(params, inputs, lang),
+        "entries": len(entries),
+        "entries_in_text": there,
+        "running_words": {lang: round(src, 4), inputs.pivot: round(tgt, 4)},
     }
 
 

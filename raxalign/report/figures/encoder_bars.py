@@ -46,7 +46,7 @@ def bar_panels(results: Results, task: str) -> list[Panel]:
         if any((task, lang, *entry[1:]) in cell.values for lang in langs)
     ]
     colours = {label: place for place, label in enumerate(dict.fromkeys(map(_label, cells)))}
-    sizes = sorted({size for cell in cells if (size := _size(cell)) is not None})
+    sizes: list[int | None] = [*sorted({n for cell in cells if (n := _size(cell)) is not None})]
     panels = []
     for size in sizes or [None]:
         shown = [cell for cell in cells if _size(cell) in (size, None)]

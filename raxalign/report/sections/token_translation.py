@@ -97,7 +97,9 @@ def _sketches(results: Results, task: str, stem: str) -> Iterator[Sketch]:
 
 
 def heat_panels(results: Results, task: str, stem: str) -> list[Panel]:
-    """Return one panel per language: values over layers and weights of the first cell that has them."""
+    """Return one panel per language: values over layers and weights of the first cell that has
+    them.
+    """
     grids = _first_grids(results, task, stem)
     return [
         Panel(_shown(lang), "weight α", "layer", heat=_heat(grids[lang]))
