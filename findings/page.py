@@ -17,8 +17,8 @@ hold there, with intervals that count both test examples and training runs as ch
 
 `python -m findings` makes this page from stored results. Nothing in it is written by hand. A claim
 is *held* if every answer below it is above 0 with a p-value below 0.05 after Holm's correction over
-the whole page. It is *refuted* if an answer is below 0 in the same sense. Otherwise it *cannot be
-told*. Differences are in points of 100.
+the whole page. It is *refuted* if an answer is below 0 in the same sense. Otherwise the
+verdict is *cannot tell*. Differences are in points of 100.
 """
 
 

@@ -1,6 +1,4 @@
-"""What the commands do, as functions: `import raxalign as rx` has them. Each imports what it needs
-when it is called.
-"""
+"""The commands as functions (`import raxalign as rx`). Each imports what it needs when called."""
 
 from __future__ import annotations
 

@@ -81,20 +81,7 @@ class SentenceRotation(Method):
         layers = parse_layers(self.params.layers, encoder.n_layers)
         transforms, notes = [], {}
         for lang in inputs.languages:
-            moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
-            for src_PLH, tgt_PLH in self._pairs(encoder, inputs, lang, layers):
-                moments.add(
-                    *(
-                        (src_PLH, tgt_PLH)
-                        if self.params.direction == "to-pivot"
-                        else (tgt_PLH, src_PLH)
-                    )
-                )
-            if not moments.count:
-                raise RaxalignError(
-                    f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot};"
-                    " look at its corpus"
-                )
+            moments = self._moments(encoder, inputs, lang, layers)
             for place, layer in enumerate(layers):
                 transforms.append(
                     moving_readout(
@@ -113,6 +100,21 @@ class SentenceRotation(Method):
                 **support(moments.count, crosses, unit="sentence pairs"),
             }
         return AlignedEncoder(encoder, tuple(transforms), notes=notes)
+
+    def _moments(
+        self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]
+    ) -> Moments:
+        """Return the moments of the sentence pairs of a language, the side that moves first."""
+        moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
+        for src_PLH, tgt_PLH in self._pairs(encoder, inputs, lang, layers):
+            moved = self.params.direction == "to-pivot"
+            moments.add(*((src_PLH, tgt_PLH) if moved else (tgt_PLH, src_PLH)))
+        if not moments.count:
+            raise RaxalignError(
+                f"sentence_rotation: there are no sentence pairs for {lang}-{inputs.pivot};"
+                " look at its corpus"
+            )
+        return moments
 
     def _pairs(
         self, encoder: Encoder, inputs: MethodInputs, lang: str, layers: tuple[int, ...]

@@ -83,7 +83,7 @@ def test_training_from_the_start_takes_the_first_lines_and_stops_before_dev(mose
 
 def test_training_from_the_start_of_a_long_corpus_drops_what_is_held_out(moses, tmp_path):
     source = [f"Satz {i}" for i in range(9000)]
-    source[1] = source[8999]  # the last line, which is of the test
+    source[1] = source[8999]  # the last line, which is in the test set
     source[3] = source[2]
     made = moses(source, [f"sentence {i if i != 3 else 2}" for i in range(9000)])
     table, notes = train(made, tmp_path / "5", 5, options=FROM_START)

@@ -309,7 +309,7 @@ def test_a_dictionary_with_the_pivot_first_is_refused_and_read_with_swap(tmp_pat
 
 
 def test_dictionary_supervision_without_a_dictionary_is_refused() -> None:
-    with pytest.raises(ValueError, match="wants `dictionary`"):
+    with pytest.raises(ValueError, match="requires `dictionary`"):
         Rotation.Params(supervision="dictionary")
 
 

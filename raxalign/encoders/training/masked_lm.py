@@ -56,11 +56,7 @@ def pretrain(
         runtime: the device and the place of checkpoints.
         folder: the folder that takes model and tokenizer.
 
-    Returns:
-        notes: sentences, vocabulary, losses.
-
-    Raises:
-        RaxalignError: there is no text.
+    Returns the notes: sentences, vocabulary, losses. Raises `RaxalignError` if there is no text.
     """
     sentences = {lang: read_words(text[lang], params.max_sentences) for lang in sorted(text)}
     if not any(sentences.values()):
@@ -76,15 +72,19 @@ def pretrain(
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
             save_masked_lm(encoder.model, tokenizer, folder)
+    counts = {"vocabulary": len(tokenizer), "pieces": len(rows.ids)}
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},
         "sentences_cut": cut,
-        "vocabulary": len(tokenizer),
-        "pieces": len(rows.ids),
+        **counts,
         "rows_per_step": settings.batch_size,
-        "first_loss": fitted.losses[0],
-        "last_loss": float(np.mean(fitted.losses[-LAST:])),
+        **_losses(fitted.losses),
     }
+
+
+def _losses(losses: Sequence[float]) -> dict[str, float]:
+    """Return the first loss, and the mean of the last ones."""
+    return {"first_loss": losses[0], "last_loss": float(np.mean(losses[-LAST:]))}
 
 
 def _tokenizer(

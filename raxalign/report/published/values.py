@@ -18,8 +18,8 @@ from raxalign.report.published.matching import Match, choices, differing, find, 
 
 @dataclass(frozen=True)
 class Measured:
-    """A measured value of one published figure, its name among the results, and what is to be said
-    of it; `cell` is the cell that it is of, where the row has another one for each column.
+    """A measured value of one published figure, its name among the results, and remarks on
+    it; `cell` is its cell, where the row has another cell for each column.
     """
 
     value: Value

@@ -67,8 +67,7 @@ def mean_vectors(
         folder: the text, a dataset with a column ``words``.
         words: V words, lower-cased and all different.
         reading: how words become vectors.
-        max_contexts: the number of occurrences after which a word is searched no further (None:
-            all of them count).
+        max_contexts: the most occurrences of a word that are searched (None: all of them).
 
     Returns:
         (means (V, H), zero for a word that does not occur; occurrences that were counted (V,)).
