@@ -86,11 +86,14 @@ RUNS = optional(
 def grids(draw: st.DrawFn) -> dict[str, Any]:
     """A valid grid as data, its keys in any order."""
     languages = draw(LANGUAGE_LISTS)
+    corpus = draw(CORPORA)
+    if any(not LANGUAGES[lang].spaced and not LANGUAGES[lang].segmenter for lang in languages):
+        corpus.pop("segmentation", None)  # there are no words without a segmenter
     entries = {
         "name": draw(NAMES),
         "encoder": draw(ENCODERS),
         "languages": {draw(st.sampled_from(["together", "each"])): languages},
-        "corpus": draw(CORPORA),
+        "corpus": corpus,
         "sentences": draw(axes(st.integers(1, 1_000_000))),
         "methods": draw(METHODS),
         "tasks": draw(st.dictionaries(NAMES, RETRIEVALS, min_size=1, max_size=2)),
