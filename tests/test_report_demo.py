@@ -50,7 +50,9 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
     )
     assert all(path.is_file() for path in paths)
     measured = measured_rows(tmp_path / "out" / "published.csv")
-    assert set(measured) == {(name, label) for name in grid.published for label in tables_of(name)}
+    every = {(name, label) for name in grid.published for label in tables_of(name)}
+    # sizes of vocabularies are counted over XNLI's sentences, which have to be fetched
+    assert set(measured) == every - {("liu2020", "token_sets")}
     assert measured["cao2020", "retrieval"] == set(read("cao2020").tables["retrieval"].rows)
     assert measured["kulshreshtha2020", "transfer"] == {
         row for row, data in read("kulshreshtha2020").tables["transfer"].rows.items() if data.match
