@@ -63,7 +63,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
         "finetune-last-6-layers/mds",
         "shifting-weight",
     }
-    assert measured["pan2021", "parallel_data"] == {"ppa/2m"}
+    assert measured["pan2021", "parallel_data"] == {"ppa/250k"}
     for paper in ("pan2021", "weam2021"):
         assert "zero-shot/finetune-cao-2020" in measured[paper, "xnli"]
     assert {
