@@ -19,6 +19,7 @@ from typing import Literal
 from raxalign.corpora.text.moses_tokenizer import moses_tokenizer
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
+from raxalign.running import THAI_AM, UNSPACED, unspaced_letter
 
 Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
@@ -28,23 +29,7 @@ _FORMAT = re.compile(
     "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _DIVIDED = re.compile("[^ \t\r\n]+")
-_UNSPACED = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Burmese
-    (0x1780, 0x17FF),  # Khmer
-    (0x2E80, 0x31FF),  # radicals, kana, Bopomofo (Hangul jamo are left out below)
-    (0x3400, 0x4DBF),
-    (0x4E00, 0x9FFF),
-    (0xA9E0, 0xA9FF),
-    (0xAA60, 0xAA7F),
-    (0xF900, 0xFAFF),
-    (0xFF66, 0xFF9D),
-    (0x1AFF0, 0x1B16F),
-    (0x20000, 0x3347F),
-)
-_HANGUL_JAMO = range(0x3131, 0x318F)
 _STACKERS = "\u1039\u17d2"  # Burmese and Khmer: the next consonant is written below this one
-_THAI_AM = "\u0e33\u0eb3"  # vowels that stand after their consonant and belong to it (UAX 29)
 
 
 def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
@@ -115,11 +100,11 @@ def split_characters(text: str) -> list[str]:
 def _character_pattern() -> re.Pattern[str]:
     marks = (
         _ranges(
-            lambda char: unicodedata.category(char)[0] == "M" or char in _THAI_AM, 0x300, 0x1FFFF
+            lambda char: unicodedata.category(char)[0] == "M" or char in THAI_AM, 0x300, 0x1FFFF
         )
         + "\U000e0100-\U000e01ef"
     )
-    pieces = [_ranges(_is_unspaced_letter, first, last) for first, last in _UNSPACED]
+    pieces = [_ranges(unspaced_letter, first, last) for first, last in UNSPACED]
     unspaced = "".join(pieces)
     letter = rf"(?:(?![{unspaced}])[^\W\d_][{marks}]*)"
     return re.compile(
@@ -128,14 +113,6 @@ def _character_pattern() -> re.Pattern[str]:
         rf"|{letter}(?:[-'’]?(?:{letter}|\d))*"
         rf"|([.…·。])\1*"
         rf"|\S[{marks}]*".replace(r"([.…·。])\1*", r"\.+|…+|·+|。+")
-    )
-
-
-def _is_unspaced_letter(char: str) -> bool:
-    return (
-        unicodedata.category(char)[0] == "L"
-        and char not in _THAI_AM
-        and ord(char) not in _HANGUL_JAMO
     )
 
 

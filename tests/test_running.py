@@ -1,0 +1,51 @@
+"""Words in running text."""
+
+from __future__ import annotations
+
+import pickle
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raxalign.running import Sentence, in_text
+
+WORDS = st.lists(st.text("abä。我在ก1.,'", min_size=1, max_size=4), max_size=8)
+
+
+@given(WORDS, st.sampled_from(["en", "zh", "th", None]))
+def test_every_word_stands_where_its_start_says(words: list[str], lang: str | None) -> None:
+    sentence = Sentence.joined(words, lang)
+    assert [sentence.text[s : s + len(w)] for s, w in zip(sentence.starts, words, strict=True)] == (
+        words
+    )
+
+
+@given(WORDS, st.sampled_from(["en", "zh"]))
+def test_words_are_found_again_in_their_joined_text(words: list[str], lang: str) -> None:
+    sentence = Sentence.joined(words, lang)
+    found = Sentence.within(words, sentence.text)
+    assert found is not None
+    assert found.starts == sentence.starts
+
+
+def test_scripts_without_spaces_are_joined_by_nothing_but_between_latin_words() -> None:
+    words = ["我", "爱", "New", "York", "3", "天", "。"]
+    assert Sentence.joined(words, "zh").text == "我爱New York 3天。"
+    assert Sentence.joined(words, "en").text == " ".join(words)
+
+
+def test_a_text_that_has_more_than_the_words_does_not_fit_them() -> None:
+    assert Sentence.within(["mice"], "four mice") is None
+    assert Sentence.within(["four"], "four mice") is None
+    assert Sentence.within(["mice", "four"], "four mice") is None
+
+
+def test_a_sentence_keeps_its_text_and_plain_words_are_joined() -> None:
+    sentence = Sentence.of_text("four  mice")
+    assert in_text(sentence, "en") is sentence
+    assert in_text(["four", "mice"], "en").text == "four mice"
+
+
+def test_a_sentence_survives_pickling() -> None:
+    sentence = pickle.loads(pickle.dumps(Sentence.of_text("a  b")))
+    assert (list(sentence), sentence.text, sentence.starts) == (["a", "b"], "a  b", (0, 3))
