@@ -18,9 +18,8 @@ from raxalign.catalog import FOLDERS, catalog
 PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
-    ("running",),
     ("arrays", "errors", "languages", "version"),
-    ("catalog", "caveats", "losses", "measured", "sample"),
+    ("catalog", "caveats", "losses", "measured", "running", "sample"),
     ("plugin_files",),
     ("store", "config", "provenance"),
     ("corpora", "train"),
