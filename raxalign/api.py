@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from raxalign.printing import to_stderr
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,16 +36,12 @@ class Finished:
     failed: Mapping[str, str]
 
 
-def _to_stderr(text: str) -> None:
-    sys.stderr.write(text.rstrip("\n") + "\n")
-
-
 def run(
     opened: Opened,
     *,
     only: str | None = None,
     limit: int | None = None,
-    tell: Callable[[str], None] = _to_stderr,
+    tell: Callable[[str], None] = to_stderr,
 ) -> Finished:
     """Run what the ledger lacks of a grid, as `raxalign grid` does: on this machine, or on the
     cluster that the grid names.

@@ -18,7 +18,7 @@ from raxalign.catalog import FOLDERS, catalog
 PACKAGE = Path(raxalign.__file__).parent
 # Lowest first; modules of one row may import rows below and themselves, never each other.
 LAYERS = [
-    ("arrays", "errors", "languages", "version"),
+    ("arrays", "errors", "languages", "printing", "version"),
     ("catalog", "caveats", "losses", "measured", "running", "sample"),
     ("plugin_files",),
     ("store", "config", "provenance"),

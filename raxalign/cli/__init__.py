@@ -12,8 +12,9 @@ from typing import Annotated
 import typer
 
 from raxalign.cli import _care, _grids, _single
-from raxalign.cli._terminal import print_out, tell
+from raxalign.cli._terminal import print_out
 from raxalign.errors import RaxalignError
+from raxalign.printing import to_stderr as tell
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 

@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out, tell
+from raxalign.cli._terminal import GridFile, ListFormat, Plugins, Storage, print_out
+from raxalign.printing import to_stderr as tell
 
 
 def init(

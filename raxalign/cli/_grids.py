@@ -15,8 +15,8 @@ from raxalign.cli._terminal import (
     print_comparisons,
     print_out,
     print_rows,
-    tell,
 )
+from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.api import Finished

@@ -23,8 +23,8 @@ from raxalign.cli._terminal import (
     Threads,
     print_out,
     print_rows,
-    tell,
 )
+from raxalign.printing import to_stderr as tell
 
 
 def pairs(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from raxalign.printing import printable
+
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
@@ -100,16 +102,11 @@ def print_out(text: str) -> None:
     error.
     """
     try:
-        sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.write(printable(text.rstrip("\n")) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
-
-
-def tell(text: str) -> None:
-    """Everything else goes to stderr."""
-    sys.stderr.write(text.rstrip("\n") + "\n")
 
 
 def print_comparisons(

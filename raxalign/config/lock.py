@@ -7,10 +7,12 @@ it: ``grids/cao.yaml`` has ``grids/cao.lock``.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -44,7 +46,10 @@ class Lock:
         """Write the file at once or not at all; entries that others have added in the meantime are
         kept. Raises `StorageError`.
         """
-        entries = {**_read(self.path), **self.entries}
+        with _turn(self.path.parent):
+            self._save({**_read(self.path), **self.entries})
+
+    def _save(self, entries: Mapping[str, str]) -> None:
         text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
         partial: str | None = None
         try:
@@ -65,6 +70,24 @@ class Lock:
                 " writable, or pin remote data in the grid file"
             )
             raise StorageError(problem) from error
+
+
+@contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """Let one process at a time read and write the lock files of a folder, where its file system
+    can.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # writing says what is wrong with the folder
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _read(path: Path) -> dict[str, str]:

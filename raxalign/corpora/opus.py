@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from raxalign.errors import DataError
 from raxalign.store.key import file_digest
 
 _BASE_URL = "https://object.pouta.csc.fi"
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*)")
 _CODES = (
     "OPUS's own codes for languages, by language (`{zh: zh_cn}` in OpenSubtitles), where they"
     " differ from those of the grid."
@@ -80,6 +82,18 @@ class Opus(Corpus):
                 "Server of OPUS, or a local folder of the same layout (none: the public server)."
             ),
         )
+
+        @model_validator(mode="after")
+        def _names_stay_in_their_folder(self) -> Opus.Params:
+            """Names become parts of URLs and of places in the storage."""
+            for what, given in (
+                *(("corpus", name) for name in self.names),
+                *(("version", version) for version in self.versions.values()),
+                *(("codes", code) for code in self.codes.values()),
+            ):
+                if not _NAME.fullmatch(given):
+                    raise ValueError(f"`{what}` {given!r} is not a name that OPUS can have")
+            return self
 
         @field_validator("base_url")
         @classmethod

@@ -14,7 +14,7 @@ from raxalign.caveats import collecting
 from raxalign.config.options import read_options
 from raxalign.config.sources import LocalFile
 from raxalign.corpora.text.bitext import write_text
-from raxalign.corpora.text.dataset import read_metadata
+from raxalign.corpora.text.dataset import check_whole, read_metadata
 from raxalign.encoders.base import EncoderInputs
 from raxalign.errors import DataError, RaxalignError
 from raxalign.languages import language
@@ -126,6 +126,7 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
             " them)"
         )
     for lang, folder in request.pairs.items():
+        check_whole(folder)
         check(read_pairs(folder))
         told = read_metadata(folder).get("lang_pair")
         if told not in (None, f"{lang}-{request.pivot}"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from raxalign.errors import StorageError
 from raxalign.store._open import open_storage
 from raxalign.store.key import file_digest
+from raxalign.store.sealed import seal, unseal
 
 _REMEMBERED = "digests.json"
 _SETTLED_NS = (
@@ -53,8 +53,8 @@ class FileDigests:
 
     def _load(self) -> dict[str, list[Any]]:
         try:
-            entries = json.loads(self._storage.read(_REMEMBERED))
-        except (FileNotFoundError, StorageError, ValueError):
+            entries = unseal(self._storage.read(_REMEMBERED))["files"]
+        except (FileNotFoundError, StorageError, ValueError, KeyError):
             return {}
         return (
             {path: entry for path, entry in entries.items() if _is_entry(entry)}
@@ -65,7 +65,7 @@ class FileDigests:
     def _remember(self, place: str, entry: list[Any]) -> None:
         self._known = {**(self._known or {}), **self._load(), place: entry}
         try:
-            self._storage.write(_REMEMBERED, json.dumps(self._known, indent=0).encode())
+            self._storage.write(_REMEMBERED, seal({"files": self._known}))
         except StorageError:
             return
 

@@ -15,9 +15,9 @@ from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
 from raxalign.store._faults import told
 from raxalign.store._filesystem import Published
 from raxalign.store._open import open_storage
-from raxalign.store._sealed import seal, unseal
 from raxalign.store.key import digest
 from raxalign.store.manifest import FileEntry, compare, file_entry
+from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +147,7 @@ class Ledger:
             if record.get("key") != key:
                 raise ValueError(f"is that of {record.get('key')}")
             entry = record.pop("predictions")
-            return record, entry and FileEntry(**entry)
+            return record, entry and FileEntry.read(entry)
         except (ValueError, TypeError, KeyError) as error:
             raise self._set_aside(key, f"{EVALUATION} {error}", data) from error
 

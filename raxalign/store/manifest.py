@@ -5,17 +5,21 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from raxalign.store._faults import storage_error
-from raxalign.store._sealed import seal, unseal
 from raxalign.store.key import Json, digest, file_digest
+from raxalign.store.sealed import seal, unseal
 from raxalign.version import VERSION
 
 MANIFEST = "manifest.json"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,14 @@ class FileEntry:
 
     size: int
     sha256: str
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> FileEntry:
+        """Return the entry that a record holds. Raises `ValueError` where it does not hold one."""
+        entry = cls(**record)
+        if type(entry.size) is not int or entry.size < 0 or not _SHA256.fullmatch(entry.sha256):
+            raise ValueError(f"has an entry without a size and a SHA-256: {record}")
+        return entry
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,9 @@ class Manifest:
         return cls(
             **{
                 **record,
-                "files": {name: FileEntry(**entry) for name, entry in record["files"].items()},
+                "files": {
+                    _inside(name): FileEntry.read(entry) for name, entry in record["files"].items()
+                },
             }
         )
 
@@ -101,6 +115,16 @@ class Manifest:
             raise ValueError(f"{kind} {key}: a file called {MANIFEST} is the storage's own")
         created = datetime.now(UTC).isoformat(timespec="microseconds")
         return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, VERSION)
+
+
+def _inside(name: str) -> str:
+    """Return the name of a file if it stays in its folder. Raises `ValueError` for another one: a
+    manifest from a storage that others write to must not choose where files are put.
+    """
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts) or "\\" in name or ":" in parts[0] or not name.isprintable():
+        raise ValueError(f"names a file outside its folder: {name!r}")
+    return name
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -161,7 +185,10 @@ def _mark(folder: Path) -> set[tuple[int, ...]]:
 def compare(path: Path, entry: FileEntry, *, contents: bool = True) -> str | None:
     """Return what is wrong with a file; None where it is as it was."""
     try:
-        size = path.stat().st_size
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return "is not a plain file"
+        size = status.st_size
         if size != entry.size:
             return f"has {size} bytes instead of {entry.size}"
         if contents and file_digest(path) != entry.sha256:

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import time
+import warnings
 from collections.abc import Mapping
 
 import fsspec
@@ -61,6 +62,20 @@ class Spool:
             return []
         last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
         for path in sorted(filesystem.glob(f"{folder}/*.json")):
-            for name, value, step, moment in json.loads(filesystem.cat_file(path))["points"]:
-                last[name, step] = (name, value, step, moment)
+            try:
+                points = _points(filesystem.cat_file(path))
+            except (ValueError, TypeError, KeyError) as error:
+                warnings.warn(
+                    f"{path}: damaged training curves are left out ({error})", stacklevel=2
+                )
+                continue
+            last |= {(point[0], point[2]): point for point in points}
         return sorted(last.values(), key=lambda point: (point[0], point[2]))
+
+
+def _points(data: bytes) -> list[tuple[str, float, int, int]]:
+    """Read the points of one file. Raises `ValueError`, `TypeError` or `KeyError` for others."""
+    return [
+        (str(name), float(value), int(step), int(moment))
+        for name, value, step, moment in json.loads(data)["points"]
+    ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray._raylet import Config  # type: ignore[attr-defined]
 
 from raxalign.errors import ResourceError
 from raxalign.sweep.job import Job, thread_limits
@@ -61,6 +63,7 @@ def connect(address: str | None, job: Job) -> None:
             ) from error
         return
     os.environ.update(thread_limits(job.threads))  # workers inherit it
+    require_token()
     ray.init(
         address="local",
         resources={DRIVER: 1000},
@@ -69,6 +72,25 @@ def connect(address: str | None, job: Job) -> None:
         log_to_driver=False,
         logging_level=logging.ERROR,
     )
+
+
+def require_token() -> None:
+    """Have a cluster that is started here answer only to who knows its token, in a file that only
+    the user can read: Ray listens on all addresses of a machine. `RAY_AUTH_MODE` overrides it.
+    """
+    if "RAY_AUTH_MODE" in os.environ:
+        return
+    os.environ["RAY_AUTH_MODE"] = "token"
+    Config.initialize("")  # Ray read its settings when it was imported
+    if "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ:
+        return
+    file = Path("~/.ray/auth_token").expanduser()
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            opened.write(secrets.token_hex(32))
+    except FileExistsError:
+        file.chmod(0o600)
 
 
 def node_resources(address: str | None = None) -> list[Mapping[str, float]]:

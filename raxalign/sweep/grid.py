@@ -19,6 +19,7 @@ from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
 from raxalign.plugin_files import refuse_changed
+from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
@@ -44,7 +45,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
     found.refuse_faults(opened.grid.path)
     if found.files:
-        sys.stderr.write(f"{found}\n")
+        to_stderr(str(found))
     from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.tuner import run_grid
 

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from raxalign.plan.remarks import remarks
 from raxalign.plan.results import metric_name, trial_rows
+from raxalign.printing import printable
 from raxalign.sweep.observer import Observer
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Progress(Observer):
         return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
 
     def _say(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Text(printable(line)), soft_wrap=True)
 
     def _render(self) -> Table:
         table = Table.grid(padding=(0, 2))

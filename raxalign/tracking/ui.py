@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,10 +68,12 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
                 " storage with --storage"
             )
         end_dead_runs(uri)
-    place = ["--backend-store-uri", uri, "--host", host, "--port", str(port)]
+    place = ["--host", host, "--port", str(port)]
     sys.stderr.write(f"MLflow UI: http://{host}:{port} (Ctrl-C ends it)\n")
     try:
         command = [sys.executable, "-m", "mlflow", "server", *place]
-        return subprocess.run(command, check=False).returncode
+        # Not on the command line, which every user of the machine can read.
+        environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
+        return subprocess.run(command, check=False, env=environment).returncode
     except KeyboardInterrupt:
         return 0

@@ -3,20 +3,24 @@
 ``<folder>/step-00000200/`` holds ``state.json`` (position, losses, a fingerprint of the training),
 ``state.safetensors`` (module and optimiser) and, where the best weights so far are kept,
 ``best.safetensors``. It is written aside, synced, and named by one rename; older ones are then
-removed. A folder of another training, or a damaged one, is passed over. Nothing is unpickled.
+removed. The record is sealed and holds the SHA-256 of each file of tensors. A folder of another
+training is passed over; a damaged one too, with a warning. Nothing is unpickled.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
+
+from raxalign.store.key import file_digest
+from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
     import torch
@@ -109,9 +113,8 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     save_file(_plain(checkpoint.tensors), aside / _STATE)
     if checkpoint.best is not None:
         save_file(_plain(checkpoint.best), aside / _BEST)
-    (aside / _RECORD).write_text(
-        json.dumps({**checkpoint.record, "best": checkpoint.best is not None}), encoding="utf-8"
-    )
+    files = {path.name: file_digest(path) for path in sorted(aside.iterdir())}
+    (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
     for file in aside.iterdir():
         _sync(file)
     shutil.rmtree(final, ignore_errors=True)
@@ -126,21 +129,31 @@ def read_checkpoint(folder: Path, fingerprint: str) -> Checkpoint | None:
     """Return the newest whole checkpoint of the training with this fingerprint, tensors on the CPU;
     None where there is none.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     for path in _steps(folder):
         try:
-            record = json.loads((path / _RECORD).read_text(encoding="utf-8"))
-            if record["fingerprint"] == fingerprint:
-                return Checkpoint(
-                    record,
-                    load_file(path / _STATE),
-                    load_file(path / _BEST) if record["best"] else None,
-                )
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-            continue
+            record = unseal((path / _RECORD).read_bytes())
+            if record["fingerprint"] != fingerprint:
+                continue
+            return Checkpoint(record, *_tensors(path, record["files"]))
+        except FileNotFoundError as error:
+            problem = f"{error.filename} is missing"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            problem = str(error)
+        warnings.warn(f"{path}: a damaged checkpoint is passed over ({problem})", stacklevel=2)
     return None
+
+
+def _tensors(path: Path, files: Mapping[str, str]) -> tuple[Tensors, Tensors | None]:
+    """Return the state and the best weights of a checkpoint. Raises `ValueError` for a file whose
+    bytes are not those that were written.
+    """
+    from safetensors.torch import load_file
+
+    for name in files:
+        if name not in (_STATE, _BEST) or file_digest(path / name) != files[name]:
+            raise ValueError(f"{name} was changed: its bytes have another SHA-256")
+    best = load_file(path / _BEST) if _BEST in files else None
+    return load_file(path / _STATE), best
 
 
 def _steps(folder: Path) -> Iterator[Path]:

@@ -5,6 +5,7 @@ import pytest
 
 from raxalign.corpora.text.dataset import (
     DatasetWriter,
+    check_whole,
     read_metadata,
     read_table,
     vocabulary,
@@ -170,3 +171,20 @@ def test_words_are_counted_in_lower_case_over_all_batches(tmp_path):
             writer.write(pa.record_batch({"src": sentences}, schema=schema))
     assert word_counts(tmp_path / "data", "src") == {"ja": 3, "nein": 1}
     assert vocabulary(tmp_path / "data", "src") == {"ja", "nein"}
+
+
+def test_bytes_from_elsewhere_that_do_not_fit_each_other_are_refused_before_they_are_used(tmp_path):
+    write(tmp_path)
+    check_whole(tmp_path)
+    refused = 0
+    file = tmp_path / "data-00000-of-00001.arrow"
+    whole = file.read_bytes()
+    for place in range(1200, len(whole), 8):
+        file.write_bytes(whole[:place] + b"\xff\xff\xff\x7f" + whole[place + 4 :])
+        try:
+            check_whole(tmp_path)
+        except DataError:
+            refused += 1
+        else:
+            read_table(tmp_path).to_pylist()  # must not end the process
+    assert refused > 10

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -230,3 +231,18 @@ def test_bitext_is_made_of_a_download(mirror, tmp_path):
     source = SplitCorpus(opus(mirror), inputs, "de", "en", (1, 0))
     write_training(source, 1, BitextOptions(), tmp_path)
     assert read_table(tmp_path / "data").to_pylist() == [{"id": 0, "src": ["eins"], "tgt": ["one"]}]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"corpus": "../..", "version": "v1"},
+        {"corpus": "Europarl", "version": "../v8"},
+        {"corpus": "/etc", "version": "v1"},
+        {"corpus": "Europarl", "codes": {"de": "de/.."}},
+        {"corpus": "Europarl\x1b[2J", "version": "v1"},
+    ],
+)
+def test_names_that_could_leave_their_folder_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="is not a name that OPUS can have"):
+        Opus.Params(**options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora.readers import lines
 from raxalign.corpora.readers.inspection import (
     KEPT,
     Refusals,
@@ -65,3 +66,10 @@ def test_dictionaries_are_read_and_remote_ones_are_not(tmp_path):
     )
     assert (good.rows, good.faults) == (2, ())
     assert "bad:1: 3 words" in str(bad.faults[0])
+
+
+def test_a_line_without_an_end_is_refused_with_file_and_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "_LONGEST", 3 << 20)
+    (tmp_path / "a").write_bytes(b"one\ntwo\n" + b"x" * (5 << 20))
+    with (tmp_path / "a").open("rb") as stream, pytest.raises(DataError, match="a:3: the line is"):
+        list(lines.read_lines(stream, tmp_path / "a"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from raxalign.store.digests import FileDigests
+from raxalign.store.sealed import seal
 
 LONG_AGO = (1_000_000_000, 1_000_000_000)
 
@@ -75,7 +76,24 @@ def test_a_damaged_memory_starts_afresh(tmp_path: Path, corpus: Path, damage: st
         damage.replace("PATH", str(corpus)), errors="surrogateescape"
     )
     assert FileDigests(str(root)).of(corpus) == sha256("Haus")
-    assert json.loads((root / "digests.json").read_text())[str(corpus)][2] == sha256("Haus")
+    assert json.loads((root / "digests.json").read_text())["files"][str(corpus)][2] == sha256(
+        "Haus"
+    )
+
+
+@pytest.mark.parametrize("entry", [[4, LONG_AGO[0] * 10**9], [4, LONG_AGO[0] * 10**9, "rubbish"]])
+def test_an_entry_of_another_form_is_not_believed(
+    tmp_path: Path, corpus: Path, entry: list[object]
+) -> None:
+    (tmp_path / "digests.json").write_bytes(seal({"files": {str(corpus): entry}}))
+    assert FileDigests(str(tmp_path)).of(corpus) == sha256("Haus")
+
+
+def test_a_memory_that_was_changed_is_not_believed(tmp_path: Path, corpus: Path) -> None:
+    FileDigests(str(tmp_path)).of(corpus)
+    memory = tmp_path / "digests.json"
+    memory.write_text(memory.read_text().replace(sha256("Haus"), sha256("Maus")))
+    assert FileDigests(str(tmp_path)).of(corpus) == sha256("Haus")
 
 
 def test_relative_paths_and_links_are_the_file_they_lead_to(
@@ -85,7 +103,7 @@ def test_relative_paths_and_links_are_the_file_they_lead_to(
     Path("link.txt").symlink_to(corpus)
     digests = FileDigests("root")
     assert digests.of(Path("corpus.txt")) == digests.of(Path("link.txt")) == sha256("Haus")
-    assert list(json.loads(Path("root/digests.json").read_text())) == [str(corpus)]
+    assert list(json.loads(Path("root/digests.json").read_text())["files"]) == [str(corpus)]
 
 
 def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
@@ -109,7 +127,8 @@ def test_several_processes_lose_nothing_that_matters(tmp_path: Path) -> None:
     wanted = [sha256(file.name) for file in files]
     assert [process.communicate()[0].split() for process in processes] == [wanted] * 3
     assert {
-        entry[2] for entry in json.loads((tmp_path / "root" / "digests.json").read_text()).values()
+        entry[2]
+        for entry in json.loads((tmp_path / "root" / "digests.json").read_text())["files"].values()
     } == set(wanted)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,3 +68,29 @@ def test_nodes_that_a_cluster_may_still_start_count(tmp_path, monkeypatch) -> No
     (tmp_path / "config").write_text(json.dumps(config))
     assert node_resources("auto") == [head, GPUS, GPUS, GPUS]
     assert node_resources(None) == [head]
+
+
+def test_a_local_cluster_has_a_token_that_only_its_user_can_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cluster, "Config", SimpleNamespace(initialize=lambda _: None))
+    cluster.require_token()
+    file = tmp_path / ".ray" / "auth_token"
+    token = file.read_text()
+    assert len(token) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    cluster.require_token()
+    assert (file.read_text(), file.stat().st_mode & 0o777) == (token, 0o600)
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+
+
+def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    cluster.require_token()
+    assert not (tmp_path / ".ray").exists()

@@ -205,7 +205,23 @@ def test_a_checkpoint_of_another_training_or_a_damaged_one_is_not_used(tmp_path:
     (folder,) = (tmp_path / "train").glob("step-*")
     state = folder / "state.safetensors"
     state.write_bytes(state.read_bytes()[:100])
-    objective, _ = trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=100))
+    with pytest.warns(UserWarning, match="passed over"):
+        objective, _ = trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=100))
+    assert objective.seen[0][0] == 0
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
+def test_a_checkpoint_with_one_flipped_bit_is_passed_over_with_a_warning(
+    tmp_path: Path, file: str
+) -> None:
+    with pytest.raises(Killed):
+        trained(runtime=replace(stop_at(9), checkpoints=tmp_path, checkpoint_every=4))
+    (folder,) = (tmp_path / "train").glob("step-*")
+    data = bytearray((folder / file).read_bytes())
+    data[-20] ^= 4
+    (folder / file).write_bytes(data)
+    with pytest.warns(UserWarning, match="a damaged checkpoint is passed over"):
+        objective, _ = trained(runtime=Runtime(checkpoints=tmp_path, checkpoint_every=100))
     assert objective.seen[0][0] == 0
 
 

@@ -16,6 +16,7 @@ from raxalign.corpora.base import SentencePair
 from raxalign.errors import DataError
 
 _BLOCK = 1 << 20
+_LONGEST = 1 << 26  # bytes of a line, 64 MiB: beyond that it is not text by lines
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -85,12 +86,23 @@ def read_lines(
         head, end, tail = block.rpartition(b"\n")
         if not end:
             rest += block
+            _refuse_long(len(rest), name, n_lines)
             continue
         lines = _decode(rest + head, name, n_lines, encoding, remedy)
         yield from lines
         n_lines, rest = n_lines + len(lines), tail
     if rest:
         yield from _decode(rest, name, n_lines, encoding, remedy)
+
+
+def _refuse_long(size: int, name: Path | str, n_before: int) -> None:
+    if size > _LONGEST:
+        raise DataError(
+            name,
+            f"the line is longer than {_LONGEST >> 20} MiB",
+            line=n_before + 1,
+            remedy="This is not a file with one sentence per line",
+        )
 
 
 def read_parallel(

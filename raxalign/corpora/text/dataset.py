@@ -131,9 +131,20 @@ def read_table(folder: Path) -> pa.Table:
     for file in _data_files(Path(folder)):
         try:
             tables.append(pa.ipc.open_stream(pa.memory_map(str(file))).read_all())
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise _damaged(file, error) from error
     return pa.concat_tables(tables)
+
+
+def check_whole(folder: Path) -> None:
+    """Read every value of a dataset that was made elsewhere. Raises `DataError` where its bytes do
+    not fit each other: positions that point out of the file would end the process when they are
+    used.
+    """
+    try:
+        read_table(folder).validate(full=True)
+    except pa.ArrowException as error:
+        raise _damaged(folder, error) from error
 
 
 def vocabulary(folder: Path, column: str) -> set[str]:
@@ -161,7 +172,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     file = _data_files(Path(folder))[0]
     try:
         metadata = pa.ipc.open_stream(pa.memory_map(str(file))).schema.metadata or {}
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise _damaged(file, error) from error
     loaded: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, b"{}"))
     return loaded

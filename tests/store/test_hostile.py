@@ -1,0 +1,76 @@
+"""A storage that others can write to must not choose what is read or written elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from raxalign.errors import DamagedArtifact
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.manifest import MANIFEST
+from raxalign.store.sealed import seal, unseal
+from raxalign.store.spool import Spool
+
+KEY = "cd" * 32
+NAMES = (
+    *("../../../escaped.txt", "/tmp/escaped.txt", "data/../../escaped.txt", "./words.txt"),
+    *("a//b", "", "..\\escaped.txt", "C:/escaped.txt", "bad\x1b[2J.txt", "x\n"),
+)
+
+
+def planted(root: str, name: str, data: bytes = b"evil") -> ArtifactStore:
+    """A store with one artifact, whose manifest was sealed anew with another name in it."""
+    store = ArtifactStore(root)
+    store.make("pairs", KEY, lambda folder: {"n": (folder / "words.txt").write_text("x")})
+    files, folder = fsspec.url_to_fs(store.folder("pairs", KEY))
+    path = f"{folder}/{MANIFEST}"
+    record = unseal(files.cat_file(path))
+    record["files"] = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}}
+    files.pipe_file(path, seal(record))
+    return store
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_manifest_that_names_a_file_outside_its_folder_is_refused(root: str, name: str) -> None:
+    with pytest.raises(DamagedArtifact, match="names a file outside its folder"):
+        planted(root, name).open("pairs", KEY)
+
+
+def test_a_manifest_with_a_size_or_digest_that_is_none_is_refused(tmp_path: Path) -> None:
+    store = planted(str(tmp_path), "words.txt")
+    path = Path(store.folder("pairs", KEY)) / MANIFEST
+    record = unseal(path.read_bytes())
+    record["files"]["words.txt"]["size"] = -1
+    path.write_bytes(seal(record))
+    with pytest.raises(DamagedArtifact, match="without a size and a SHA-256"):
+        store.open("pairs", KEY)
+
+
+def test_a_link_in_place_of_a_file_is_damage_even_if_the_bytes_are_right(tmp_path: Path) -> None:
+    store = ArtifactStore(str(tmp_path / "root"))
+    folder = store.make("pairs", KEY, lambda place: {"n": (place / "words.txt").write_text("x")})
+    (tmp_path / "elsewhere").write_text("x")
+    (folder / "words.txt").unlink()
+    (folder / "words.txt").symlink_to(tmp_path / "elsewhere")
+    with pytest.warns(UserWarning, match="is not a plain file"):
+        assert not store.verify("pairs", KEY)
+
+
+def test_a_damaged_spool_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), "trial")
+    spool.report({"loss": 1.0}, 1)
+    spool.flush()
+    folder = tmp_path / "spool" / "trial"
+    (folder / "0-cut.json").write_text('{"node": "a", "points": [["loss", 1')
+    (folder / "0-odd.json").write_text(json.dumps({"points": [["loss"]]}))
+    with pytest.warns(UserWarning, match="damaged training curves are left out") as found:
+        points = spool.read()
+    assert [(name, value, step) for name, value, step, _ in points] == [("loss", 1.0, 1)]
+    assert {str(one.message).split(":")[0].rpartition("/")[2] for one in found} == {
+        "0-cut.json",
+        "0-odd.json",
+    }
