@@ -16,7 +16,11 @@ from raxalign.cli._terminal import print_out
 from raxalign.errors import RaxalignError
 from raxalign.printing import to_stderr as tell
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(wanted: bool) -> None:

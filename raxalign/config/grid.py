@@ -267,7 +267,7 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
         if isinstance(number, bool) or not isinstance(number, int):
             faults.add(item, f"{item.shown()} is not a whole number")
         elif number < least:
-            faults.add(item, f"{item.shown()} is too small", f"at least {least}")
+            faults.add(item, f"{item.shown()} is too small", _least(item, least))
         elif number in numbers:
             faults.add(
                 item, f"{item.shown()} is given twice", "the values of an axis are different"
@@ -275,6 +275,12 @@ def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
         else:
             numbers.append(number)
     return tuple(numbers)
+
+
+def _least(item: Node, least: int) -> str:
+    """Return what would be right for a number that is too small: of ``10,000`` YAML makes two."""
+    grouped = "; a comma ends a number: write 10_000 for ten thousand"
+    return f"at least {least}" + (grouped if item.text == "000" else "")
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

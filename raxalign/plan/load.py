@@ -161,12 +161,22 @@ def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> 
             )
         if name not in known:
             raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
+        _refuse_unknown_value(plan, name, value)
         trials = [trial for trial in trials if value in _matching(trial, name)]
     if limit is not None:
         trials = trials[:limit]
     if not trials:
         raise RaxalignError("no trial is selected")
     return plan.only(iter(trials))
+
+
+def _refuse_unknown_value(plan: Plan, name: str, value: str) -> None:
+    """Raise `RaxalignError` with the values that a name has where it has not this one."""
+    matching = [_matching(trial, name) for trial in plan.trials]
+    if not any(value in texts for texts in matching):
+        shown = [texts if name == LANGUAGE else texts[:1] for texts in matching]
+        known = sorted({text for texts in shown for text in texts})
+        raise RaxalignError(f"--only: no trial has {name}={value}; there are: {', '.join(known)}")
 
 
 def _matching(trial: Trial, name: str) -> tuple[str, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from raxalign.errors import RaxalignError
@@ -74,6 +77,22 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         command = [sys.executable, "-m", "mlflow", "server", *place]
         # Not on the command line, which every user of the machine can read.
         environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
-        return subprocess.run(command, check=False, env=environment).returncode
+        return attended(subprocess.Popen(command, env=environment, start_new_session=True))
     except KeyboardInterrupt:
         return 0
+
+
+def attended(server: subprocess.Popen[bytes]) -> int:
+    """Wait for a server, and end it with all its processes when this process is told to end."""
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        return server.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
+        server.wait()

@@ -162,6 +162,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
         ),
         ("  path:", "  overlap: keeep\n  path:", "did you mean keep?"),
         ("[1_000, 10_000]", "[1_000, 1000]", "line 8: sentences[1]: 1000 is given twice"),
+        ("[1_000, 10_000]", "[10,000]", "line 8: sentences[1]: 000 is too small (at least 1; a "),
         ("[1_000, 10_000]", "1.5", "line 8: sentences: 1.5 is not a whole number"),
         ("pivot: en", "seeds: [0, -1]", "line 2: seeds[1]: -1 is too small"),
         ("pivot: en", "seeds: []", "line 2: seeds: is empty"),

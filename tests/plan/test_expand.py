@@ -296,7 +296,7 @@ def test_a_task_that_reads_sentences_depends_on_no_word_aligner(tmp_path, task):
     [
         ("metod=none", "unknown name 'metod'"),
         ("method", "name=value"),
-        ("method=nothing", "no trial"),
+        ("method=nothing", "no trial has method=nothing; there are: .*none, .*rotation"),
     ],
 )
 def test_a_selection_that_means_nothing_is_refused(tmp_path, only, told):
