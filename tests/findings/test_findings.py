@@ -8,8 +8,9 @@ import pytest
 
 from findings import answers as module
 from findings.answers import Answer, answer, verdict
-from findings.claims import CLAIMS, Claim, Pick, Question, above
+from findings.claims import CLAIMS
 from findings.page import render
+from findings.questions import Claim, Pick, Question, above
 from raxalign.analysis.cells import cells
 from raxalign.analysis.significance import Contrast
 from raxalign.plan.results import rows
