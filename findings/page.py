@@ -13,9 +13,10 @@ from raxalign.plan.load import Opened
 
 HEAD = """# Findings
 
-The papers' claims, asked on real text with a small multilingual BERT. They are not the papers'
-experiments: the encoder, the text and the numbers of sentences are smaller. They show which claims
-hold there, with intervals that count both test examples and training runs as chance.
+The papers' claims, asked on real text with a small multilingual BERT, or with small encoders that
+are trained on that text. They are not the papers' experiments: the encoders, the text and the
+numbers of sentences are smaller. They show which claims hold there, with intervals that count both
+test examples and training runs as chance.
 
 `python -m findings` makes this page from stored results. Nothing in it is written by hand. A claim
 is *held* if every answer below it is above 0 with a p-value below 0.05 after Holm's correction over
