@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw
-from raxalign.report.figures.encoder_bars import bar_panels
+from raxalign.report.figures.encoder_bars import bar_panels, loss_panels
 from raxalign.report.figures.shift_curves import over_layers, over_weights
 from raxalign.report.predictions.translations import sample_tables
 from raxalign.store.ledger import Ledger
@@ -107,3 +108,29 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
     assert "200 sentences per language" in svg
     one = [entry for entry in rows if entry["encoder"] == "mbert"]
     assert bar_panels(Results.of(one, Plan("p", "en", 1, (trial,), {}, {})), "xnli") == []
+
+
+def test_the_loss_from_a_shorter_window_is_in_percent_of_the_longest_one(tmp_path: Path) -> None:
+    values = {
+        "scratch max_sentences=200 window=20 batch_size=32": {"de": 0.36, "fr": 0.44},
+        "scratch max_sentences=200 window=512 batch_size=2": {"de": 0.4, "fr": 0.4},
+        "scratch max_sentences=900 window=20 batch_size=32": {"de": 0.3},
+        "scratch max_sentences=900 window=512 batch_size=2": {"de": 0.6, "fr": 0.5},
+        "glove max_sentences=200": {"de": 0.4, "fr": 0.4},
+    }
+    rows = [
+        row(value, method="none", encoder=encoder, lang=lang, task="xnli", metric="accuracy")
+        for encoder, by_lang in values.items()
+        for lang, value in by_lang.items()
+    ]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    plan = Plan("p", "en", 1, (trial,), {}, {})
+    (panel,) = loss_panels(Results.of(rows, plan), "xnli")
+    few, many = panel.bars
+    assert few.label == "scratch max_sentences=200, window 512 to 20"
+    assert [round(value, 6) for value in few.values] == [10.0, -10.0]
+    assert round(many.values[0], 6) == 50.0
+    assert math.isnan(many.values[1])
+    assert "window 512 to 20" in draw([panel], tmp_path, "windows")
+    long = [entry for entry in rows if "window=20" not in entry["encoder"]]
+    assert loss_panels(Results.of(long, plan), "xnli") == []
