@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw
 from raxalign.report.figures.encoder_bars import bar_panels, loss_panels
 from raxalign.report.figures.shift_curves import over_layers, over_weights
 from raxalign.report.predictions.translations import sample_tables
 from raxalign.store.ledger import Ledger
+from tests.report.material import part
 from tests.report.test_published_tables import row
 
 POINTS = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
@@ -134,3 +136,12 @@ def test_the_loss_from_a_shorter_window_is_in_percent_of_the_longest_one(tmp_pat
     assert "window 512 to 20" in draw([panel], tmp_path, "windows")
     long = [entry for entry in rows if "window=20" not in entry["encoder"]]
     assert loss_panels(Results.of(long, plan), "xnli") == []
+
+
+def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
+    rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    alone = part("own_tables", Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge())
+    assert "The grid has no method next to its baseline: nothing is compared" in alone.lead
+    without = part("own_tables", Results.of([row(0.5)], Plan("p", "en", 1, (), {}, {})), Judge())
+    assert "The grid has no baseline (a method of kind none)" in without.lead
