@@ -88,6 +88,29 @@ def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
     assert "shifted after layer 1" in table.caption
 
 
+def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
+    base: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+    metrics = ("layer1_alpha1_bleu1", "layer1_alpha2_bleu1", "layer2_alpha1_bleu1")
+    rows = [row(0.9, metric=metric, **base) for metric in metrics]
+    (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()))
+    assert [(line.entries[0].text, line.sub) for line in table.lines] == [
+        ("der hund", ""),
+        ("x", ""),
+        ("y", ""),
+        ("the dog", ""),
+    ]
+    assert "shifted after layer 2, the last layer of the sweep, since no dev" in table.caption
+
+
+def test_the_axis_of_a_share_ends_shortly_above_100(tmp_path: Path) -> None:
+    steep = {(1, 1.0): 0.0, (1, 2.0): 1.0}
+    panels = [over_weights("", "rate (%)", steep), over_weights("", "rate", steep)]
+    share, other = (draw([panel], tmp_path, "axis") for panel in panels if panel is not None)
+    assert "<!-- 140 -->" not in share
+    assert "<!-- 140 -->" in other
+
+
 def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
     tmp_path: Path,
 ) -> None:
