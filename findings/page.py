@@ -24,7 +24,8 @@ the whole page. It is *refuted* if an answer is below 0 in the same sense. Other
 verdict is *cannot tell*. Differences are in points of 100.
 
 The machine time of a claim is that of all stages and evaluations that its values were made from.
-What several claims share is counted for each of them, and once in the time of the grid.
+It is measured by the clock, so that other work on the machine lengthens it. What several claims
+share is counted for each of them, and once in the time of the grid.
 """
 
 Seconds = Mapping[str, Mapping[str, float]]
