@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -41,7 +42,9 @@ def main() -> int:
 
 
 def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
-    """Copy the grids next to links named `data` and `encoder`, which their paths begin with."""
+    """Copy the grids next to what their paths begin with: links named `data` and `encoder`, and
+    the encoder's pieces in `vocab.txt`.
+    """
     work = storage.absolute() / "grids"
     work.mkdir(parents=True, exist_ok=True)
     for name, target in (("data", data), ("encoder", encoder)):
@@ -50,7 +53,15 @@ def _workplace(storage: Path, data: Path, encoder: Path) -> Path:
         link.symlink_to(target.absolute())
     for grid in HERE.glob("*.yaml"):
         shutil.copy(grid, work / grid.name)
+    (work / "vocab.txt").write_text("\n".join(_pieces(encoder)) + "\n", encoding="utf-8")
     return work
+
+
+def _pieces(encoder: Path) -> list[str]:
+    """Return the encoder's pieces in the order of their numbers."""
+    tokenizer = json.loads((encoder / "tokenizer.json").read_text(encoding="utf-8"))
+    numbers: dict[str, int] = tokenizer["model"]["vocab"]
+    return sorted(numbers, key=numbers.__getitem__)
 
 
 if __name__ == "__main__":

@@ -2,50 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
-
-@dataclass(frozen=True)
-class Pick:
-    """One value: a cell of a grid (method, some of its params, sentences) and a language."""
-
-    method: str
-    params: Mapping[str, object] = field(default_factory=dict)
-    sentences: int | None = None
-    lang: str = "avg"
-
-
-@dataclass(frozen=True)
-class Question:
-    """A weighted sum of values of one metric that is above 0 where the claim holds."""
-
-    text: str
-    parts: tuple[tuple[float, Pick], ...]
-    task: str
-    metric: str
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a paper, the grid that asks it, and its questions.
-
-    The claim is held if the answer to every question is above 0 and its interval does not hold 0.
-    It is refuted if one answer is below 0 and its interval does not hold 0.
-    """
-
-    paper: str
-    text: str
-    grid: str
-    questions: tuple[Question, ...]
-
-
-def above(
-    text: str, better: Pick, worse: Pick, *, task: str = "retrieval", metric: str
-) -> Question:
-    """The question whether one value is above another."""
-    return Question(text, ((1.0, better), (-1.0, worse)), task, metric)
-
+from findings import liu2020
+from findings.questions import Claim, Pick, Question, above
 
 UNSEEN, ALL = "contextual_accuracy", "contextual_accuracy_all"
 MOST = 8_000
@@ -200,5 +158,6 @@ CLAIMS = (
         "transfer",
         _transfer("weam", "tlm"),
     ),
+    *liu2020.CLAIMS,
 )
 """Every claim is asked of the test side of its grid."""

@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from findings.answers import Answer, verdict
-from findings.claims import Claim
+from findings.questions import Claim
+from raxalign.plan.cost import duration, seconds_by_key
 from raxalign.plan.load import Opened
 
 HEAD = """# Findings
 
-The papers' claims, asked on real text with a small multilingual BERT. They are not the papers'
-experiments: the encoder, the text and the numbers of sentences are smaller. They show which claims
-hold there, with intervals that count both test examples and training runs as chance.
+The papers' claims, asked on real text with a small multilingual BERT, or with small encoders that
+are trained on that text. They are not the papers' experiments: the encoders, the text and the
+numbers of sentences are smaller. They show which claims hold there, with intervals that count both
+test examples and training runs as chance.
 
 `python -m findings` makes this page from stored results. Nothing in it is written by hand. A claim
 is *held* if every answer below it is above 0 with a p-value below 0.05 after Holm's correction over
 the whole page. It is *refuted* if an answer is below 0 in the same sense. Otherwise the
 verdict is *cannot tell*. Differences are in points of 100.
+
+The machine time of a claim is that of all stages and evaluations that its values were made from.
+It is measured by the clock, so that other work on the machine lengthens it. What several claims
+share is counted for each of them, and once in the time of the grid.
 """
+
+Seconds = Mapping[str, Mapping[str, float]]
+"""Grid -> key of a stored stage or evaluation -> the seconds that it took."""
 
 
 def render(answers: Sequence[tuple[Claim, list[Answer]]], opened: Mapping[str, Opened]) -> str:
     """Return the page: a summary, the claims with their answers, and the grids."""
-    parts = [HEAD, _summary(answers)]
+    seconds = {name: seconds_by_key(grid.plan, grid.root) for name, grid in opened.items()}
+    parts = [HEAD, _summary(answers, seconds)]
     for number, (claim, found) in enumerate(answers, start=1):
         parts.append(_section(number, claim, found))
     parts.append("## The grids\n")
-    parts += [_grid(name, grid) for name, grid in opened.items()]
+    parts += [_grid(name, grid, seconds[name]) for name, grid in opened.items()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _summary(answers: Sequence[tuple[Claim, list[Answer]]]) -> str:
+def _summary(answers: Sequence[tuple[Claim, list[Answer]]], seconds: Seconds) -> str:
     counts = Counter(verdict(found) for _, found in answers)
     told = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
-    lines = [f"Of {len(answers)} claims: {told}.", "", "| | claim | paper | verdict |"]
-    lines.append("|---|---|---|---|")
+    lines = [
+        f"Of {len(answers)} claims: {told}.",
+        "",
+        "| | claim | paper | verdict | machine time |",
+    ]
+    lines.append("|---|---|---|---|---|")
     for number, (claim, found) in enumerate(answers, start=1):
-        lines.append(f"| {number} | {claim.text} | {claim.paper} | {verdict(found)} |")
+        time = _cost(found, seconds[claim.grid])
+        lines.append(f"| {number} | {claim.text} | {claim.paper} | {verdict(found)} | {time} |")
     return "\n".join(lines) + "\n"
+
+
+def _cost(answers: Sequence[Answer], seconds: Mapping[str, float]) -> str:
+    """The time behind the answers to a claim; nothing where they have no results."""
+    keys = frozenset[str]().union(*(entry.keys for entry in answers))
+    return duration(math.fsum(seconds.get(key, 0.0) for key in keys)) if keys else ""
 
 
 def _section(number: int, claim: Claim, found: list[Answer]) -> str:
@@ -67,6 +89,11 @@ def _row(entry: Answer) -> str:
     return f"{start} {100 * found.value:+.2f} | {around} | {p} | {runs} | {entry.verdict} |"
 
 
-def _grid(name: str, opened: Opened) -> str:
+def _grid(name: str, opened: Opened, seconds: Mapping[str, float]) -> str:
     text = opened.grid.path.read_text(encoding="utf-8").rstrip("\n")
-    return f"### {name}\n\n```yaml\n{text}\n```\n"
+    stages = sum(not stage.inline for stage in opened.plan.stages.values())
+    time = (
+        f"{len(seconds)} of {stages} stages and evaluations are stored; they took"
+        f" {duration(math.fsum(seconds.values()))} of machine time."
+    )
+    return f"### {name}\n\n{time}\n\n```yaml\n{text}\n```\n"

@@ -9,8 +9,7 @@ from pathlib import Path
 BASE = """
 name: small
 pivot: en
-encoder: {{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, \
-vocab_size: 400, steps: 30, batch_size: 16}}
+encoder: {encoder}
 languages: {languages}
 corpus:
   source: phrasebook
@@ -25,10 +24,16 @@ tasks:
 {tasks}
 """
 
+ENCODER = (
+    "{kind: scratch, layers: 2, hidden_size: 32, heads: 2, intermediate: 64, vocab_size: 400,"
+    " steps: 30, batch_size: 16}"
+)
+
 
 def write_grid(
     folder: Path,
     *,
+    encoder: str = ENCODER,
     languages: str = "{each: [de, fr]}",
     size: int = 400,
     aligner: str = "fast_align",
@@ -45,6 +50,7 @@ def write_grid(
 ) -> Path:
     """Write a grid file with these parts; returns its path."""
     text = BASE.format(
+        encoder=encoder,
         languages=languages,
         size=size,
         aligner=aligner,

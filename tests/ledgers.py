@@ -58,7 +58,12 @@ def fill(ledger: Ledger, opened: Opened, trial: Trial, task: str, key: str) -> N
         scores, table = nli(("en", *trial.languages), skill, rng)
     else:
         scores, table = words(trial.languages, skill, rng)
-    record = {"scores": scores, "params": stage.params["task"], "task": stage.maker}
+    record = {
+        "scores": scores,
+        "params": stage.params["task"],
+        "task": stage.maker,
+        "seconds": 2.0,
+    }
     ledger.write(key, record, table)
 
 

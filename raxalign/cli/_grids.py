@@ -136,7 +136,7 @@ def results(
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them."""
     from raxalign.plan.load import open_grid
-    from raxalign.plan.remarks import remarks
+    from raxalign.plan.remarks import chosen_in_report, remarks
     from raxalign.plan.results import read_records, rows_of
     from raxalign.store.ledger import Ledger
 
@@ -150,7 +150,7 @@ def results(
         print_rows(found, opened.plan, format, every=every)
     else:
         tell(f"no results yet: raxalign grid {file}")
-    for remark in remarks(opened.plan, records):
+    for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
@@ -19,7 +20,7 @@ def estimate(plan: Plan, root: str) -> str:
     """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
     this storage. It reports how much has no timing yet.
     """
-    took, left = _timings(plan, ArtifactStore(root), Ledger(root))
+    took, left = _timings(plan, seconds_by_key(plan, root))
     if not left:
         return "nothing is left to run"
     known = {name: count for name, count in left.items() if name in took}
@@ -34,35 +35,44 @@ def estimate(plan: Plan, root: str) -> str:
     )
     rest = f", and {unknown} of kinds that have not run here yet" if unknown else ""
     return (
-        f"about {_duration(seconds)} of worker time left for {sum(known.values())} stages and"
+        f"about {duration(seconds)} of worker time left for {sum(known.values())} stages and"
         f" evaluations{rest}"
     )
 
 
+def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
+    """Return the seconds that making each stored stage and evaluation of a plan took, by key.
+    Stages that are made within others have none of their own.
+    """
+    store, ledger = ArtifactStore(root), Ledger(root)
+    evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
+    records = ledger.read_many(sorted(evaluations & ledger.keys()))
+    took = {key: float(record["seconds"]) for key, record in records.items()}
+    for key, stage in plan.stages.items():
+        if key not in evaluations and not stage.inline and store.has(stage.kind, key):
+            took[key] = store.manifest(stage.kind, key).seconds
+    return took
+
+
 def _timings(
-    plan: Plan, store: ArtifactStore, ledger: Ledger
+    plan: Plan, seconds: Mapping[str, float]
 ) -> tuple[dict[_Maker, list[float]], dict[_Maker, int]]:
     """Return by stage kind and maker: the seconds of what is done, and the number of what is
     left.
     """
     took: dict[_Maker, list[float]] = defaultdict(list)
     left: dict[_Maker, int] = defaultdict(int)
-    evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
-    records = ledger.read_many(sorted(evaluations & ledger.keys()))
     for key, stage in plan.stages.items():
         name = (stage.kind, stage.maker)
-        if stage.inline:
-            continue
-        if key in records:
-            took[name].append(float(records[key]["seconds"]))
-        elif stage.kind != "evaluation" and store.has(stage.kind, key):
-            took[name].append(store.manifest(stage.kind, key).seconds)
-        else:
+        if key in seconds:
+            took[name].append(seconds[key])
+        elif not stage.inline:
             left[name] += 1
     return took, left
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words: `40 s`, `12 min` or `1.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from raxalign.catalog import catalog
 from raxalign.plan.names import trial_name
 
 if TYPE_CHECKING:
@@ -43,6 +44,26 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for (encoder, lang, share), readers in unknown.items()
     ]
     return [*found, *(_not_lowered(name, list(runs)) for name, runs in trainings.items()), *thin]
+
+
+def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a remark per param that the report chooses for each language, where there are dev
+    values to choose by: plain results have every value of it, and choose none.
+    """
+    kinds = {
+        trial.method: trial.kind
+        for trial in plan.trials
+        for key in trial.evaluations.values()
+        if any(score["split"] == "dev" for score in records.get(key, {}).get("scores", ()))
+    }
+    return [
+        f"{method}: every {param} has lines of its own here; the report (`raxalign report`) also"
+        f" chooses one {param} for each language on the language's own dev set"
+        for method, kind in kinds.items()
+        if kind in catalog("methods")
+        for param in catalog("methods")[kind].per_language
+        if param in plan.axes.get(method, ())
+    ]
 
 
 def _unknown(task: str, notes: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:

@@ -10,7 +10,7 @@ from typing import Any
 from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
-from raxalign.plan.remarks import remarks
+from raxalign.plan.remarks import chosen_in_report, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
@@ -100,3 +100,27 @@ def test_a_report_has_the_remarks_among_its_facts(tmp_path: Path) -> None:
     ((name, text),) = share("remarks", Results.of([], plan), ledger=ledger).facts
     assert (name, text[:29]) == ("note", "25.0% of the pieces of zh in ")
     assert share("remarks", Results.of([], plan)).facts == ()
+
+
+def test_results_name_the_param_that_only_the_report_chooses_for_each_language(
+    tmp_path: Path,
+) -> None:
+    methods = ("none: {}", "mean_shift: {layers: 1, alpha: [0.5, 1.0]}")
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
+    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+    tested = {key: {"scores": [{"split": "test"}]} for key in keys}
+    assert chosen_in_report(plan, tested) == []
+    both = {key: {"scores": [{"split": "test"}, {"split": "dev"}]} for key in keys}
+    assert chosen_in_report(plan, both) == [
+        "mean_shift: every alpha has lines of its own here; the report (`raxalign report`) also"
+        " chooses one alpha for each language on the language's own dev set"
+    ]
+
+
+def test_one_value_of_a_param_is_not_chosen_by_the_report(tmp_path: Path) -> None:
+    methods = ("none: {}", "mean_shift: {layers: 1, alpha: 0.5}")
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook}",)
+    plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
+    keys = [key for trial in plan.trials for key in trial.evaluations.values()]
+    assert chosen_in_report(plan, {key: {"scores": [{"split": "dev"}]} for key in keys}) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,12 +11,14 @@ import pyarrow as pa
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.figures.drawing import draw
-from raxalign.report.figures.encoder_bars import bar_panels
+from raxalign.report.figures.encoder_bars import bar_panels, loss_panels
 from raxalign.report.figures.shift_curves import over_layers, over_weights
 from raxalign.report.predictions.translations import sample_tables
 from raxalign.store.ledger import Ledger
+from tests.report.material import part
 from tests.report.test_published_tables import row
 
 POINTS = {(layer, weight): 0.01 * layer * weight for layer in (1, 2, 3) for weight in (0.0, 1.0)}
@@ -85,6 +89,30 @@ def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
     assert "shifted after layer 1" in table.caption
 
 
+def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
+    base: dict[str, Any] = {"method": "none", "task": "token_translation", "lang": "de-en"}
+    metrics = ("layer1_alpha1_bleu1", "layer1_alpha2_bleu1", "layer2_alpha1_bleu1")
+    rows = [row(0.9, metric=metric, **base) for metric in metrics]
+    (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()))
+    assert [(line.entries[0].text, line.sub) for line in table.lines] == [
+        ("der hund", ""),
+        ("x", ""),
+        ("y", ""),
+        ("the dog", ""),
+    ]
+    assert "shifted after layer 2, the last layer of the sweep, since no dev" in table.caption
+
+
+def test_the_axis_of_a_share_ends_shortly_above_100(tmp_path: Path) -> None:
+    steep = {(1, 1.0): 0.0, (1, 2.0): 1.0}
+    panels = [over_weights("", "rate (%)", steep), over_weights("", "rate", steep)]
+    share, other = (draw([panel], tmp_path, "axis") for panel in panels if panel is not None)
+    marks = [max(int(text) for text in re.findall(r">(\d+)</text>", svg)) for svg in (share, other)]
+    assert marks[0] == 100
+    assert marks[1] > 100
+
+
 def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
     tmp_path: Path,
 ) -> None:
@@ -107,3 +135,38 @@ def test_encoders_of_one_size_share_a_panel_and_the_reference_stands_in_all(
     assert "200 sentences per language" in svg
     one = [entry for entry in rows if entry["encoder"] == "mbert"]
     assert bar_panels(Results.of(one, Plan("p", "en", 1, (trial,), {}, {})), "xnli") == []
+
+
+def test_the_loss_from_a_shorter_window_is_in_percent_of_the_longest_one(tmp_path: Path) -> None:
+    values = {
+        "scratch max_sentences=200 window=20 batch_size=32": {"de": 0.36, "fr": 0.44},
+        "scratch max_sentences=200 window=512 batch_size=2": {"de": 0.4, "fr": 0.4},
+        "scratch max_sentences=900 window=20 batch_size=32": {"de": 0.3},
+        "scratch max_sentences=900 window=512 batch_size=2": {"de": 0.6, "fr": 0.5},
+        "glove max_sentences=200": {"de": 0.4, "fr": 0.4},
+    }
+    rows = [
+        row(value, method="none", encoder=encoder, lang=lang, task="xnli", metric="accuracy")
+        for encoder, by_lang in values.items()
+        for lang, value in by_lang.items()
+    ]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    plan = Plan("p", "en", 1, (trial,), {}, {})
+    (panel,) = loss_panels(Results.of(rows, plan), "xnli")
+    few, many = panel.bars
+    assert few.label == "scratch max_sentences=200, window 512 to 20"
+    assert [round(value, 6) for value in few.values] == [10.0, -10.0]
+    assert round(many.values[0], 6) == 50.0
+    assert math.isnan(many.values[1])
+    assert "window 512 to 20" in draw([panel], tmp_path, "windows")
+    long = [entry for entry in rows if "window=20" not in entry["encoder"]]
+    assert loss_panels(Results.of(long, plan), "xnli") == []
+
+
+def test_a_grid_of_encoders_alone_is_not_said_to_lack_a_baseline() -> None:
+    rows = [row(0.5, method="none", params={}, encoder=encoder) for encoder in ("mbert", "g")]
+    trial = Trial("none", "none", {}, "e", ("de",), None, None, "a", {})
+    alone = part("own_tables", Results.of(rows, Plan("p", "en", 1, (trial,), {}, {})), Judge())
+    assert "The grid has no method next to its baseline: nothing is compared" in alone.lead
+    without = part("own_tables", Results.of([row(0.5)], Plan("p", "en", 1, (), {}, {})), Judge())
+    assert "The grid has no baseline (a method of kind none)" in without.lead

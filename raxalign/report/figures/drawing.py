@@ -147,18 +147,19 @@ def _panel(axes: Axes, panel: Panel) -> None:
         _ticks(axes, panel.ticks)
     axes.margins(x=0.08, y=0.12)
     if panel.curves:
-        axes.set_ylim(*_reach(panel.curves))
+        axes.set_ylim(*_reach(panel.curves, share=panel.y.endswith("(%)")))
 
 
-def _reach(curves: Sequence[Curve]) -> tuple[float, float]:
+def _reach(curves: Sequence[Curve], *, share: bool) -> tuple[float, float]:
     """The limits of the axis of values: by the means alone, since the intervals of two seeds would
-    leave no room for them.
+    leave no room for them. The axis of a share ends shortly above 100 %.
     """
     values = [y for curve in curves for y in curve.y]
     pad = max(0.45 * (max(values) - min(values)), 2.0)
-    return (max(min(values) - pad, 0.0) if min(values) >= 0 else min(values) - pad), max(
-        values
-    ) + pad
+    low, high = min(values) - pad, max(values) + pad
+    if min(values) >= 0:
+        low = max(low, 0.0)
+    return low, min(high, 104.0) if share and max(values) <= 100 else high
 
 
 def _curve(axes: Axes, curve: Curve) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
@@ -21,29 +22,48 @@ _COLUMNS = {"layer", "alpha", "id", "source_text", "output_text", "reference_tex
 
 def sample_tables(cell: Cell, task: str, ledger: Ledger) -> Iterator[Table]:
     """Yield a table per direction: the first test sentences with their outputs at every weight of
-    the layer that dev chooses, and their references.
+    the layer that dev chooses, or of the last one without dev values, and their references.
 
     Args:
         cell: the cell that was evaluated.
         task: the grid's name of the task.
         ledger: where the predictions are.
     """
-    names = [
-        name
-        for name in cell.evaluations
-        if name[0] == task and name[2:] == ("bleu1", "test") and "-" in name[1]
-    ]
-    for name in sorted(names)[:_MOST_DIRECTIONS]:
-        seeds = cell.evaluations[name]
-        table = ledger.predictions(seeds[min(seeds, key=str)][0])
-        chosen = _chosen(cell, task, name[1])
-        if table is not None and chosen is not None and set(table.column_names) >= _COLUMNS:
-            yield from _table(table, name[1], chosen)
+    evaluations: dict[str, str] = {}
+    for (name, lang, metric, split), seeds in cell.evaluations.items():
+        if (name, split) == (task, "test") and "-" in lang and shift_point(metric) is not None:
+            evaluations[lang] = seeds[min(seeds, key=str)][0]
+    for lang in sorted(evaluations)[:_MOST_DIRECTIONS]:
+        table = ledger.predictions(evaluations[lang])
+        if table is not None and set(table.column_names) >= _COLUMNS:
+            yield from _table(table, lang, _shown(cell, task, lang))
 
 
-def _chosen(cell: Cell, task: str, lang: str) -> tuple[int, float] | None:
-    """The (layer, weight) with the best BLEU-1 on dev, the first of equals; without dev values the
-    only one.
+@dataclass(frozen=True)
+class _Shown:
+    """The layer whose outputs are shown, and the weight that dev chooses there (None: there are no
+    dev values).
+    """
+
+    layer: int
+    weight: float | None
+
+    def caption(self) -> str:
+        """Return what the sentences are."""
+        why = (
+            "the last layer of the sweep, since no development set chooses one"
+            if self.weight is None
+            else f"which dev chooses with α={self.weight:g}"
+        )
+        return (
+            f"The first test sentences, shifted after layer {self.layer}, {why} (as in Liu et al."
+            " 2020, Table 1)."
+        )
+
+
+def _shown(cell: Cell, task: str, lang: str) -> _Shown:
+    """The shift with the best BLEU-1 on dev, the first of equals; without dev values the last
+    layer.
     """
     points: dict[str, dict[tuple[int, float], float]] = {"dev": {}, "test": {}}
     for (t, direction, metric, split), value in cell.values.items():
@@ -51,16 +71,15 @@ def _chosen(cell: Cell, task: str, lang: str) -> tuple[int, float] | None:
         if (t, direction) == (task, lang) and point is not None and point[2] == "bleu1":
             points[split][point[:2]] = value.mean
     if points["dev"]:
-        return max(points["dev"], key=lambda point: points["dev"][point])
-    return next(iter(points["test"])) if len(points["test"]) == 1 else None
+        return _Shown(*max(points["dev"], key=lambda point: points["dev"][point]))
+    return _Shown(max(layer for layer, _ in points["test"]), None)
 
 
-def _table(table: pa.Table, lang: str, chosen: tuple[int, float]) -> Iterator[Table]:
+def _table(table: pa.Table, lang: str, shown: _Shown) -> Iterator[Table]:
     """The table of a direction, where it has kept texts."""
     import pyarrow.compute as pc
 
-    layer, weight = chosen
-    here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], layer))
+    here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], shown.layer))
     rows = table.filter(pc.and_(here, pc.is_valid(table["source_text"]))).to_pylist()
     ids = list(dict.fromkeys(row["id"] for row in rows))[:_MOST_SENTENCES]
     source, _, target = lang.partition("-")
@@ -72,7 +91,7 @@ def _table(table: pa.Table, lang: str, chosen: tuple[int, float]) -> Iterator[Ta
             (
                 f"{lang}, α={row['alpha']:g}",
                 row["output_text"],
-                "chosen on dev" if row["alpha"] == weight else "",
+                "chosen on dev" if row["alpha"] == shown.weight else "",
             )
             for row in sorted(own, key=lambda row: row["alpha"])
         ]
@@ -84,7 +103,6 @@ def _table(table: pa.Table, lang: str, chosen: tuple[int, float]) -> Iterator[Ta
             f"Token translation, {lang}",
             ("text",),
             tuple(lines),
-            f"The first test sentences, shifted after layer {layer}, which dev chooses with"
-            f" α={weight:g} (as in Liu et al. 2020, Table 1).",
+            shown.caption(),
             corner="sentence",
         )

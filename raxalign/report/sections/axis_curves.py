@@ -1,4 +1,4 @@
-"""Scores over one numeric param of a method."""
+"""Scores over one numeric param of a method, and of several encoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _CAPTION = (
 @final
 class AxisCurves(Section):
     """A figure per method and numeric param of several values: test and dev over its values; and
-    one per task with a bar per encoder and language, in grids with several encoders.
+    one per task with a bar per encoder and language, in grids with several encoders. Where these
+    are trained with several windows, another one shows what the shorter windows cost.
     """
 
     VERSION = 1

@@ -10,6 +10,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.metrics import spoken
+from raxalign.plan.comparisons import baseline_cells
 from raxalign.report.cells.judge import Judge, difference_text, remarks
 from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.numbers import FEW, Unit, metric_unit
@@ -50,6 +51,11 @@ class OwnTables(Section):
 def _against(results: Results, judge: Judge) -> str:
     """What the values are compared with."""
     names = list(dict.fromkeys(named(cell, results.plan) for cell in judge.baselines))
+    if not names and baseline_cells(results.cells, results.plan):
+        return (
+            "The grid has no method next to its baseline: nothing is compared and nothing is"
+            " marked."
+        )
     if not names:
         return (
             "The grid has no baseline (a method of kind none): nothing is compared and nothing is"

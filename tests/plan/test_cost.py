@@ -1,0 +1,44 @@
+"""What stored stages and evaluations took, and what is left of a plan."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from raxalign.plan.cost import duration, estimate, seconds_by_key
+from raxalign.store.artifacts import ArtifactStore
+from tests.ledgers import made_up
+
+
+def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
+    opened, _ = made_up(tmp_path)
+    stage = next(stage for stage in opened.plan.stages.values() if stage.kind == "bitext")
+    ArtifactStore(opened.root).make("bitext", stage.key, lambda _: {})
+    seconds = seconds_by_key(opened.plan, opened.root)
+    kinds = {key: opened.plan.stages[key].kind for key in seconds}
+    evaluations = [key for key, kind in kinds.items() if kind == "evaluation"]
+    assert len(evaluations) == sum(
+        entry.kind == "evaluation" for entry in opened.plan.stages.values()
+    )
+    assert {seconds[key] for key in evaluations} == {2.0}
+    assert [key for key, kind in kinds.items() if kind != "evaluation"] == [stage.key]
+    assert seconds[stage.key] == ArtifactStore(opened.root).manifest("bitext", stage.key).seconds
+
+
+def test_what_is_left_is_estimated_from_the_mean_of_its_kind(tmp_path: Path) -> None:
+    opened, _ = made_up(tmp_path)
+    every = [key for key, stage in opened.plan.stages.items() if stage.kind == "evaluation"]
+    retrieval = [key for key in every if opened.plan.stages[key].maker == "retrieval"]
+    for key in retrieval[:3]:
+        shutil.rmtree(Path(opened.root) / "ledger" / key)
+    left = estimate(opened.plan, opened.root)
+    assert left.startswith("about 6 s of worker time left for 3 stages and evaluations, and ")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(89.4, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
+)
+def test_a_duration_is_in_words(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
