@@ -148,7 +148,7 @@ def build_heldout(
         table, own = tables[part], links.part(start, start + tables[part].num_rows)
         start += table.num_rows
         if part == TRAIN:
-            types = linked_types(*(Words(table.column(name)) for name in SIDES), own)
+            types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
             notes["linked_types"] = write_types(types, folder / LINKED_TYPES)
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
