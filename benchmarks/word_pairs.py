@@ -26,8 +26,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from raxalign.corpora.text.dataset import DatasetWriter, read_table
+from raxalign.corpora.text.sentences import sentence_columns
 from raxalign.pairing.aligners import eflomal
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.build import (
@@ -38,10 +40,9 @@ from raxalign.pairing.build import (
     build_training,
 )
 from raxalign.pairing.pharaoh import write_links
-from raxalign.pairing.words import WORDS_TYPE
 
 HELDOUT = 1024
-SCHEMA = pa.schema([("id", pa.int64()), ("src", WORDS_TYPE), ("tgt", WORDS_TYPE)])
+SCHEMA = pa.schema({"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")})
 BUDGET = {"sentence_pairs_per_s": 50_000, "peak_mib": 2048}
 
 
@@ -54,7 +55,7 @@ def make(folder: Path, n: int, mean_words: int) -> None:
         side: random.integers(mean_words // 2, mean_words * 3 // 2 + 1, n + 2 * HELDOUT)
         for side in ("src", "tgt")
     }
-    columns = {side: sentences(random, lengths[side]) for side in lengths}
+    columns = [column for side in lengths for column in sentences(random, lengths[side])]
     parts = {
         "heldout/data": (0, HELDOUT),
         "heldout/dev": (HELDOUT, 2 * HELDOUT),
@@ -66,7 +67,7 @@ def make(folder: Path, n: int, mean_words: int) -> None:
                 ids = pa.array(range(at, min(at + 8192, stop)), pa.int64())
                 writer.write(
                     pa.RecordBatch.from_arrays(
-                        [ids, *(columns[side].slice(at, len(ids)) for side in columns)],
+                        [ids, *(column.slice(at, len(ids)) for column in columns)],
                         schema=SCHEMA,
                     )
                 )
@@ -79,13 +80,18 @@ def make(folder: Path, n: int, mean_words: int) -> None:
         write_links(folder / f"training.{name}", everything.part(2 * HELDOUT, len(everything)))
 
 
-def sentences(random: np.random.Generator, lengths: np.ndarray) -> pa.Array:
-    """Random sentences of those lengths, word frequencies as Zipf has them."""
+def sentences(random: np.random.Generator, lengths: np.ndarray) -> tuple[pa.Array, ...]:
+    """Random sentences of those lengths, word frequencies as Zipf has them: their words, text and
+    starts.
+    """
     vocabulary = pa.array([f"word{i}" for i in range(60_000)])
     words = vocabulary.take(pa.array(random.zipf(1.2, int(lengths.sum())) % 60_000))
-    return pa.ListArray.from_arrays(
-        pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), words
-    )
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    ends = np.cumsum(pc.utf8_length(words).to_numpy() + 1)
+    ends = np.concatenate([[0], ends])  # with the blank after each word
+    starts = pa.array(ends[:-1] - np.repeat(ends[offsets[:-1]], lengths), pa.int32())
+    columns = [pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), p) for p in (words, starts)]
+    return columns[0], pc.binary_join(columns[0], " "), columns[1]
 
 
 def diagonal(

@@ -50,7 +50,10 @@ class Sentence(list[str]):
 
     @classmethod
     def of_text(cls, text: str) -> Sentence:
-        """Return a text with the words that white space divides it into."""
+        """Return a text with the words that white space divides it into; the text loses the white
+        space at its ends, which tokenizers may make pieces of.
+        """
+        text = text.strip()
         found = list(_NOT_BLANK.finditer(text))
         return cls([word.group() for word in found], text, [word.start() for word in found])
 

@@ -41,7 +41,7 @@ def test_a_text_that_has_more_than_the_words_does_not_fit_them() -> None:
 
 
 def test_a_sentence_keeps_its_text_and_plain_words_are_joined() -> None:
-    sentence = Sentence.of_text("four  mice")
+    sentence = Sentence.of_text(" four  mice\n")
     assert in_text(sentence, "en") is sentence
     assert in_text(["four", "mice"], "en").text == "four mice"
 

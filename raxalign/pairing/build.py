@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from raxalign.corpora.text.cleaning import OWN_WORDS, WORDS
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
+from raxalign.corpora.text.sentences import text_columns
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import OneToOne, thin
 from raxalign.pairing.pharaoh import write_links
-from raxalign.pairing.schema import PAIRS_SCHEMA, link_columns, links_of, read_pairs
+from raxalign.pairing.schema import FULL_SCHEMA, link_columns, links_of, read_pairs
 from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.types import linked_types, write_types
 from raxalign.pairing.words import Words
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 8192
 
+SIDES = ("src", "tgt")
 TEST, DEV, TRAIN = "data", "dev", "train"
 LINKED_TYPES = "linked_types.arrow"
 
@@ -146,7 +148,7 @@ def build_heldout(
         table, own = tables[part], links.part(start, start + tables[part].num_rows)
         start += table.num_rows
         if part == TRAIN:
-            types = linked_types(_words(table, "src"), _words(table, "tgt"), own)
+            types = linked_types(Words(table.column("src")), Words(table.column("tgt")), own)
             notes["linked_types"] = write_types(types, folder / LINKED_TYPES)
         if part == TRAIN and not keep_training:
             notes[name] = _counts(own)
@@ -188,8 +190,7 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplac
     the other.
     """
     tables = list(bitexts.values())
-    src = Words.join([_words(table, "src") for table in tables])
-    tgt = Words.join([_words(table, "tgt") for table in tables])
+    src, tgt = (Words.join([Words.of_table(table, name) for table in tables]) for name in SIDES)
     ids = np.concatenate([table.column("id").to_numpy() for table in tables])
     inputs = AlignerInputs(
         ids=ids,  # type: ignore[arg-type]  # an array is a sequence here
@@ -205,10 +206,6 @@ def _align(bitexts: Mapping[Path, pa.Table], recipe: Recipe, workplace: Workplac
     )
     links = symmetrize_links(*recipe.aligner.align(src, tgt, inputs), recipe.symmetrization)
     return thin(links, recipe.one_to_one)
-
-
-def _words(table: pa.Table, column: str) -> Words:
-    return Words(table.column(column))
 
 
 def _gold(tables: Iterable[pa.Table]) -> Links | None:
@@ -252,12 +249,20 @@ def _write(
 ) -> dict[str, Json]:
     """Streams the sentences of the memory-mapped table with their links."""
     counts = _counts(links)
-    with DatasetWriter(folder, PAIRS_SCHEMA, {**metadata, "counts": counts}) as writer:
+    with DatasetWriter(folder, FULL_SCHEMA, {**metadata, "counts": counts}) as writer:
         for start in range(0, table.num_rows, _BATCH_ROWS):
-            rows = table.select(["id", "src", "tgt"]).slice(start, _BATCH_ROWS).combine_chunks()
-            columns = [rows.column(name).combine_chunks() for name in rows.schema.names]
-            part = links.part(start, start + rows.num_rows)
+            rows = table.slice(start, _BATCH_ROWS)
+            columns = [_column(rows, name) for name in ("id", *SIDES)]
+            texts = [_column(rows, name) for side in SIDES for name in text_columns(side)]
+            links_here = link_columns(links.part(start, start + rows.num_rows))
             writer.write(
-                pa.RecordBatch.from_arrays([*columns, *link_columns(part)], schema=PAIRS_SCHEMA)
+                pa.RecordBatch.from_arrays([*columns, *links_here, *texts], schema=FULL_SCHEMA)
             )
     return counts
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    """A column in one piece; nulls for running text that a bitext does not have."""
+    if name not in rows.column_names:
+        return pa.nulls(rows.num_rows, FULL_SCHEMA.field(name).type)
+    return rows.column(name).combine_chunks()

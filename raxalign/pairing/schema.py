@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import WORDS_TYPE, read_sentences, text_columns
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.words import WORDS_TYPE, Words
+from raxalign.pairing.words import Words
+from raxalign.running import Sentence
 
 LINKS_TYPE = pa.list_(pa.int32())
 
@@ -26,20 +28,24 @@ PAIRS_SCHEMA = pa.schema(
         ("tgt_links", LINKS_TYPE),
     ]
 )
-"""A row a sentence pair: link k joins word ``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``,
-positions 0-based.
+"""The columns that every word-pair dataset has, one row per sentence pair: link k joins word
+``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``, positions 0-based.
 """
+
+FULL_SCHEMA = pa.schema([*PAIRS_SCHEMA, *text_columns("src").items(), *text_columns("tgt").items()])
+"""The columns that are written: those of `PAIRS_SCHEMA`, and the running text of both sides."""
 
 TYPES_SCHEMA = pa.schema([("src", pa.string()), ("tgt", pa.string())])
 """A row a pair of word types (surface forms, cased), each once."""
 
 
 def read_pairs(folder: Path) -> pa.Table:
-    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is not of
-    `PAIRS_SCHEMA`.
+    """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is neither of
+    `FULL_SCHEMA` nor of `PAIRS_SCHEMA`, which has no running text.
     """
     table = read_table(folder)
-    if not table.schema.remove_metadata().equals(PAIRS_SCHEMA):
+    schema = table.schema.remove_metadata()
+    if not (schema.equals(FULL_SCHEMA) or schema.equals(PAIRS_SCHEMA)):
         raise DataError(
             folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
         )
@@ -63,7 +69,7 @@ def links_of(table: pa.Table) -> Links:
 
 def check(table: pa.Table) -> None:
     """Raises `DataError`, with the row's id, unless all links of the table are within their
-    sentences.
+    sentences, and all words at their starts in the running text.
     """
     links = links_of(table)
     rows = links.rows()
@@ -76,6 +82,16 @@ def check(table: pa.Table) -> None:
                 int(rows[k]),
                 f"has a link to word {positions[k]} of {name}, which has fewer words",
             )
+        _check_text(table, name)
+
+
+def _check_text(table: pa.Table, name: str) -> None:
+    for row, words in enumerate(read_sentences(table, name)):
+        if isinstance(words, Sentence) and not all(
+            start >= 0 and words.text.startswith(word, start)
+            for word, start in zip(words, words.starts, strict=True)
+        ):
+            raise _fault(table, row, f"has words in {name} that are not in {name}_text")
 
 
 def link_columns(links: Links) -> tuple[pa.Array, pa.Array]:

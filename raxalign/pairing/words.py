@@ -12,13 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raxalign.arrays import offsets_of
+from raxalign.corpora.text.sentences import (
+    WORDS_TYPE,
+    cells,
+    read_sentences,
+    sentence_columns,
+    text_columns,
+)
 
-WORDS_TYPE = pa.list_(pa.string())
+_NAME = "words"
+_TEXT = text_columns(_NAME)
 
 
 class Words(Sequence[Sequence[str]]):
     """A sequence of sentences, each a list of words, over an Arrow column; words are also there as
-    numbers into a vocabulary.
+    numbers into a vocabulary. `read` returns sentences with their running text.
 
     >>> words = Words.of([["Das", "Haus"], ["das"]])
     >>> words.codes.tolist(), words.vocabulary.to_pylist(), words.offsets.tolist()
@@ -27,24 +35,36 @@ class Words(Sequence[Sequence[str]]):
     [0, 1, 0]
     """
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self.column = column
+    def __init__(self, column: pa.ChunkedArray, running: pa.Table | None = None) -> None:
+        """`running` has a column of texts and one of the words' starts, with null where the text of
+        a sentence is not known (None: no text is).
+        """
+        self.column, self.running = column, running
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> Words:
         """The sentences as columns (as they are, where they are that already)."""
-        return (
-            sentences
-            if isinstance(sentences, Words)
-            else cls(pa.chunked_array([pa.array(list(sentences), WORDS_TYPE)]))
-        )
+        if isinstance(sentences, Words):
+            return sentences
+        rows = [cells(_NAME, sentence) for sentence in sentences]
+        return cls.of_table(pa.Table.from_pylist(rows, pa.schema(sentence_columns(_NAME))), _NAME)
+
+    @classmethod
+    def of_table(cls, table: pa.Table, name: str) -> Words:
+        """The sentences of a column of words, with their running text where the table has it."""
+        known = [column for column in text_columns(name) if column in table.column_names]
+        return cls(table.column(name), table.select(known) if len(known) == len(_TEXT) else None)
 
     @classmethod
     def join(cls, parts: Sequence[Words]) -> Words:
         """The sentences of all parts, one after the other; nothing is copied."""
-        return cls(
-            pa.chunked_array([chunk for part in parts for chunk in part.column.chunks], WORDS_TYPE)
-        )
+        chunks = [chunk for part in parts for chunk in part.column.chunks]
+        return cls(pa.chunked_array(chunks, WORDS_TYPE), pa.concat_tables(map(_running, parts)))
+
+    def read(self, rows: npt.NDArray[np.int64]) -> list[list[str]]:
+        """The sentences of some rows; a `Sentence` where the running text is known."""
+        table = _running(self).append_column(_NAME, self.column)
+        return read_sentences(table.take(rows), _NAME)
 
     def __len__(self) -> int:
         return len(self.column)
@@ -108,3 +128,11 @@ class Words(Sequence[Sequence[str]]):
             np.int32,
         )
         return fold[self.codes], len(numbers)
+
+
+def _running(words: Words) -> pa.Table:
+    """The columns of `_TEXT` of some sentences, null where the text is not known."""
+    if words.running is None:
+        nulls = [pa.nulls(len(words), kind) for kind in _TEXT.values()]
+        return pa.table(dict(zip(_TEXT, nulls, strict=True)))
+    return words.running.rename_columns(list(_TEXT))

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from raxalign.config.grid import CorpusSpec, EncoderSpec, Grid
     from raxalign.plan.identity import Identity
 
-BITEXT_VERSION = 1
-PAIRS_VERSION = 1
-TEXT_VERSION = 1
+BITEXT_VERSION = 2
+PAIRS_VERSION = 2
+TEXT_VERSION = 2
 SEEN_VERSION = 1
 EVERYTHING = 1_000_000_000  # sentences: more than any corpus has
 

@@ -53,16 +53,17 @@ class Pos(TaggingTask):
     Formula: accuracy = right words / all words. Words without a prediction (beyond `max_length`)
     and tags that training lacks are wrong.
 
-    Data: CoNLL-U, whose column UPOS is read, ranges of words and empty nodes skipped; or the hub's
-    Universal Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split
-    that a treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has
-    no mean over the languages. Sentences that were trained on too are recorded in the notes, and
+    Data: CoNLL-U, whose column UPOS is read, empty nodes skipped (the encoder reads the words in
+    their running text, as `SpaceAfter=No` and ranges of words give it); or the hub's Universal
+    Dependencies, `configs` naming a language's treebank; or the phrasebook's. A split that a
+    treebank of the hub lacks (Thai has a test set alone) is recorded in the notes, and has no mean
+    over the languages. Sentences that were trained on too are recorded in the notes, and
     marked in the predictions; more than half is an error.
 
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
 
-    VERSION = 1
+    VERSION = 2
     entities = False
     labels = UPOS
     columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)

@@ -14,6 +14,7 @@ from raxalign.corpora.text.overlap import normalize
 from raxalign.errors import DataError
 
 OPTIONS = BitextOptions(max_words=20)
+WITHOUT_TEXT = dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts"))
 
 
 def lines(n: int, word: str) -> list[str]:
@@ -42,7 +43,15 @@ def test_the_last_lines_are_test_and_those_before_are_dev(moses, tmp_path):
     test, dev, notes = hold_out(made, tmp_path)
     assert ids(test) == [8, 9]
     assert ids(dev) == [5, 6, 7]
-    assert test.to_pylist()[0] == {"id": 8, "src": ["Zeile", "8"], "tgt": ["line", "8"]}
+    assert test.to_pylist()[0] == {
+        "id": 8,
+        "src": ["Zeile", "8"],
+        "src_text": "Zeile 8",
+        "src_starts": [0, 6],
+        "tgt": ["line", "8"],
+        "tgt_text": "line 8",
+        "tgt_starts": [0, 5],
+    }
     assert notes["counts"] == {
         "test": {"lines": 2, "blank": 0, "overlong": 0, "kept": 2},
         "dev": {"lines": 3, "blank": 0, "overlong": 0, "kept": 3},
@@ -275,6 +284,7 @@ def test_words_and_gold_links_of_the_corpus_are_kept(tmp_path):
         "tgt": ["yes", "2."],
         "src_links": [0, 1],
         "tgt_links": [0, 1],
+        **WITHOUT_TEXT,
     }
     assert notes["words"]["de"] == "the words of the corpus"
     assert hold_out(made, tmp_path)[0].column("tgt_links").to_pylist() == [[0, 1], [0, 1]]
@@ -297,6 +307,7 @@ def test_given_words_take_no_tokeniser_and_that_is_recorded(tmp_path):
                 "id": 1,
                 "src": ["我们", "是", "学生", "。"],
                 "tgt": ["we", "aren't", "students", "."],
+                **WITHOUT_TEXT,
             }
             assert own == {"data": "own", "dev": "own"}
             assert notes["words"] == {

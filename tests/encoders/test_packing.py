@@ -30,13 +30,11 @@ def test_a_sentence_longer_than_the_width_has_room() -> None:
 
 
 def test_packed_sentences_have_the_states_that_they_have_alone(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     encoder = toy_encoder(tmp_path)
     assert can_pack(encoder)
     words = list(WORDS)
     sentences = [words[:3], words[3:9], words[1:2], words[::2]]
-    side = tokenise(encoder, pa.chunked_array([pa.array(sentences)]), 64)
+    side = tokenise(encoder, [sentences], 64)
     lengths = np.diff(side.offsets)
     for width in (0, 12, 40):
         packed = pack(side.ids, lengths, pad=0, width=width)

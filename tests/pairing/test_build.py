@@ -18,7 +18,14 @@ from raxalign.pairing.build import (
     slice_training,
 )
 from raxalign.pairing.pharaoh import read_links
-from raxalign.pairing.schema import LINKS_TYPE, PAIRS_SCHEMA, check, links_of, read_pairs
+from raxalign.pairing.schema import (
+    FULL_SCHEMA,
+    LINKS_TYPE,
+    PAIRS_SCHEMA,
+    check,
+    links_of,
+    read_pairs,
+)
 from raxalign.pairing.types import build_seen, read_types
 from raxalign.pairing.words import WORDS_TYPE
 
@@ -117,13 +124,14 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
     build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
-    assert loaded.features.arrow_schema.remove_metadata() == PAIRS_SCHEMA
+    assert loaded.features.arrow_schema.remove_metadata() == FULL_SCHEMA
     assert loaded[0] == {
         "id": 0,
         "src": ["Das", "Haus"],
         "tgt": ["the", "house"],
         "src_links": [0, 1],
         "tgt_links": [0, 1],
+        **dict.fromkeys(("src_text", "src_starts", "tgt_text", "tgt_starts")),
     }
 
 
@@ -267,6 +275,17 @@ def pairs_table(src_links, tgt_links):
         "tgt_links": [tgt_links],
     }
     return pa.Table.from_pydict(columns, schema=PAIRS_SCHEMA)
+
+
+def test_words_that_are_not_in_their_text_are_refused():
+    columns = pairs_table([0], [0]).to_pydict() | {"src_text": ["a b"], "src_starts": [[0, 2]]}
+    columns |= {"tgt_text": [None], "tgt_starts": [None]}
+    check(pa.Table.from_pydict(columns, schema=FULL_SCHEMA))
+    columns["src_starts"] = [[0, 1]]
+    with pytest.raises(
+        DataError, match=r"row 0 \(id 7\) has words in src that are not in src_text"
+    ):
+        check(pa.Table.from_pydict(columns, schema=FULL_SCHEMA))
 
 
 @pytest.mark.parametrize(

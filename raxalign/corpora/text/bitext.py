@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from raxalign.corpora.text.cleaning import (
     BATCH_ROWS,
-    WORDS_COLUMN,
     BitextOptions,
     Cleaner,
     Row,
@@ -28,6 +27,11 @@ from raxalign.corpora.text.cleaning import (
 )
 from raxalign.corpora.text.dataset import DatasetWriter, read_metadata, read_table
 from raxalign.corpora.text.overlap import fingerprint, normalize
+from raxalign.corpora.text.sentences import (
+    cells,
+    sentence_chunks,
+    sentence_columns,
+)
 
 
 def write_heldout(source: SplitCorpus, options: BitextOptions, folder: Path) -> dict[str, Any]:
@@ -115,8 +119,8 @@ def _refuse_shortage(
 def write_text(
     bitexts: Sequence[Path], side: Literal["src", "tgt"], folder: Path
 ) -> dict[str, Any]:
-    """Write one side of bitext datasets to `<folder>/data`, column `words`: sentences in order,
-    each once.
+    """Write one side of bitext datasets to `<folder>/data`, columns `words`, `words_text` and
+    `words_starts`: sentences in order, each once.
 
     Args:
         bitexts: the dataset folders.
@@ -131,16 +135,17 @@ def write_text(
     def rows() -> Iterator[Row]:
         seen: set[bytes] = set()
         for bitext in bitexts:
-            for batch in read_table(bitext).select([side]).to_batches(max_chunksize=BATCH_ROWS):
-                for words in batch.column(0).to_pylist():
+            for sentences in sentence_chunks(read_table(bitext), side, BATCH_ROWS):
+                for words in sentences:
                     counts["read"] += 1
                     key = fingerprint(*words)
                     if key not in seen:
                         seen.add(key)
-                        yield {"words": words}
+                        yield cells("words", words)
 
+    schema = pa.schema(sentence_columns("words"))
     metadata = {"bitexts": [read_metadata(bitext) for bitext in bitexts], "side": side}
-    with DatasetWriter(folder / "data", pa.schema({"words": WORDS_COLUMN}), metadata) as writer:
+    with DatasetWriter(folder / "data", schema, metadata) as writer:
         write_rows(writer, rows())
         counts.update(kept=writer.n_rows, repeated=counts["read"] - writer.n_rows)
         writer.metadata["counts"] = dict(counts)

@@ -17,18 +17,21 @@ import pyarrow as pa
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.overlap import fingerprint, normalize
+from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.corpora.text.tail import Tail, read_tail
-from raxalign.corpora.text.words import Segmentation, Tokenize, describe, tokenize
+from raxalign.corpora.text.words import Segmentation, Tokenize, describe, tokenize, within_text
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 
 ELSEWHERE = "overlapping_elsewhere"
 """The count of training pairs whose pivot side is held out for another language."""
 WORDS, OWN_WORDS = "words", "own"
 """Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""
 BATCH_ROWS = 1000
-WORDS_COLUMN = pa.list_(pa.string())
+WITHOUT_TEXT = "without_text"
+"""The count of sentences whose words the tokeniser changed, so that they are not in the text."""
 _POSITIONS = pa.list_(pa.int32())
-_COLUMNS = {"id": pa.int64(), "src": WORDS_COLUMN, "tgt": WORDS_COLUMN}
+_COLUMNS = {"id": pa.int64(), **sentence_columns("src"), **sentence_columns("tgt")}
 _GOLD = {"src_links": _POSITIONS, "tgt_links": _POSITIONS}
 
 Row = dict[str, Any]
@@ -157,12 +160,12 @@ class Cleaner:
                 self._has_tokenized or pair.source_words is None or pair.target_words is None
             )
             src = (
-                self._tokenize_source(pair.source)
+                within_text(self._tokenize_source, pair.source)
                 if pair.source_words is None
                 else self._given(pair, pair.source_words)
             )
             tgt = (
-                self._tokenize_target(pair.target)
+                within_text(self._tokenize_target, pair.target)
                 if pair.target_words is None
                 else self._given(pair, pair.target_words)
             )
@@ -172,8 +175,18 @@ class Cleaner:
                 counts["overlong"] += 1
             else:
                 counts["kept"] += 1
-                row = {"id": pair.id, "src": src, "tgt": tgt}
+                self._count_lost(pair, src, tgt, counts)
+                row = {"id": pair.id, **cells("src", src), **cells("tgt", tgt)}
                 yield row | self._links(pair, src, tgt) if self._has_links else row
+
+    @staticmethod
+    def _count_lost(
+        pair: SentencePair, src: list[str], tgt: list[str], counts: Counter[str]
+    ) -> None:
+        """Count the sides that the tokeniser divided into words which are not in the text."""
+        for given, words in ((pair.source_words, src), (pair.target_words, tgt)):
+            if given is None and not isinstance(words, Sentence):
+                counts[WITHOUT_TEXT] += 1
 
     def _given(self, pair: SentencePair, words: tuple[str, ...]) -> list[str]:
         if any(word.split() != [word] for word in words):

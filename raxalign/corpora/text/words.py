@@ -19,7 +19,7 @@ from typing import Literal
 from raxalign.corpora.text.moses_tokenizer import moses_tokenizer
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
-from raxalign.running import THAI_AM, UNSPACED, unspaced_letter
+from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
 
 Segmentation = Literal["characters", "words"]
 Tokenize = Callable[[str], list[str]]
@@ -50,6 +50,21 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
     if known.segmenter is None:
         raise RaxalignError(f"segmentation: words: {no_segmenter(lang)}; {WITHOUT_SEGMENTER}")
     return _segmenter(known.segmenter)
+
+
+def within_text(divide: Tokenize, text: str) -> list[str]:
+    """Divide a sentence into words that stand in its text, which is cleaned and without white space
+    at its ends.
+
+    The words are a plain list where one of them is not in the text: segmenters may change words.
+
+    >>> sentence = within_text(tokenize("en"), " Now,  mice! ")
+    >>> sentence, sentence.text, sentence.starts
+    (['Now', ',', 'mice', '!'], 'Now,  mice!', (0, 3, 6, 10))
+    """
+    words = divide(text)
+    found = Sentence.within(words, clean(text).strip())
+    return words if found is None else found
 
 
 def divide_at_blanks(text: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from raxalign.encoders.training.static_params import StaticParams
 from raxalign.encoders.training.text import read_words
 from raxalign.encoders.training.wordpiece import read_vocabulary, train_wordpiece
 from raxalign.errors import RaxalignError
+from raxalign.running import Sentence
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.static_files import Floats
@@ -90,11 +91,15 @@ def _train_joint(
 
 
 def _cased(sentences: list[list[str]], params: StaticParams) -> list[list[str]]:
-    return (
-        [[word.lower() for word in sentence] for sentence in sentences]
-        if params.casing == "lower"
-        else sentences
-    )
+    return [_lowered(words) for words in sentences] if params.casing == "lower" else sentences
+
+
+def _lowered(words: list[str]) -> list[str]:
+    """The words in lower case, in their text where they are still found there."""
+    lowered = [word.lower() for word in words]
+    if not isinstance(words, Sentence):
+        return lowered
+    return Sentence.within(lowered, words.text.lower()) or lowered
 
 
 def _train_vocabulary(sentences: Mapping[str, Sentences], params: StaticParams) -> list[str]:

@@ -12,6 +12,7 @@ def read_words(folder: Path, limit: int) -> list[list[str]]:
     it is not a dataset of text.
     """
     from raxalign.corpora.text.dataset import read_table
+    from raxalign.corpora.text.sentences import read_sentences
 
     table = read_table(folder)
     if "words" not in table.column_names:
@@ -19,5 +20,4 @@ def read_words(folder: Path, limit: int) -> list[list[str]]:
             folder,
             f"has no column `words`, so it is not text (columns: {', '.join(table.column_names)})",
         )
-    sentences: list[list[str]] = table.column("words").slice(0, limit).to_pylist()
-    return sentences
+    return read_sentences(table.slice(0, limit), "words")

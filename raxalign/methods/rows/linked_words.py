@@ -4,21 +4,24 @@ without a loop over words.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_metadata
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-_CHUNK = 8192
+CHUNK = 8192
+"""Sentences that are tokenised at once."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,10 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     if not len(table):
         raise DataError(folder, "the word-pair dataset has no rows")
     pair = read_metadata(folder).get("lang_pair")
-    src, tgt = (tokenise(encoder, table.column(name), max_length, pair) for name in ("src", "tgt"))
+    src, tgt = (
+        tokenise(encoder, sentence_chunks(table, name, CHUNK), max_length, pair)
+        for name in ("src", "tgt")
+    )
     links = links_of(table)
     rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
     read = (src.count_W[src.word_offsets[rows] + links.src] > 0) & (
@@ -81,10 +87,13 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
 
 
 def tokenise(
-    encoder: TransformerEncoder, column: Any, max_length: int, lang: str | None = None
+    encoder: TransformerEncoder,
+    chunks: Iterable[Sequence[Sequence[str]]],
+    max_length: int,
+    lang: str | None = None,
 ) -> PieceSide:
-    """Return the sentences of an Arrow column of words as pieces with special ones around them;
-    unknown pieces are counted for `lang`.
+    """Return sentences, given as lists of some, as pieces with special ones around them; unknown
+    pieces are counted for `lang`.
     """
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
@@ -95,8 +104,7 @@ def tokenise(
     room = min(max_length, encoder.max_positions) - len(before) - len(after)
     ids: list[np.ndarray] = []
     first, count, lengths, n_words = [], [], [], []
-    for start in range(0, len(column), _CHUNK):
-        sentences = column.slice(start, _CHUNK).to_pylist()
+    for sentences in chunks:
         pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences, lang)]
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
         spans = _spans([words for _, words in pieces], sizes, len(before))

@@ -62,7 +62,7 @@ def read_bitexts(
     for k, (lang, folder) in enumerate(folders.items()):
         table = read_table(folder)
         (src, src_sizes), (tgt, tgt_sizes) = (
-            reader.read(table.column(name), at) for name, at in (("src", k), ("tgt", len(folders)))
+            reader.read(table, name, at) for name, at in (("src", k), ("tgt", len(folders)))
         )
         both = src_sizes + tgt_sizes <= (max_pieces or np.inf)
         kept = both & (np.minimum(src_sizes, tgt_sizes) >= min_pieces)
@@ -110,12 +110,12 @@ def read_texts(
     reader = _Reader(encoder, tuple(folders), max_length)
     kept = []
     for k, folder in enumerate(folders.values()):
-        column = read_table(folder).column("words")
-        numbers, sizes = reader.read(column, k)
+        table = read_table(folder)
+        numbers, sizes = reader.read(table, "words", k)
         if not (sizes >= min_pieces).any():
             raise DataError(
                 folder,
-                f"none of the {len(column)} sentences has {min_pieces} pieces or more; relax"
+                f"none of the {len(table)} sentences has {min_pieces} pieces or more; relax"
                 " min_pieces",
             )
         kept.append(numbers[sizes >= min_pieces])
@@ -155,19 +155,21 @@ class _Reader:
             lambda part, lang: bulk_pieces(encoder.tokenizer, part, lang)
         )
 
-    def read(self, column: Any, lang: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokenise an Arrow column of lists of words: (the number of each sentence, how many pieces
-        it has).
+    def read(self, table: Any, column: str, lang: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenise an Arrow column of sentences: (the number of each sentence, how many pieces it
+        has).
         """
+        from raxalign.corpora.text.sentences import sentence_chunks
+
         before, sizes = self.n, [np.zeros(0, np.int64)]
-        for start in range(0, len(column), _CHUNK):
-            found = list(self.pieces(column.slice(start, _CHUNK).to_pylist(), self.languages[lang]))
+        for part in sentence_chunks(table, column, _CHUNK):
+            found = list(self.pieces(part, self.languages[lang]))
             self.ids.append(np.concatenate([ids for ids, _ in found]))
             self.words.append(np.concatenate([words for _, words in found]))
             sizes.append(np.array([len(ids) for ids, _ in found], np.int64))
         self.lengths += sizes
-        self.langs.append(np.full(len(column), lang))
-        self.n += len(column)
+        self.langs.append(np.full(len(table), lang))
+        self.n += len(table)
         return np.arange(before, self.n), np.concatenate(sizes)
 
     def sentences(self) -> Sentences:

@@ -4,7 +4,7 @@ which false negatives are recognised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,15 @@ import pyarrow.compute as pc
 
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_metadata, read_table
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.errors import DataError
-from raxalign.methods.rows.linked_words import LinkedRows, PieceSide, read_linked_rows, tokenise
+from raxalign.methods.rows.linked_words import (
+    CHUNK,
+    LinkedRows,
+    PieceSide,
+    read_linked_rows,
+    tokenise,
+)
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
@@ -113,8 +120,8 @@ def read_sentence_rows(
         pair = read_metadata(folder).get("lang_pair")
         sides.append(
             (
-                tokenise(encoder, table.column("src"), max_length, pair),
-                tokenise(encoder, table.column("tgt"), max_length, pair),
+                tokenise(encoder, sentence_chunks(table, "src", CHUNK), max_length, pair),
+                tokenise(encoder, sentence_chunks(table, "tgt", CHUNK), max_length, pair),
             )
         )
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
@@ -126,13 +133,12 @@ def read_sentence_rows(
     )
 
 
-def pivot_sentences(folders: Iterable[Path]) -> pa.ChunkedArray:
-    """Return the pivot's sentences of some bitexts, as words, in the order of
-    `read_sentence_rows`.
+def pivot_sentences(folders: Iterable[Path]) -> Iterator[list[list[str]]]:
+    """Yield the pivot's sentences of some bitexts in the order of `read_sentence_rows`, some at a
+    time.
     """
-    return pa.chunked_array(
-        [chunk for folder in folders for chunk in read_table(folder).column("tgt").chunks]
-    )
+    for folder in folders:
+        yield from sentence_chunks(read_table(folder), "tgt", CHUNK)
 
 
 def _read_words(

@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.pairing.schema import links_of, read_pairs
@@ -107,8 +108,8 @@ def linked_vectors(
         if not len(links.src):
             continue
         rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
-        src = encoder.words(part.column("src").to_pylist(), lang, layers=layers, pooling=pooling)
-        tgt = encoder.words(part.column("tgt").to_pylist(), pivot, layers=layers, pooling=pooling)
+        src = encoder.words(read_sentences(part, "src"), lang, layers=layers, pooling=pooling)
+        tgt = encoder.words(read_sentences(part, "tgt"), pivot, layers=layers, pooling=pooling)
         src_P, tgt_P = (
             _places(words, rows, links_of_side)
             for words, links_of_side in ((src, links.src), (tgt, links.tgt))
@@ -135,9 +136,7 @@ def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
     """
     from raxalign.corpora.text.dataset import read_table
 
-    column: Any = read_table(folder).column(side)
-    for start in range(0, len(column), CHUNK):
-        yield column.slice(start, CHUNK).to_pylist()
+    yield from sentence_chunks(read_table(folder), side, CHUNK)
 
 
 def drawn_sentences(folder: Path, side: str, size: int, seed: int) -> Iterator[list[list[str]]]:
@@ -154,8 +153,8 @@ def drawn_sentences(folder: Path, side: str, size: int, seed: int) -> Iterator[l
     """
     from raxalign.corpora.text.dataset import read_table
 
-    column: Any = read_table(folder).column(side)
-    count = len(column)
+    table = read_table(folder)
+    count = len(table)
     rows = np.sort(np.random.default_rng(seed).choice(count, min(size, count), replace=False))
     for start in range(0, len(rows), CHUNK):
-        yield column.take(rows[start : start + CHUNK]).to_pylist()
+        yield read_sentences(table.take(rows[start : start + CHUNK]), side)

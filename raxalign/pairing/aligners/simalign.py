@@ -157,7 +157,7 @@ def _padded_vectors(
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    sentences = side.column.take(rows).to_pylist()
+    sentences = side.read(rows)
     words = encoder.words(sentences, lang, layers=layers, pooling="mean")
     vectors_NH = words.vectors_NLH[:, 0].float()
     lengths = [len(sentence) for sentence in sentences]

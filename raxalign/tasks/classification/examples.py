@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 from raxalign.tasks.transfer.fingerprints import fingerprint, normal
 
 
@@ -51,11 +52,11 @@ class Examples:
         kept = [row for row, keep in zip(self.rows, fresh, strict=True) if keep]
         return Examples(self.source, kept, self.unlabelled)
 
-    def words(self) -> tuple[list[list[str]], list[list[str]] | None]:
+    def words(self) -> tuple[list[Sentence], list[Sentence] | None]:
         """Returns the first and the second texts (None where there are none), divided at white
         space; the tokenizer divides further, and alone divides a text without spaces.
         """
-        return [row.first.split() for row in self.rows], seconds(self.rows)
+        return [Sentence.of_text(row.first) for row in self.rows], seconds(self.rows)
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """Hashes each example's texts (case, white space and Unicode forms do not count), and the
@@ -73,10 +74,10 @@ class Examples:
         return np.array(numbers, dtype=np.int64)
 
 
-def seconds(rows: Sequence[Example]) -> list[list[str]] | None:
+def seconds(rows: Sequence[Example]) -> list[Sentence] | None:
     """Returns the words of the second texts; None where the examples have one text."""
     texts = [row.second for row in rows if row.second is not None]
-    return [text.split() for text in texts] if len(texts) == len(rows) else None
+    return [Sentence.of_text(text) for text in texts] if len(texts) == len(rows) else None
 
 
 def fingerprints(rows: Iterable[Example]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

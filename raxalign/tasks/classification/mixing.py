@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 from raxalign.tasks.classification.examples import Example, Examples, seconds
 
 CodeSwitching = Literal["none", "sentence"]
@@ -72,7 +73,7 @@ def _part(
     first, second = (0 if of_text == lang else 1 for of_text in langs)
     return Part(
         langs,
-        [pair[first].first.split() for pair in pairs],
+        [Sentence.of_text(pair[first].first) for pair in pairs],
         seconds([pair[second] for pair in pairs]),
         [own.label for own, _ in pairs],
         units,

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 from raxalign.caveats import listener
-from raxalign.corpora.text.words import tokenize
+from raxalign.corpora.text.words import tokenize, within_text
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.transformer import evaluating
+from raxalign.running import in_text
 from raxalign.tasks.transfer.task_model import TaskModel
 
 ROWS = 512
@@ -91,7 +92,8 @@ class WordClassifier(TaskModel):
         divided = []
         for code, texts in sides:
             words = tokenize(code)
-            divided.append([(code, words(" ".join(text))) for text in texts])
+            running = [in_text(text, None).text for text in texts]
+            divided.append([(code, within_text(words, text)) for text in running])
         return [TextRow(texts) for texts in zip(*divided, strict=True)]
 
     def forward(self, rows: Sequence[TextRow]) -> torch.Tensor:

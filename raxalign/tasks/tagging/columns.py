@@ -7,17 +7,29 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 from raxalign.tasks.tagging.lines import numbered_lines
 from raxalign.tasks.tagging.scheme import ENTITIES, UNIVERSAL, TagScheme
 from raxalign.tasks.tagging.sentences import Sentences, Tagged
 
 _NUMBER = re.compile(r"(\d+)|\d+-\d+|\d+\.\d+")
 """A word of CoNLL-U (the group), a range of words, or an empty node."""
-Word = tuple[int, str, str]
-"""(line, word, tag); a word of no letters ends a sentence."""
+_UNDIVIDED = "SpaceAfter=No"
+
+
+class Word(NamedTuple):
+    """A word with its line and tag; an empty form ends a sentence. `after` is what stands between
+    it and the next word in the running text, None where the file does not have it.
+    """
+
+    line: int
+    form: str
+    tag: str
+    after: str | None = None
 
 
 def read_conll(
@@ -47,7 +59,11 @@ def read_conll(
 def read_conllu(
     path: Path, encoding: str = "utf-8", report: Report = refuse, scheme: TagScheme = UNIVERSAL
 ) -> Sentences:
-    """Reads a CoNLL-U file; ranges of words (``1-2``) and empty nodes (``1.1``) are skipped.
+    """Reads a CoNLL-U file; empty nodes (``1.1``) are skipped.
+
+    The running text has a blank after each word without ``SpaceAfter=No``. A range of words
+    (``1-2``) is not a word; its words are joined where they make up its form (``don't``), and are
+    otherwise divided by blanks (``im``, which is ``in dem``).
 
     Args:
         path: the file.
@@ -70,18 +86,29 @@ def _sentences(
     path: Path, words: Iterator[Word], scheme: TagScheme, refused: Refusals
 ) -> Sentences:
     rows, sentence = [], list[Word]()
-    for word in [*words, (0, "", "")]:
-        if word[1]:
+    for word in [*words, Word(0, "", "")]:
+        if word.form:
             sentence.append(word)
         elif sentence:
-            texts = tuple(text for _, text, _ in sentence)
-            tags = scheme.final([tag for _, _, tag in sentence])
-            rows.append(Tagged(texts, tags, sentence[0][0]))
+            forms = tuple(word.form for word in sentence)
+            tags = scheme.final([word.tag for word in sentence])
+            rows.append(Tagged(forms, tags, sentence[0].line, _running(sentence)))
             sentence = []
     if not rows and not refused.count:
         remedy = "A sentence has one line per word, and a blank line ends it"
         raise DataError(path, "has no sentences", remedy=remedy)
     return Sentences(str(path), rows)
+
+
+def _running(words: Sequence[Word]) -> Sentence | None:
+    """The words in their running text, where the file has it."""
+    starts, text = list[int](), ""
+    for word in words:
+        if word.after is None:
+            return None
+        starts.append(len(text))
+        text += word.form + word.after
+    return Sentence([word.form for word in words], text.rstrip(), starts)
 
 
 def _column_words(
@@ -93,7 +120,7 @@ def _column_words(
         # Only blanks and tabs divide columns: a no-break space may be part of a word.
         cells = line.split("\t") if "\t" in line else [cell for cell in line.split(" ") if cell]
         if not line.strip() or cells[0] == "-DOCSTART-":
-            yield number, "", ""
+            yield Word(number, "", "")
             continue
         width = width or len(cells)
         if width < needed:
@@ -110,7 +137,7 @@ def _column_words(
             remedy = f"{scheme.known()}, in {_place(columns.tag)}"
             refused(DataError(path, f"unknown tag {tag!r}", line=number, remedy=remedy))
         else:
-            yield number, word, tag
+            yield Word(number, word, tag)
 
 
 def _counted(columns: int) -> str:
@@ -125,9 +152,11 @@ def _place(column: int) -> str:
 def _conllu_words(
     path: Path, encoding: str, scheme: TagScheme, refused: Refusals
 ) -> Iterator[Word]:
-    for number, line in numbered_lines(path, encoding):
+    held, whole = list[Word](), list[str]()  # a range, and its words so far
+    for number, line in [*numbered_lines(path, encoding), (0, "")]:
         if not line.strip():
-            yield number, "", ""
+            yield from (*held, Word(number, "", ""))
+            held, whole = [], []
             continue
         if line.startswith("#"):
             continue
@@ -135,8 +164,27 @@ def _conllu_words(
         if fault := _fault_of_conllu(cells, scheme):
             told, remedy = fault
             refused(DataError(path, told, line=number, remedy=remedy))
+        elif "-" in cells[0]:
+            whole = cells
         elif cells[0].isdecimal():
-            yield number, cells[1].strip(), cells[scheme.columns.tag].strip()
+            tag = cells[scheme.columns.tag].strip()
+            held.append(Word(number, cells[1].strip(), tag, _after(cells)))
+            if not whole or whole[0].endswith(f"-{cells[0]}"):
+                yield from _divided(held, whole) if whole else held
+                held, whole = [], []
+
+
+def _after(cells: Sequence[str]) -> str:
+    """What follows a word of CoNLL-U, or a range of words, in the running text."""
+    return "" if _UNDIVIDED in cells[9].strip().split("|") else " "
+
+
+def _divided(words: Sequence[Word], whole: Sequence[str]) -> Iterator[Word]:
+    """The words of a range, without blanks between them where they make up its form."""
+    inner = "" if "".join(word.form for word in words) == whole[1].strip() else " "
+    for word in words[:-1]:
+        yield word._replace(after=inner)
+    yield words[-1]._replace(after=_after(whole))
 
 
 def _fault_of_conllu(cells: Sequence[str], scheme: TagScheme) -> tuple[str, str] | None:

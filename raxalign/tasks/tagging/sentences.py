@@ -9,18 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 from raxalign.tasks.transfer.fingerprints import fingerprint, normal
 
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
     """A sentence with one tag per word; `line` is where it begins (1-based line of the file, or
-    row).
+    row), and `running` has its words in the running text, where the file has it.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     line: int
+    running: Sentence | None = None
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class Sentences:
             self.source, [row for row, there in zip(self.rows, known, strict=True) if not there]
         )
 
-    def words(self) -> list[tuple[str, ...]]:
-        """Returns the words of every sentence."""
-        return [row.words for row in self.rows]
+    def words(self) -> list[Sequence[str]]:
+        """Returns the words of every sentence, in their running text where it is known."""
+        return [row.running or row.words for row in self.rows]
 
     def fingerprints(self) -> npt.NDArray[np.int64]:
         """Hashes each sentence's text; case, white space and Unicode forms do not count."""

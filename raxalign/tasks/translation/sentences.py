@@ -16,7 +16,9 @@ from raxalign.config.sources import DataPath, LocalFile, Source, differs_by_lang
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
+from raxalign.running import Sentence
 from raxalign.tasks.classification.files import ExampleFile
 from raxalign.tasks.classification.hub import read_hub
 from raxalign.tasks.classification.nli import SCHEME
@@ -67,7 +69,7 @@ class SentencePairs:
 def corpus_pairs(folder: Path) -> SentencePairs:
     """Read a dataset of sentence pairs."""
     table = read_table(folder)
-    src, tgt = table["src"].to_pylist(), table["tgt"].to_pylist()
+    src, tgt = (read_sentences(table, side) for side in ("src", "tgt"))
     units = np.array([unit(words) for words in tgt], dtype=np.int64)
     return SentencePairs(np.asarray(table["id"], dtype=np.int64), units, src, tgt)
 
@@ -189,11 +191,11 @@ class XnliSentences:
         return path_of(self._template(split), lang, pivot, {})
 
 
-def _words(row: Example) -> list[str]:
+def _words(row: Example) -> Sentence:
     """Join the premise and the hypothesis of a row; the tokenizer alone divides text without
     spaces.
     """
-    return [*row.first.split(), *(row.second or "").split()]
+    return Sentence.of_text(row.first if row.second is None else f"{row.first} {row.second}")
 
 
 def _require_parallel(where: str, own: Sequence[Example], pivot: Sequence[Example]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import read_sentences
 from raxalign.measured import Measured, count, standard_error
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.vectors.accuracy import accuracy, mean_accuracy
@@ -31,8 +32,8 @@ class SentencePairs:
         table = read_table(folder)
         return cls(
             np.asarray(table["id"], dtype=np.int64),
-            table["src"].to_pylist(),
-            table["tgt"].to_pylist(),
+            read_sentences(table, "src"),
+            read_sentences(table, "tgt"),
         )
 
 

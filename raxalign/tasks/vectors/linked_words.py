@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
 
 Ints = npt.NDArray[np.int64]
@@ -91,7 +92,7 @@ def read_linked_words(folder: Path) -> LinkedWords:
     sentence.
     """
     table = read_table(folder)
-    src, tgt = Words(table["src"].to_pylist()), Words(table["tgt"].to_pylist())
+    src, tgt = (Words(read_sentences(table, side)) for side in ("src", "tgt"))
     links = [table[name].combine_chunks() for name in ("src_links", "tgt_links")]
     counts, others = (np.asarray(pc.list_value_length(column), dtype=np.int64) for column in links)
     if (counts != others).any():

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from raxalign.corpora.text.dataset import read_table
+from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.encoders.models.vectors import Pooling
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ class WordReading:
 
 def sentences_of(folder: Path) -> Iterator[list[list[str]]]:
     """Yield the sentences of a text dataset, `CHUNK` at a time."""
-    column = read_table(folder).column("words")
-    for start in range(0, len(column), CHUNK):
-        yield column.slice(start, CHUNK).to_pylist()
+    yield from sentence_chunks(read_table(folder), "words", CHUNK)
 
 
 def mean_vectors(

@@ -1,0 +1,77 @@
+"""Columns of sentences in a dataset: words, the running text that they stand in, and where each of
+them starts.
+
+A column ``src`` of words has the columns ``src_text`` and ``src_starts`` with it. Both are null
+where the text of a sentence is not known, and datasets of other programs may be without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from raxalign.errors import DataError
+from raxalign.running import Sentence
+
+WORDS_TYPE = pa.list_(pa.string())
+_TYPES = {"text": pa.string(), "starts": pa.list_(pa.int32())}
+
+
+def text_columns(column: str) -> dict[str, pa.DataType]:
+    """Return the names and types of the columns that hold the running text of a column of words.
+
+    >>> list(text_columns("src"))
+    ['src_text', 'src_starts']
+    """
+    return {f"{column}_{name}": kind for name, kind in _TYPES.items()}
+
+
+def sentence_columns(column: str) -> dict[str, pa.DataType]:
+    """Return the names and types of all columns of sentences: words and running text."""
+    return {column: WORDS_TYPE, **text_columns(column)}
+
+
+def cells(column: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return what the row of a sentence holds in the columns of `sentence_columns`.
+
+    >>> cells("src", Sentence.of_text("Ja, gern."))
+    {'src': ['Ja,', 'gern.'], 'src_text': 'Ja, gern.', 'src_starts': (0, 4)}
+    >>> cells("src", ["ja"])
+    {'src': ['ja'], 'src_text': None, 'src_starts': None}
+    """
+    known = (words.text, words.starts) if isinstance(words, Sentence) else (None, None)
+    return {column: words, **dict(zip(text_columns(column), known, strict=True))}
+
+
+def read_sentences(table: pa.Table, column: str) -> list[list[str]]:
+    """Return the sentences of a column of words: a `Sentence` where the table has the running text,
+    otherwise a list of words.
+
+    Raises `DataError` where a text does not have a start for each word.
+    """
+    words: list[list[str]] = table.column(column).to_pylist()
+    names = list(text_columns(column))
+    if not set(names) <= set(table.column_names):
+        return words
+    texts, starts = (table.column(name).to_pylist() for name in names)
+    return [
+        own if text is None else _sentence(own, text, places, f"{column}, row {row}")
+        for row, (own, text, places) in enumerate(zip(words, texts, starts, strict=True))
+    ]
+
+
+def sentence_chunks(table: pa.Table, column: str, size: int) -> Iterator[list[list[str]]]:
+    """Yield the sentences of a column as `read_sentences` returns them, `size` at a time."""
+    for start in range(0, len(table), size):
+        yield read_sentences(table.slice(start, size), column)
+
+
+def _sentence(words: list[str], text: str, starts: list[int] | None, where: str) -> Sentence:
+    if starts is None or len(starts) != len(words):
+        n_starts = len(starts or ())
+        raise DataError(
+            "sentences", f"{where}: {len(words)} words have {n_starts} starts in their text"
+        )
+    return Sentence(words, text, starts)

@@ -1,0 +1,235 @@
+"""Every reader of sentences gives the encoder their running text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from raxalign.corpora.text.dataset import DatasetWriter, read_table
+from raxalign.corpora.text.sentences import cells, sentence_columns
+from raxalign.encoders.models import pieces, token_means, transformer
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.training import masked_lm
+from raxalign.encoders.training.params import ScratchParams
+from raxalign.encoders.training.text import read_words
+from raxalign.methods.rows.linked_words import read_linked_rows, tokenise
+from raxalign.methods.rows.switching import read_switchable
+from raxalign.methods.rows.tokenised import read_bitexts, read_texts
+from raxalign.methods.rows.typed import pivot_sentences, read_sentence_rows
+from raxalign.methods.statistics.pair_moments import (
+    drawn_sentences,
+    linked_vectors,
+    sentences_of,
+)
+from raxalign.pairing.aligners.base import AlignerInputs
+from raxalign.pairing.aligners.simalign import SimAlign
+from raxalign.pairing.schema import FULL_SCHEMA
+from raxalign.pairing.words import Words
+from raxalign.running import Sentence
+from raxalign.tasks.classification.examples import Example, Examples
+from raxalign.tasks.classification.mixing import training_parts
+from raxalign.tasks.tagging.columns import read_conllu
+from raxalign.tasks.translation import sides
+from raxalign.tasks.translation.sentences import corpus_pairs
+from raxalign.tasks.vectors import word_means
+from raxalign.tasks.vectors.found_sentences import SentencePairs
+from raxalign.tasks.vectors.linked_words import read_linked_words
+from raxalign.tasks.vectors.sentences import SentenceReading, sentence_vectors
+from tests.methods.toy import toy_encoder
+
+SRC = [
+    Sentence.within(["haus", ",", "rot", "!"], "haus, rot!"),
+    Sentence.within(["der", "hund"], "der hund"),
+]
+TGT = [Sentence.within(["house", ",", "red"], "house, red"), Sentence.within(["dog"], "dog")]
+DE, EN = {"haus, rot!", "der hund"}, {"house, red", "dog"}
+FIRST = (0,)
+
+
+class Heard:
+    """The sentences that were divided into pieces, by their texts; None for a list of words."""
+
+    def __init__(self) -> None:
+        self.texts: set[str | None] = set()
+
+    def hear(self, sentences: Any) -> None:
+        self.texts |= {getattr(sentence, "text", None) for sentence in sentences if sentence}
+
+
+@pytest.fixture
+def heard(monkeypatch):
+    found, bulk_pieces = Heard(), pieces.bulk_pieces
+
+    def recording(tokenizer, sentences, lang):
+        found.hear(sentences)
+        return bulk_pieces(tokenizer, sentences, lang)
+
+    for module in (pieces, transformer, token_means, masked_lm, sides):
+        monkeypatch.setattr(module, "bulk_pieces", recording)
+    return found
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    return toy_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Word pairs (a bitext too), and the text of both sides."""
+    folder = tmp_path_factory.mktemp("data")
+    with DatasetWriter(folder / "pairs", FULL_SCHEMA, {}) as writer:
+        for i, (src, tgt) in enumerate(zip(SRC, TGT, strict=True)):
+            row = {"id": i, "src_links": [0], "tgt_links": [0]}
+            row |= cells("src", src) | cells("tgt", tgt)
+            writer.write({name: [row[name]] for name in FULL_SCHEMA.names})
+    for lang, sentences in (("de", SRC), ("en", TGT)):
+        schema = pa.schema(sentence_columns("words"))
+        with DatasetWriter(folder / lang, schema, {}) as writer:
+            rows = [cells("words", sentence) for sentence in sentences]
+            writer.write({name: [row[name] for row in rows] for name in schema.names})
+    return folder
+
+
+def aligned_words(encoder, folder: Path) -> None:
+    words = Words.of_table(read_table(folder / "pairs"), "src")
+    other = Words.of(TGT)
+    inputs = AlignerInputs(range(2), None, {}, folder, 1, lang="de", pivot="en", encoder=encoder)
+    SimAlign(SimAlign.Params(encoder="tiny", layer="0")).align(words, other, inputs)
+
+
+def switched(encoder, folder: Path) -> None:
+    read_switchable(encoder, {"de": folder / "de"}, {}, "en", 64)
+
+
+def drawn(encoder, folder: Path) -> None:
+    for part in drawn_sentences(folder / "pairs", "src", 2, 0):
+        encoder.words(part, "de", layers=FIRST, pooling="mean")
+
+
+def streamed(encoder, folder: Path) -> None:
+    for part in sentences_of(folder / "pairs", "src"):
+        encoder.words(part, "de", layers=FIRST, pooling="mean")
+
+
+def retrieved_words(encoder, folder: Path) -> None:
+    pairs = read_linked_words(folder / "pairs")
+    AlignedEncoder(encoder).words(pairs.keep(pairs.row >= 0).src.sentences, "de")
+
+
+def retrieved_sentences(encoder, folder: Path) -> None:
+    how = SentenceReading("last", "cls", specials=True)
+    sentence_vectors(AlignedEncoder(encoder), SentencePairs.read(folder / "pairs").src, "de", how)
+
+
+def dictionary_contexts(encoder, folder: Path) -> None:
+    reading = word_means.WordReading("de", "last", "mean")
+    word_means.mean_vectors(
+        AlignedEncoder(encoder), folder / "de", ["rot", "hund"], reading, max_contexts=None
+    )
+
+
+def mean_tokens(encoder, folder: Path) -> None:
+    reading = token_means.Reading("sentences", 8, None, "tokens", "exclude")
+    token_means.token_means(encoder, word_means.sentences_of(folder / "de"), "de", FIRST, reading)
+
+
+def pretrained(encoder, folder: Path) -> None:
+    for slicing in (True, False):
+        params = ScratchParams(slicing=slicing, window=8)
+        masked_lm.training_rows(encoder, {"de": read_words(folder / "de", 9)}, params)
+
+
+def translated(encoder, folder: Path) -> None:
+    sides.read_sides(AlignedEncoder(encoder), corpus_pairs(folder / "pairs"), ("de", "en"))
+
+
+ONE_SIDE = (
+    switched,
+    drawn,
+    streamed,
+    retrieved_words,
+    retrieved_sentences,
+    dictionary_contexts,
+    mean_tokens,
+    pretrained,
+    lambda encoder, folder: read_texts(encoder, {"de": folder / "de"}, 64),
+)
+BOTH_SIDES = (
+    aligned_words,
+    translated,
+    lambda encoder, folder: read_linked_rows(encoder, folder / "pairs", 64),
+    lambda encoder, folder: read_sentence_rows(encoder, [folder / "pairs"], 64),
+    lambda encoder, folder: read_bitexts(encoder, {"de": folder / "pairs"}, "en", 64),
+    lambda encoder, folder: list(
+        linked_vectors(encoder, folder / "pairs", "de", "en", FIRST, "mean")
+    ),
+)
+
+
+@pytest.mark.parametrize("read", ONE_SIDE)
+def test_text_is_read_as_it_stands(read, heard, encoder, root):
+    read(encoder, root)
+    assert heard.texts == DE
+
+
+@pytest.mark.parametrize("read", BOTH_SIDES)
+def test_sentence_pairs_are_read_as_they_stand(read, heard, encoder, root):
+    read(encoder, root)
+    assert heard.texts == DE | EN
+
+
+def test_a_teacher_reads_the_pivots_text(heard, encoder, root):
+    tokenise(encoder, pivot_sentences([root / "pairs"]), 64)
+    assert heard.texts == EN
+
+
+def test_examples_are_read_as_they_stand(heard, encoder):
+    rows = [Example("Das Haus,  rot!", "Ein Hund.", "1", 1)]
+    own, pivot = Examples("de", rows), Examples("en", [Example("The house!", "A dog.", "1", 1)])
+    first, second = own.words()
+    encoder.pieces(first, "de", pairs=second)
+    assert heard.texts == {"Das Haus,  rot!", "Ein Hund."}
+    heard.texts.clear()
+    for part in training_parts({"de": own, "en": pivot}, "en", "sentence"):
+        encoder.pieces(part.firsts, part.langs[0], pairs=part.seconds, pair_lang=part.langs[1])
+    assert heard.texts == {"Das Haus,  rot!", "Ein Hund.", "The house!", "A dog."}
+
+
+def test_words_of_a_treebank_are_read_in_their_text(tmp_path):
+    words = [
+        ("1-2", "don't", "_", "_"),
+        ("1", "do", "AUX", "_"),
+        ("2", "n't", "PART", "_"),
+        ("3", "go", "VERB", "_"),
+        ("4-5", "im", "_", "SpaceAfter=No"),
+        ("4", "in", "ADP", "_"),
+        ("5", "dem", "DET", "_"),
+        ("5.1", "gone", "VERB", "_"),
+        ("6", ".", "PUNCT", "Lang=en|SpaceAfter=No"),
+    ]
+    lines = [
+        "# text = don't go im.",
+        *("\t".join([n, w, "_", t, *"_____", m]) for n, w, t, m in words),
+    ]
+    (tmp_path / "a.conllu").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+    (sentence,) = read_conllu(tmp_path / "a.conllu").words()
+    assert isinstance(sentence, Sentence)
+    assert sentence.text == "don't go in dem."
+    assert (sentence, sentence.starts) == (
+        ["do", "n't", "go", "in", "dem", "."],
+        (0, 2, 6, 9, 12, 15),
+    )
+
+
+def test_links_of_running_text_are_those_of_its_words(encoder, root):
+    table = read_table(root / "pairs").select(["id", "src", "tgt", "src_links", "tgt_links"])
+    with DatasetWriter(root / "plain", table.schema, {}) as writer:
+        writer.write(table.to_pydict())
+    plain, running = (read_linked_rows(encoder, root / name, 64) for name in ("plain", "pairs"))
+    assert np.array_equal(plain.link_src, running.link_src)
+    assert len(running.link_src) == 2
