@@ -9,14 +9,30 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from raxalign.config import published
-from raxalign.languages import LANGUAGES
 from raxalign.pairing.symmetrize import HEURISTICS
 
 PIVOT = "en"
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,9}", fullmatch=True)
-LANGUAGE_LISTS = st.lists(
-    st.sampled_from(sorted(set(LANGUAGES) - {PIVOT})), min_size=1, max_size=4, unique=True
+LANGUAGES = sorted(
+    [
+        "de",
+        "fr",
+        "tr",
+        "zh",
+        "ja",
+        "th",
+        "ha",
+        "am",
+        "yo",
+        "iw",
+        "zh-Hant",
+        "pt-BR",
+        "sr-Latn",
+        "swh_Latn",
+        "xyz",
+    ]
 )
+LANGUAGE_LISTS = st.lists(st.sampled_from(LANGUAGES), min_size=1, max_size=4, unique=True)
 PLACES = st.sampled_from(["data/{lang}-{pivot}", "../data/europarl", "/data/{lang}", "x"])
 
 
