@@ -5,8 +5,8 @@ A code stays as the user wrote it wherever it is a name: in keys, paths, metrics
 that depends on the language itself asks `language`, which reads the code as CLDR does. Two codes
 are the same language where language, script and region are the same. A script that is not written
 is the usual one of the language; a region that is not written is none. So ``en``, ``eng`` and
-``eng_Latn`` are one language, and so are ``zh`` and ``zho_Hans``; ``zh-Hant`` is another, and so are
-``pt-BR`` and ``sr-Latn``.
+``eng_Latn`` are one language, and so are ``zh`` and ``zho_Hans``. ``zh-Hant`` is another language
+than ``zh``, and so are ``pt-BR`` than ``pt`` and ``sr-Latn`` than ``sr``.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def nearest_code(text: str) -> str | None:
         likely = langcodes.Language.get(f"und-{text}").maximize().language
         return likely if likely not in ("und", "en") or text.lower() in ("uk", "us") else None
     try:
-        return langcodes.find(text).to_tag()
+        return str(langcodes.find(text))
     except LookupError:
         start = _FORM.match(text)
         part = start.group() if start is not None else ""
