@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from raxalign.config import published
+from raxalign.languages import language
 from raxalign.pairing.symmetrize import HEURISTICS
 
 PIVOT = "en"
@@ -103,7 +104,7 @@ def grids(draw: st.DrawFn) -> dict[str, Any]:
     """A valid grid as data, its keys in any order."""
     languages = draw(LANGUAGE_LISTS)
     corpus = draw(CORPORA)
-    if any(not LANGUAGES[lang].spaced and not LANGUAGES[lang].segmenter for lang in languages):
+    if any(not language(lang).spaced and not language(lang).segmenter for lang in languages):
         corpus.pop("segmentation", None)  # there are no words without a segmenter
     entries = {
         "name": draw(NAMES),

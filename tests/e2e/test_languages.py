@@ -38,7 +38,7 @@ methods:
 tasks:
   retrieval: {}
   sentence_retrieval: {}
-published: [cao2020]
+
 """
 
 
