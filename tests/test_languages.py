@@ -3,30 +3,139 @@
 import pytest
 
 from raxalign.errors import RaxalignError
-from raxalign.languages import LANGUAGES, language
+from raxalign.languages import language, pair_of, remark, respelled, same_language
+
+_FORMERLY = """af Latn|an Latn|ar Arab|arz Arab|ast Latn|az Latn|azb Arab|ba Cyrl|bar Latn|be Cyrl
+bg Cyrl|bn Beng|bpy Beng|br Latn|bs Latn|ca Latn|ce Cyrl|ceb Latn|cs Latn|cv Cyrl|cy Latn|da Latn
+de Latn|el Grek|en Latn|eo Latn|es Latn|et Latn|eu Latn|fa Arab|fi Latn|fr Latn|fy Latn|ga Latn
+gl Latn|gu Gujr|he Hebr|hi Deva|hr Latn|ht Latn|hu Latn|hy Armn|id Latn|io Latn|is Latn|it Latn
+jv Latn|ka Geor|kk Cyrl|kn Knda|ko Kore|ky Cyrl|la Latn|lb Latn|lmo Latn|lt Latn|lv Latn|mg Latn
+min Latn|mk Cyrl|ml Mlym|mn Cyrl|mr Deva|ms Latn|mt Latn|nb Latn|nds Latn|ne Deva|new Deva|nl Latn
+nn Latn|no Latn|oc Latn|pa Guru|pl Latn|pms Latn|pnb Arab|ps Arab|pt Latn|ro Latn|ru Cyrl|scn Latn
+sco Latn|sk Latn|sl Latn|sq Latn|sr Cyrl|su Latn|sv Latn|sw Latn|ta Taml|te Telu|tg Cyrl|tl Latn
+tr Latn|tt Cyrl|uk Cyrl|ur Arab|uz Latn|vi Latn|vo Latn|war Latn|xh Latn|yo Latn|zu Latn"""
+"""The spaced languages of the closed table that there was, with their scripts."""
 
 
-def test_norwegian_is_a_language():
-    assert language("no").name == "Norwegian"
+def test_the_languages_of_the_former_table_have_their_scripts_and_spaces():
+    rows = [row.split() for row in _FORMERLY.replace("\n", "|").split("|")]
+    assert len(rows) == 105
+    for code, script in rows:
+        known = language(code)
+        assert (known.script, known.spaced, known.segmenter) == (script, True, None), code
+    assert len({language(code).tag for code, _ in rows}) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("code", "tag", "script", "name"),
+    [
+        ("ha", "ha", "Latn", "Hausa"),
+        ("hau", "ha", "Latn", "Hausa"),
+        ("am", "am", "Ethi", "Amharic"),
+        ("eng_Latn", "en", "Latn", "English"),
+        ("zh-Hant", "zh-Hant", "Hant", "Chinese (Traditional)"),
+        ("zh_Hans", "zh", "Hans", "Chinese"),
+        ("zho-TW", "zh-TW", "Hant", "Chinese (Taiwan)"),
+        ("zh_cn", "zh-CN", "Hans", "Chinese (China)"),
+        ("sr-Latn", "sr-Latn", "Latn", "Serbian (Latin)"),
+        ("pt-BR", "pt-BR", "Latn", "Portuguese (Brazil)"),
+        ("iw", "he", "Hebr", "Hebrew"),
+        ("in", "id", "Latn", "Indonesian"),
+        ("arb_Arab", "ar", "Arab", "Arabic"),
+        ("kor_Hang", "ko", "Kore", "Korean"),
+        ("azb", "azb", "Arab", "South Azerbaijani"),
+        ("pbt_Arab", "ps", "Arab", "Pashto"),
+        ("tl", "fil", "Latn", "Tagalog"),
+        ("xyz", "xyz", "Latn", "xyz"),
+    ],
+)
+def test_a_code_is_read_as_cldr_reads_it(code: str, tag: str, script: str, name: str):
+    known = language(code)
+    assert (known.code, known.tag, known.script) == (code, tag, script)
+    assert name in known.name
+
+
+def test_the_script_says_whether_words_are_divided_by_spaces():
+    unspaced = "zh zh-Hant yue ja th lo km my shn bo dz jv-Java".split()  # noqa: SIM905
+    assert not [code for code in unspaced if language(code).spaced]
+    spaced = "ko am ar vi jv zh-Latn ja-Latn".split()  # noqa: SIM905
+    assert [code for code in spaced if language(code).spaced] == spaced
 
 
 def test_languages_without_spaces_know_their_segmenter():
-    assert [
-        (code, language(code).spaced, language(code).segmenter) for code in ("zh", "th", "de")
-    ] == [
-        ("zh", False, "jieba"),
-        ("th", False, "pythainlp"),
-        ("de", True, None),
-    ]
+    segmenters = {
+        code: language(code).segmenter
+        for code in ("zh", "zho_Hant", "th", "tha_Thai", "ja", "de", "zh-Latn")
+    }
+    assert segmenters == {
+        "zh": "jieba",
+        "zho_Hant": "jieba",
+        "th": "pythainlp",
+        "tha_Thai": "pythainlp",
+        "ja": None,
+        "de": None,
+        "zh-Latn": None,
+    }
 
 
-def test_a_name_in_place_of_a_code_is_understood():
-    with pytest.raises(RaxalignError, match="did you mean tr"):
-        language("Turkish")
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("en", "eng_Latn", True),
+        ("de", "deu", True),
+        ("ar", "arb_Arab", True),
+        ("zh", "zh-Hant", False),
+        ("pt", "pt-BR", False),
+        ("aka_Latn", "twi_Latn", False),
+        ("no", "nob", False),
+        ("avg", "avg", True),
+        ("avg", "en", False),
+    ],
+)
+def test_two_codes_are_one_language_by_language_script_and_region(one: str, other: str, same: bool):
+    assert same_language(one, other) is same
 
 
-def test_codes_and_scripts_are_well_formed():
-    assert all(
-        code.islower() and 2 <= len(code) <= 3 and len(entry.script) == 4
-        for code, entry in LANGUAGES.items()
-    )
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("Turkish", "tr"),
+        ("norsk", "no"),
+        ("jp", "ja"),
+        ("cz", "cs"),
+        ("de_DE.UTF-8", "de_DE"),
+        ("simple", "en-x-simple"),
+        ("zh-classical", "lzh"),
+    ],
+)
+def test_what_is_not_a_code_is_refused_with_the_code_that_was_meant(text: str, near: str):
+    with pytest.raises(RaxalignError, match=f"unknown language '{text}'; did you mean {near}\\?"):
+        language(text)
+
+
+@pytest.mark.parametrize("text", ["", "d", "xx", "und", "mul", "avg", "x-foo", "de--fr", "{lang}"])
+def test_what_names_no_language_is_refused(text: str):
+    with pytest.raises(RaxalignError, match="unknown language"):
+        language(text)
+
+
+def test_well_formed_codes_of_unknown_languages_are_remarked_on():
+    assert [remark(code) for code in ("ha", "eng_Latn", "zh-Hant")] == [None] * 3
+    said = remark("qaa")
+    assert said is not None
+    assert "nothing is known about the language qaa" in said
+    assert "Tibt" in (remark("xyz-Tibt") or "")
+
+
+def test_labels_of_pairs_are_divided_by_the_languages_that_there_are():
+    languages = ["zh-Hant", "en", "zh"]
+    assert pair_of("zh-Hant-en", languages) == ("zh-Hant", "en")
+    assert pair_of("en-zh-Hant", languages) == ("en", "zh-Hant")
+    assert pair_of("zh-zh-Hant", languages) == ("zh", "zh-Hant")
+    assert pair_of("zh-Hant", languages) is None
+    assert pair_of("avg", languages) is None
+
+
+def test_labels_are_respelled_by_language():
+    assert respelled("zh-Hant-en", ["eng_Latn", "zho_Hant"]) == "zho_Hant-eng_Latn"
+    assert respelled("fr-en", ["eng_Latn", "deu"]) == "fr-en"

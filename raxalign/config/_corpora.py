@@ -17,7 +17,7 @@ from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in
 from raxalign.config.parts import Parts
-from raxalign.languages import LANGUAGES, WITHOUT_SEGMENTER, no_segmenter
+from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmenter
 
 
 class Split(BaseParams):
@@ -92,7 +92,7 @@ def _check_segmenters(specs: Mapping[str, CorpusSpec], node: Node, faults: Fault
     has no segmenter.
     """
     for lang, spec in specs.items():
-        known = LANGUAGES.get(lang)
+        known = language(lang) if is_code(lang) else None
         divided = known is None or known.spaced or known.segmenter is not None
         if not divided and not getattr(spec.params, "pretokenized", False):
             faults.add(node, no_segmenter(lang), WITHOUT_SEGMENTER)

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from raxalign.config._faults import Faults, nearest, suggestion
+from raxalign.config._faults import Faults, suggestion
 from raxalign.config._yaml import Node
-from raxalign.languages import LANGUAGES
+from raxalign.languages import FORM, is_code, nearest_code, spelled
 
 
 def check_language(node: Node, faults: Faults) -> str | None:
-    """Return the code of a known language, or None after a fault."""
+    """Return the code of a language as it was written, or None after a fault."""
     code = node.value if isinstance(node.value, str) else node.text
-    if code in LANGUAGES:
+    if is_code(code):
         return code
-    by_name = {known.name.lower(): known.code for known in LANGUAGES.values()}
-    near = by_name.get(code.lower()) or nearest(code, LANGUAGES)
+    near = nearest_code(code)
     hint = f"did you mean {near}? " if near else ""
-    files = (
-        f"; files named {code} are read with `codes: {{{near}: {code}}}` under `corpus`"
-        if near and len(code) == 3
-        else ""
-    )
-    faults.add(
-        node,
-        f"unknown language {node.shown()}",
-        f"{hint}codes are ISO 639-1, for example de, tr, zh{files}",
-    )
+    faults.add(node, f"unknown language {node.shown()}", f"{hint}{FORM}")
     return None
 
 
@@ -54,10 +44,16 @@ def read_languages(node: Node, pivot: str, faults: Faults) -> tuple[bool, tuple[
     codes: list[str] = []
     for item in group.items():
         code = check_language(item, faults)
-        if code is not None and code == pivot:
-            faults.add(item, f"{code!r} is the pivot", "name the other languages only")
-        elif code is not None and code in codes:
-            faults.add(item, f"{code!r} is given twice", "keep one")
-        elif code is not None:
+        if code is None:
+            continue
+        other = spelled(code, [pivot, *codes])
+        if other is None:
             codes.append(code)
+        elif other == pivot:
+            same = "" if code == pivot else f" {pivot!r}"
+            faults.add(item, f"{code!r} is the pivot{same}", "name the other languages only")
+        elif code == other:
+            faults.add(item, f"{code!r} is given twice", "keep one")
+        else:
+            faults.add(item, f"{code!r} and {other!r} are the same language", "keep one")
     return groups[0] == "together", tuple(codes)

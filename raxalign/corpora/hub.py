@@ -14,11 +14,16 @@ from pydantic import Field, model_validator
 from raxalign.config.params import LATER
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source, expand_path
 from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers.codes import ListName, hub_code, own_code
 from raxalign.corpora.readers.hub import dataset_revision, first_line, load_rows
 from raxalign.corpora.text.words import divide_at_blanks
 from raxalign.errors import DataError
 
 _BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv", ".tsv": "csv"}
+_CODES = (
+    "The dataset's own codes for languages, by language (`{nl: nld}`), where they differ from those"
+    " of the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -58,6 +63,9 @@ class Hub(Corpus):
             "translation.{pivot}", description="Field of a row that holds the pivot's sentence."
         )
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
+        codes: Annotated[dict[str, str] | ListName, LATER] = Field(
+            default_factory=dict, description=_CODES
+        )
 
         @model_validator(mode="after")
         def _one_place(self) -> Hub.Params:
@@ -76,12 +84,12 @@ class Hub(Corpus):
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dataset, or each local file by its name in the folder."""
         if self.params.path is not None:
-            path = expand_path(self.params.path, lang=lang, pivot=pivot)
+            path = self._place(self.params.path, lang, pivot)
             return {
                 f"files/{file.relative_to(path) if file != path else file.name}": LocalFile(file)
                 for file in _data_files(path)
             }
-        name = _filled(str(self.params.dataset), lang, pivot)
+        name = self._filled(str(self.params.dataset), lang, pivot)
         pin = self.params.revision if _COMMIT.fullmatch(self.params.revision) else None
         return {"dataset": RemoteData(f"hub:{name}@{self.params.revision}", pin)}
 
@@ -96,7 +104,7 @@ class Hub(Corpus):
             source.name: (
                 source.pin
                 or dataset_revision(
-                    _filled(str(self.params.dataset), lang, pivot), self.params.revision
+                    self._filled(str(self.params.dataset), lang, pivot), self.params.revision
                 )
             )
         }
@@ -106,7 +114,7 @@ class Hub(Corpus):
         an error with its row.
         """
         fields = [
-            _filled(field, lang, pivot)
+            self._filled(field, lang, pivot)
             for field in (self.params.source_field, self.params.target_field)
         ]
         place, rows = self._rows(lang, pivot, inputs)
@@ -126,8 +134,8 @@ class Hub(Corpus):
         self, lang: str, pivot: str, inputs: CorpusInputs
     ) -> tuple[str, Iterator[dict[str, Any]]]:
         if self.params.path is None:
-            name = _filled(str(self.params.dataset), lang, pivot)
-            config = _filled(self.params.config, lang, pivot) if self.params.config else None
+            name = self._filled(str(self.params.dataset), lang, pivot)
+            config = self._filled(self.params.config, lang, pivot) if self.params.config else None
             found = inputs.digests.get("dataset", "")
             return name, _hub_rows(
                 name,
@@ -141,11 +149,22 @@ class Hub(Corpus):
         if not files:
             remedy = f"Give a file or a folder of {', '.join(_BUILDERS)} files"
             raise DataError(
-                expand_path(self.params.path, lang=lang, pivot=pivot),
+                self._place(self.params.path, lang, pivot),
                 "there are no data files",
                 remedy=remedy,
             )
         return str(Path(files[0]).parent), _local_rows(files)
+
+    def _place(self, template: str, lang: str, pivot: str) -> Path:
+        codes = self.params.codes
+        return expand_path(template, lang=own_code(lang, codes), pivot=own_code(pivot, codes))
+
+    def _filled(self, template: str, lang: str, pivot: str) -> str:
+        """A name of the dataset with its codes filled in."""
+        codes, name = self.params.codes, str(self.params.dataset)
+        return template.replace("{lang}", hub_code(name, lang, codes)).replace(
+            "{pivot}", hub_code(name, pivot, codes)
+        )
 
 
 def _data_files(path: Path) -> list[Path]:
@@ -153,10 +172,6 @@ def _data_files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.suffix in _BUILDERS and file.is_file())
-
-
-def _filled(template: str, lang: str, pivot: str) -> str:
-    return template.replace("{lang}", lang).replace("{pivot}", pivot)
 
 
 def _text(row: Mapping[str, Any], field: str, place: str, number: int) -> str:

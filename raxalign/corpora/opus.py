@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.sources import RemoteData, Source
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers.codes import opus_code
 from raxalign.corpora.readers.lines import read_parallel
 from raxalign.errors import DataError
 from raxalign.store.key import file_digest
@@ -189,7 +190,7 @@ class Opus(Corpus):
                     yield SentencePair(next(numbers), read.source, read.target)
 
     def _code(self, lang: str) -> str:
-        return self.params.codes.get(lang, lang)
+        return opus_code(lang, self.params.codes)
 
     def _pair(self, lang: str, pivot: str) -> str:
         """OPUS names a language pair in alphabetical order."""

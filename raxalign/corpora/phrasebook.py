@@ -16,6 +16,7 @@ from raxalign.corpora.grammar import LANGS, capacity, detokenized
 from raxalign.corpora.grammar.compose import tokens
 from raxalign.corpora.grammar.sentences import links, meaning
 from raxalign.errors import DataError
+from raxalign.languages import spelled
 
 
 class Phrasebook(Corpus):
@@ -54,7 +55,7 @@ class Phrasebook(Corpus):
         make different.
         """
         for code in (lang, pivot):
-            if code not in LANGS:
+            if spelled(code, LANGS) is None:
                 raise DataError(
                     "phrasebook", f"has no {code!r}", remedy=f"its languages are {', '.join(LANGS)}"
                 )
@@ -64,7 +65,7 @@ class Phrasebook(Corpus):
                 f"has {capacity()} different sentences, not {self._options.size}",
                 remedy="ask for a smaller size",
             )
-        return self._pairs(lang, pivot)
+        return self._pairs(spelled(lang, LANGS) or lang, spelled(pivot, LANGS) or pivot)
 
     def _pairs(self, lang: str, pivot: str) -> Iterator[SentencePair]:
         seed = self._options.seed

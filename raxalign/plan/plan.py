@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from raxalign.catalog import PluginFile
+from raxalign.languages import remark
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
 from raxalign.plan.touch import told
@@ -51,6 +52,12 @@ class Plan:
         """Trials by their keys."""
         return {trial.key: trial for trial in self.trials}
 
+    @cached_property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of all trials in order, and the pivot."""
+        spoken = (lang for trial in self.trials for lang in trial.languages)
+        return tuple(dict.fromkeys([*spoken, self.pivot]))
+
     def added(self, task: str, metric: str | None = None) -> tuple[Added, ...]:
         """Return the metrics that the grid adds to a task, or that of a name; none where it adds
         none.
@@ -77,6 +84,7 @@ class Plan:
                 f"the number of layers of {unknown} is not known yet (`raxalign grid` looks it"
                 " up): layers are not checked against it"
             )
+        found += filter(None, map(remark, self.languages))
         idle = sum(not trial.evaluations for trial in self.trials)
         return (
             [*found, f"{idle} of {len(self.trials)} trials have nothing to run"] if idle else found

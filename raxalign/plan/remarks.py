@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
+from raxalign.languages import remark
 from raxalign.plan.names import trial_name
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _SHOWN = 3  # trials that a remark names
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
-    pieces, trainings whose loss did not fall, thin support.
+    pieces, trainings whose loss did not fall, thin support, unknown languages.
     """
     thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -43,7 +44,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f" {encoder} ([UNK])"
         for (encoder, lang, share), readers in unknown.items()
     ]
-    return [*found, *(_not_lowered(name, list(runs)) for name, runs in trainings.items()), *thin]
+    found += [_not_lowered(name, list(runs)) for name, runs in trainings.items()]
+    return [*found, *thin, *filter(None, map(remark, plan.languages))]
 
 
 def chosen_in_report(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:

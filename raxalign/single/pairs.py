@@ -15,7 +15,7 @@ from raxalign.config.grid import CorpusSpec, Grid, PairsSpec, SplitSpec, TextSpe
 from raxalign.config.options import read_options
 from raxalign.corpora.text.cleaning import TooShort
 from raxalign.errors import DataError, RaxalignError
-from raxalign.languages import language
+from raxalign.languages import language, same_language, spelled
 from raxalign.pairing.build import export_pharaoh
 from raxalign.pairing.filters import OneToOne
 from raxalign.plan.data import SharedStages
@@ -163,8 +163,9 @@ def _grid(request: PairsRequest) -> Grid:
     here = Path.cwd()
     for code in (request.lang, request.pivot):
         language(code)
-    if request.lang == request.pivot:
-        raise RaxalignError(f"--lang {request.lang}: is the pivot; name the other language")
+    if same_language(request.lang, request.pivot):
+        same = "" if request.lang == request.pivot else f" {request.pivot}"
+        raise RaxalignError(f"--lang {request.lang}: is the pivot{same}; name the other language")
     source = read_options("corpora", request.source, request.options, here)
     aligner = read_options("aligners", request.aligner, _aligner_options(request), here)
     return Grid(
@@ -226,7 +227,8 @@ def parse_named(options: Sequence[str], flag: str) -> dict[str, Path]:
             raise RaxalignError(
                 f"{flag} {option}: write LANGUAGE=FOLDER, for example {flag} de=pairs/de-en"
             )
-        if language(lang).code in found:
-            raise RaxalignError(f"{flag} {option}: {lang} is given twice")
+        if (other := spelled(language(lang).code, found)) is not None:
+            same = "" if other == lang else f", as {other}"
+            raise RaxalignError(f"{flag} {option}: {lang} is given twice{same}")
         found[lang] = Path(place).expanduser().absolute()
     return found

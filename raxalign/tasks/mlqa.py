@@ -90,7 +90,9 @@ class Mlqa(SettingTask):
             {"hub": "test", **({"train": "train"} if self.trains_on(lang, pivot) else {})},
         )
         return {
-            name: HubSet(*hub.place(split, lang, pivot)[:2], hub.revision_of(split, lang, pivot))
+            name: HubSet(
+                *hub.place(split, lang, pivot, self.names)[:2], hub.revision_of(split, lang, pivot)
+            )
             for name, split in splits.items()
         }
 

@@ -136,6 +136,16 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
         ),
         ("[de, no]", "[de, en]", "line 4: languages.each[1]: 'en' is the pivot"),
         ("[de, no]", "[de, de]", "line 4: languages.each[1]: 'de' is given twice"),
+        (
+            "[de, no]",
+            "[de, eng_Latn]",
+            "line 4: languages.each[1]: 'eng_Latn' is the pivot 'en' (name the other languages",
+        ),
+        (
+            "[de, no]",
+            "[de, deu]",
+            "line 4: languages.each[1]: 'deu' and 'de' are the same language (keep one)",
+        ),
         ("[de, no]", "[German]", "did you mean de?"),
         (
             "source: moses",
@@ -306,10 +316,17 @@ def test_parts_and_split_go_together(faults: Any, lines: str, told: str) -> None
     assert any(told in line for line in faults(change("  path: data/{lang}-{pivot}", lines)))
 
 
-def test_codes_of_three_letters_lead_to_the_option_for_files_named_so(faults: Any) -> None:
-    (told,) = faults(change("[de, no]", "[de, nld]"))
-    assert "did you mean nl? " in told
-    assert "files named nld are read with `codes: {nl: nld}` under `corpus`" in told
+def test_codes_are_bcp_47_tags_and_stay_as_they_were_written(read: Any) -> None:
+    languages = ["de", "hau", "zh-Hant", "zh_Hans", "pt-BR", "swh_Latn", "xyz"]
+    grid = read(change("[de, no]", f"[{', '.join(languages)}]"))
+    assert list(grid.languages) == languages
+
+
+def test_a_country_in_place_of_a_language_is_refused_with_the_language(faults: Any) -> None:
+    assert faults(change("[de, no]", "[de, jp]")) == [
+        "line 4: languages.each[1]: unknown language 'jp' (did you mean ja? codes are BCP-47 tags,"
+        " for example de, ha, zh-Hant or eng_Latn)"
+    ]
 
 
 def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_divided(

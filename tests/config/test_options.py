@@ -96,7 +96,7 @@ def test_text_that_is_not_yaml_is_taken_as_it_stands(
     ("option", "told"),
     [
         ("codes={nl nld", "codes: '{nl nld' is not a YAML value .*mappings {name: value}"),
-        ("codes=nl", "codes: 'nl' is not a mapping"),
+        ("codes=nl", r"codes: 'nl' is not permitted \(permitted: a mapping, flores, ntrex\)"),
         ("pretokenized=,", "pretokenized: ',' is not a YAML value"),
     ],
 )

@@ -78,7 +78,7 @@ def test_sentences_are_shown_at_the_layer_that_dev_chooses() -> None:
     rows = [row(value, metric=metric, split="dev", **base) for metric, value in dev.items()]
     rows += [row(0.9, metric="layer2_alpha1_bleu1", **base), row(0.3, metric="bleu1", **base)]
     (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
-    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()))
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ["de", "en"])
     shown = [(line.label, line.entries[0].text, line.sub) for line in table.lines]
     assert shown == [
         ("input (de)", "der hund", ""),

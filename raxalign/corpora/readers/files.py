@@ -16,13 +16,14 @@ from raxalign.config.params import LATER
 from raxalign.config.parts import Parts
 from raxalign.config.sources import DataPath, expand_path
 from raxalign.corpora.base import PRETOKENIZED, Corpus, CorpusInputs, SentencePair
+from raxalign.corpora.readers.codes import ListName, own_code
 from raxalign.corpora.text.words import divide_at_blanks
 
 WHOLE = ""  # the name of the only part of a corpus that has one
 
 _CODES = (
     "The files' own codes for languages, by language (`{nl: nld}`), where they differ from those of"
-    " the grid."
+    " the grid; or `flores` or `ntrex` for those of FLORES-200 or NTREX-128."
 )
 
 
@@ -39,7 +40,9 @@ class FileCorpus(Corpus):
             )
         )
         pretokenized: Annotated[bool, LATER] = Field(False, description=PRETOKENIZED)
-        codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=_CODES)
+        codes: Annotated[dict[str, str] | ListName, LATER] = Field(
+            default_factory=dict, description=_CODES
+        )
 
     params: Params
 
@@ -64,7 +67,7 @@ class FileCorpus(Corpus):
 
     def code(self, lang: str) -> str:
         """Return what the files call a language."""
-        return self.params.codes.get(lang, lang)
+        return own_code(lang, self.params.codes)
 
     def read(self, lang: str, pivot: str, inputs: CorpusInputs) -> Iterator[SentencePair]:
         """Yield the sentence pairs of all parts in order, streamed; ids run on from one part to the

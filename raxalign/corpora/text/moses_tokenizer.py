@@ -17,6 +17,7 @@ from typing import Any
 
 _REMEMBERED = 200_000
 _HARD = ("", "")  # the parts of a word that goes the long way
+_OTHER = {"cjk": "und"}  # Chokwe: sacremoses takes the code for Chinese, Japanese and Korean
 _MARKER = (  # sacremoses marks runs of dots by this word; a text that has it goes the long way
     "MULTI"
 )
@@ -24,12 +25,20 @@ _MARKER = (  # sacremoses marks runs of dots by this word; a text that has it go
 
 @cache
 def moses_tokenizer(lang: str) -> Callable[[str], list[str]]:
-    """Return the tokeniser of a language, for clean text (no control characters); nothing is
-    escaped, hyphens are kept.
+    """Return the tokeniser of a language, by its ISO 639 code, for clean text (no control
+    characters); nothing is escaped, hyphens are kept. Languages for which Moses has no list of
+    abbreviations use the English one, as in Moses.
     """
     from sacremoses import MosesTokenizer
 
-    return _Fast(MosesTokenizer(lang))
+    return _Fast(MosesTokenizer(_OTHER.get(lang, lang)))
+
+
+def has_rules(lang: str) -> bool:
+    """Return whether Moses has a list of abbreviations for a language, by its ISO 639 code."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return lang in NonbreakingPrefixes().available_langs.values()
 
 
 class _Fast:

@@ -16,7 +16,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Literal
 
-from raxalign.corpora.text.moses_tokenizer import moses_tokenizer
+from raxalign.corpora.text.moses_tokenizer import has_rules, moses_tokenizer
 from raxalign.errors import DependencyError, RaxalignError
 from raxalign.languages import WITHOUT_SEGMENTER, language, no_segmenter
 from raxalign.running import THAI_AM, UNSPACED, Sentence, unspaced_letter
@@ -29,7 +29,8 @@ _FORMAT = re.compile(
     "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 _DIVIDED = re.compile("[^ \t\r\n]+")
-_STACKERS = "\u1039\u17d2"  # Burmese and Khmer: the next consonant is written below this one
+_STACKERS = "\u1039\u17d2\u1a60\u1b44\ua9c0"  # the next consonant is written below these
+_TSHEG = re.compile(r"[\u0f0b\u0f0c]")
 
 
 def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
@@ -37,16 +38,16 @@ def tokenize(lang: str, segmentation: Segmentation = "characters") -> Tokenize:
 
     Languages with spaces are tokenised by sacremoses as Moses does (nothing escaped, hyphens kept).
     For the others `characters` makes a word of each character (with its combining marks; runs of
-    other letters and of digits stay whole), and `words` calls the language's segmenter: jieba for
-    zh, PyThaiNLP (newmm) for th. Raises `RaxalignError` where the language has no segmenter, and
-    `DependencyError` where the segmenter is not installed.
+    other letters and of digits stay whole) and of each Tibetan syllable, and `words` calls the
+    language's segmenter: jieba for zh, PyThaiNLP (newmm) for th. Raises `RaxalignError` where the
+    language has no segmenter, and `DependencyError` where the segmenter is not installed.
     """
     known = language(lang)
     if known.spaced:
-        moses = moses_tokenizer(lang)
+        moses = moses_tokenizer(known.base)
         return lambda text: moses(clean(text))
     if segmentation == "characters":
-        return split_characters
+        return split_syllables if known.script == "Tibt" else split_characters
     if known.segmenter is None:
         raise RaxalignError(f"segmentation: words: {no_segmenter(lang)}; {WITHOUT_SEGMENTER}")
     return _segmenter(known.segmenter)
@@ -86,7 +87,8 @@ def describe(lang: str, segmentation: Segmentation = "characters") -> str:
     """Return what `tokenize` uses for a language, for manifests: ``Moses (sacremoses 0.1.1)``."""
     known = language(lang)
     if known.spaced:
-        return f"Moses (sacremoses {version('sacremoses')})"
+        own = "" if has_rules(known.base) else ", English abbreviations"
+        return f"Moses (sacremoses {version('sacremoses')}{own})"
     if segmentation == "words" and known.segmenter is not None:
         return f"words ({known.segmenter} {version(known.segmenter)})"
     return "characters"
@@ -109,6 +111,22 @@ def split_characters(text: str) -> list[str]:
     ['我', '在', 'Berlin', '住', '了', '12.5', '年', '……']
     """
     return _character_pattern().findall(clean(text))
+
+
+def split_syllables(text: str) -> list[str]:
+    """Return the words of Tibetan text as `split_characters`, with the mark that ends a syllable
+    (tsheg) at the end of its syllable.
+
+    >>> split_syllables("བོད་ཡིག།")
+    ['བོད་', 'ཡིག', '།']
+    """
+    out: list[str] = []
+    for word in split_characters(text):
+        if out and _TSHEG.fullmatch(word):
+            out[-1] += word
+        else:
+            out.append(word)
+    return out
 
 
 @cache

@@ -16,7 +16,8 @@ def transfer_tasks(results: Results) -> Iterator[tuple[str, str]]:
     for task in results.tasks:
         metric = results.main_metric(task)
         langs = results.by_table.get((task, metric or "", results.split(task)), ())
-        if metric is not None and langs and not any("-" in lang for lang in langs):
+        pairs = ["-" in lang and lang not in results.plan.languages for lang in langs]
+        if metric is not None and langs and not any(pairs):
             yield task, metric
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell
+from raxalign.languages import pair_of
 from raxalign.report.document import Entry, Line, Table
 from raxalign.tasks.translation.samples import shift_point
 
@@ -20,7 +21,9 @@ _MOST_SENTENCES = 3
 _COLUMNS = {"layer", "alpha", "id", "source_text", "output_text", "reference_text"}
 
 
-def sample_tables(cell: Cell, task: str, ledger: Ledger) -> Iterator[Table]:
+def sample_tables(
+    cell: Cell, task: str, ledger: Ledger, languages: Sequence[str]
+) -> Iterator[Table]:
     """Yield a table per direction: the first test sentences with their outputs at every weight of
     the layer that dev chooses, or of the last one without dev values, and their references.
 
@@ -28,15 +31,18 @@ def sample_tables(cell: Cell, task: str, ledger: Ledger) -> Iterator[Table]:
         cell: the cell that was evaluated.
         task: the grid's name of the task.
         ledger: where the predictions are.
+        languages: those that a direction is between.
     """
     evaluations: dict[str, str] = {}
     for (name, lang, metric, split), seeds in cell.evaluations.items():
-        if (name, split) == (task, "test") and "-" in lang and shift_point(metric) is not None:
+        shifted = (name, split) == (task, "test") and shift_point(metric) is not None
+        if shifted and pair_of(lang, languages):
             evaluations[lang] = seeds[min(seeds, key=str)][0]
     for lang in sorted(evaluations)[:_MOST_DIRECTIONS]:
         table = ledger.predictions(evaluations[lang])
         if table is not None and set(table.column_names) >= _COLUMNS:
-            yield from _table(table, lang, _shown(cell, task, lang))
+            between = pair_of(lang, languages) or ("", "")
+            yield from _table(table, lang, _shown(cell, task, lang), between)
 
 
 @dataclass(frozen=True)
@@ -75,18 +81,19 @@ def _shown(cell: Cell, task: str, lang: str) -> _Shown:
     return _Shown(max(layer for layer, _ in points["test"]), None)
 
 
-def _table(table: pa.Table, lang: str, shown: _Shown) -> Iterator[Table]:
+def _table(
+    table: pa.Table, lang: str, shown: _Shown, sides: tuple[str, str]
+) -> Iterator[Table]:
     """The table of a direction, where it has kept texts."""
     import pyarrow.compute as pc
 
     here = pc.and_(pc.equal(table["lang"], lang), pc.equal(table["layer"], shown.layer))
     rows = table.filter(pc.and_(here, pc.is_valid(table["source_text"]))).to_pylist()
     ids = list(dict.fromkeys(row["id"] for row in rows))[:_MOST_SENTENCES]
-    source, _, target = lang.partition("-")
     lines: list[Line] = []
     for number, id_ in enumerate(ids, 1):
         own = [row for row in rows if row["id"] == id_]
-        texts = [(f"input ({source})", own[0]["source_text"], "")]
+        texts = [(f"input ({sides[0]})", own[0]["source_text"], "")]
         texts += [
             (
                 f"{lang}, α={row['alpha']:g}",
@@ -95,7 +102,7 @@ def _table(table: pa.Table, lang: str, shown: _Shown) -> Iterator[Table]:
             )
             for row in sorted(own, key=lambda row: row["alpha"])
         ]
-        texts.append((f"reference ({target})", own[0]["reference_text"], ""))
+        texts.append((f"reference ({sides[1]})", own[0]["reference_text"], ""))
         lines += [Line(label, (Entry(text),), sub, (), f"{number}") for label, text, sub in texts]
     if lines:
         yield Table(

@@ -12,6 +12,7 @@ from typing import Any
 from raxalign.analysis.cells import Cell, Name
 from raxalign.catalog import name_of
 from raxalign.config.published import Publication, PublishedTable, Rule
+from raxalign.languages import respelled
 from raxalign.report.cells import per_language
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.untouched import why
@@ -95,7 +96,7 @@ def find(results: Results, cell: Cell, rule: Rule, split: str) -> list[Name]:
 def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[int, float], Name]:
     """Of a rule over a sweep: (layer, weight) -> the name of its score."""
     stem = rule.best_of or rule.stem
-    points = {}
+    own, points = respelled(rule.lang or "", results.plan.languages), {}
     for name in cell.values:
         task, lang, metric, where = name
         point = shift_point(metric)
@@ -103,7 +104,7 @@ def sweep(results: Results, cell: Cell, rule: Rule, split: str) -> dict[tuple[in
             point is not None
             and point[2] == stem
             and where == split
-            and lang == rule.lang
+            and lang == own
             and _is_task(results, task, rule)
         ):
             points[point[:2]] = name
@@ -176,7 +177,8 @@ def _name(results: Results, cell: Cell, rule: Rule, metric: str, split: str) -> 
     """Of the tasks that have the metric, that which is most as expected; of those that are so
     alike, the grid's first.
     """
-    names = [(task, rule.lang or "", metric, split) for task in results.tasks]
+    lang = respelled(rule.lang or "", results.plan.languages)
+    names = [(task, lang, metric, split) for task in results.tasks]
     names = [name for name in names if name in cell.values and _is_task(results, name[0], rule)]
     return min(
         names,

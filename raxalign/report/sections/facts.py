@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, final
 
+from raxalign.languages import language
 from raxalign.report.document import Share
 from raxalign.report.sections.base import Section
 from raxalign.version import VERSION
@@ -26,7 +27,7 @@ class Facts(Section):
         """Return one line per fact that the grid has."""
         results, plan = self.material.results, self.material.plan
         trials = plan.trials
-        languages = dict.fromkeys(lang for trial in trials for lang in trial.languages)
+        languages = [lang for lang in plan.languages if lang != plan.pivot]
         sizes = sorted({trial.sentences for trial in trials if trial.sentences is not None})
         makers = dict.fromkeys(s.maker for s in plan.stages.values() if s.kind == "pairs")
         facts = {
@@ -35,7 +36,7 @@ class Facts(Section):
             "tasks": ", ".join(results.tasks),
             "corpus": ", ".join(_corpora(plan)),
             "word pairs": ", ".join(makers),
-            "languages": ", ".join(languages) + f" (pivot {plan.pivot})",
+            "languages": ", ".join(map(_named, languages)) + f"; pivot {_named(plan.pivot)}",
             "sentence pairs per language": ", ".join(f"{size:,}" for size in sizes),
             "seeds": f"{len(results.seeds)}" if results.seeds else "",
             "trials": f"{len(trials):,}",
@@ -43,6 +44,12 @@ class Facts(Section):
             "made by": f"raxalign {VERSION}",
         }
         return Share(facts=tuple((name, value) for name, value in facts.items() if value))
+
+
+def _named(code: str) -> str:
+    """A language by its code and its name: ``ha (Hausa)``."""
+    name = language(code).name
+    return code if name == code else f"{code} ({name})"
 
 
 def _corpora(plan: Plan) -> list[str]:

@@ -65,7 +65,7 @@ def _ranks(plan: Plan, root: str, asked: Sequence[Asked]) -> Ranks:
     """The ranks of every language pair whose training text is stored."""
     ranks = {}
     for lang in dict.fromkeys(lang for entry in asked for lang in entry.tables):
-        counts = training_counts(plan, root, lang.partition("-")[0])
+        counts = training_counts(plan, root, lang.removesuffix(f"-{plan.pivot}"))
         if counts is not None:
             ranks[lang] = (ranks_of(counts[0]), ranks_of(counts[1]))
     return ranks

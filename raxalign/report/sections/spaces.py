@@ -122,7 +122,7 @@ def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Pan
         lang, table = next(iter(entry.tables.items()))
         rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
         sides = [[row for row in rows if row["side"] == side] for side in ("src", "tgt")]
-        codes = (lang.partition("-")[0], results.plan.pivot)
+        codes = (lang.removesuffix(f"-{results.plan.pivot}"), results.plan.pivot)
         clouds = [
             _cloud(code, side, colour, named=kind == "type")
             for colour, (code, side) in enumerate(zip(codes, sides, strict=True))

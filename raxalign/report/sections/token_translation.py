@@ -54,7 +54,10 @@ class TokenTranslation(Section):
         ledger = self.material.ledger
         for task in tasks if ledger is not None else ():
             for cell in self.material.results.cells:
-                tables = list(sample_tables(cell, task, ledger)) if ledger is not None else []
+                languages = self.material.plan.languages
+                tables = (
+                    list(sample_tables(cell, task, ledger, languages)) if ledger is not None else []
+                )
                 if tables:
                     yield from tables
                     break

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raxalign.config.sources import differs_by_language
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.corpora.readers.inspection import Report
+from raxalign.languages import spelled
 from raxalign.tasks.classification.examples import Example, Examples
 from raxalign.tasks.classification.files import ExampleFile
 from raxalign.tasks.classification.hub import read_hub
@@ -62,7 +64,7 @@ class ExampleData:
     def _read(self, split: Split, lang: str) -> Examples:
         if self.params.data == "hub":
             revision = self.inputs.digests.get(f"hub/{lang}", self.params.revision)
-            config = self.scheme.languages.get(lang, lang)
+            config = hub_code(self.params.dataset, lang, self.scheme.languages)
             found = HubSet(self.params.dataset, config, revision)
             return read_hub(found, split, self.scheme, self.inputs.downloads)
         if self.params.data == "phrasebook":
@@ -88,9 +90,12 @@ class ExampleData:
         return ExampleFile(self.path(split, lang), lang, split, alone, self.scheme)
 
     def _phrasebook(self, split: Split, lang: str) -> Examples:
+        from raxalign.corpora.grammar import LANGS
+
         assert self.scheme.phrasebook is not None, "the task's check asks for it"
         n: int = getattr(self.params.phrasebook, split)
-        made = self.scheme.phrasebook(n, lang, split, _PHRASEBOOK_SEED)
+        spoken = spelled(lang, LANGS) or lang
+        made = self.scheme.phrasebook(n, spoken, split, _PHRASEBOOK_SEED)
         rows = [
             Example(
                 " ".join(first), " ".join(second) if self.scheme.columns.second else None, label, i

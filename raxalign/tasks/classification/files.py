@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from raxalign.corpora.readers.codes import own_code
 from raxalign.corpora.readers.inspection import Refusals, Report, refuse
 from raxalign.corpora.readers.lines import read_lines
 from raxalign.errors import DataError
+from raxalign.languages import same_language
 from raxalign.tasks.classification.examples import Example, Examples
 from raxalign.tasks.classification.scheme import ROLES, LabelScheme, Role, Split
 
@@ -80,7 +82,7 @@ class _Reader:
         """Yields the examples of the language and split."""
         for line, record in records:
             language = record.get("language")
-            if language is not None and language.strip() != self.header.language:
+            if language is not None and not self.header.is_of(language.strip()):
                 self.others[language.strip()] = None
             elif "split" in record and not self.scheme.of_split(record["split"], self.file.split):
                 continue
@@ -121,7 +123,7 @@ class _Reader:
     def is_other(self, cells: Sequence[str], columns: Mapping[Role, int]) -> bool:
         """Whether a damaged row is of another language, which is not read."""
         at = columns.get("language", len(cells))
-        return at < len(cells) and cells[at].strip() != self.header.language
+        return at < len(cells) and not self.header.is_of(cells[at].strip())
 
     def objects(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         """Yields the records of a file with one JSON object per line."""
@@ -171,7 +173,11 @@ class _Header:
 
     def __init__(self, file: ExampleFile) -> None:
         self.file, self.names = file, file.scheme.columns
-        self.language = file.scheme.languages.get(file.lang, file.lang)
+        self.language = own_code(file.lang, file.scheme.languages)
+
+    def is_of(self, language: str) -> bool:
+        """Whether a cell of the column `language` is the file's language."""
+        return language == self.language or same_language(language, self.language)
 
     def is_one(self, cells: Sequence[str]) -> bool:
         """Whether a first line names at least two of the columns that every file has."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.classification.metrics import MEASURED, METRICS, sample_of
 from raxalign.tasks.classification.params import ClassificationParams
@@ -80,7 +81,7 @@ class ClassificationTask(SettingTask):
             self.columns,
             labels=self.labels,
             aliases=self.aliases,
-            languages=self.language_names,
+            languages=self.names,
             metric=self.main_metric,
             repeats=self.repeats,
             unit=self.unit,
@@ -106,7 +107,7 @@ class ClassificationTask(SettingTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Returns the data set, with the configuration of the language."""
-        config = self.language_names.get(lang, lang)
+        config = hub_code(self.params.dataset, lang, self.names)
         return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from raxalign.config.sources import expand_path
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through
+from raxalign.languages import spelled
 from raxalign.tasks.spans.rows import (
     Questions,
     answered,
@@ -22,6 +22,7 @@ from raxalign.tasks.spans.rows import (
     read_squad,
     refuse_overlap,
 )
+from raxalign.tasks.transfer.languages import path_of
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
 
@@ -100,11 +101,14 @@ class QaData:
     def _read(self, split: Split, lang: str) -> Questions:
         data, pivot = self.params.data, self.inputs.pivot
         if data == "phrasebook":
+            from raxalign.corpora.grammar import LANGS
+
+            spoken = spelled(lang, LANGS) or lang
             return read_phrasebook(
-                getattr(self.params.phrasebook, split), lang, split, _PHRASEBOOK_SEED
+                getattr(self.params.phrasebook, split), spoken, split, _PHRASEBOOK_SEED
             )
         if data == "hub":
-            name, config, hub_split = self.params.hub.place(split, lang, pivot)
+            name, config, hub_split = self.params.hub.place(split, lang, pivot, self.params.codes)
             revision = self.inputs.digests.get(
                 f"{'train' if split == 'train' else 'hub'}/{lang}",
                 self.params.hub.revision_of(split, lang, pivot),
@@ -114,8 +118,8 @@ class QaData:
 
     def path(self, split: Split, lang: str) -> Path:
         """The local file of one split and language."""
-        return self.inputs.files.get(split, {}).get(lang) or expand_path(
-            getattr(self.params.data, split), lang=lang, pivot=self.inputs.pivot
+        return self.inputs.files.get(split, {}).get(lang) or path_of(
+            getattr(self.params.data, split), lang, self.inputs.pivot, self.params.codes
         )
 
     def read_files(self, languages: Sequence[str], trained: Sequence[str]) -> Iterator[FileRead]:

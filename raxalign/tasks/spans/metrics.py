@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from raxalign.languages import language
 from raxalign.measured import Measured
 
 Rules = Literal["mlqa", "squad"]
@@ -25,12 +26,13 @@ _ARTICLES = {
 """What is replaced by a space. Hindi has none, and other languages than MLQA's keep theirs."""
 
 _SCRIPTS = {
-    "zh": "\u4e00-\u9fa5",
-    "ja": "\u3040-\u30ff\u4e00-\u9fa5",
-    "th": "\u0e00-\u0e7f",
-    "lo": "\u0e80-\u0eff",
-    "my": "\u1000-\u109f",
-    "km": "\u1780-\u17ff",
+    "Hans": "\u4e00-\u9fa5",
+    "Hant": "\u4e00-\u9fa5",
+    "Jpan": "\u3040-\u30ff\u4e00-\u9fa5",
+    "Thai": "\u0e00-\u0e7f",
+    "Laoo": "\u0e80-\u0eff",
+    "Mymr": "\u1000-\u109f",
+    "Khmr": "\u1780-\u17ff",
 }
 """Scripts written without spaces: each character is a token of its own, the rest is divided at
 white space. MLQA has Chinese alone of them.
@@ -55,9 +57,10 @@ def normalized(text: str, lang: str, rules: Rules = "mlqa") -> list[str]:
         )
         return re.sub(_ARTICLES["en"], " ", text).split()
     text = "".join(character for character in text.lower() if not _is_punctuation(character))
-    if lang in _ARTICLES:
-        text = re.sub(_ARTICLES[lang], " ", text)
-    script = _SCRIPTS.get(lang)
+    known = language(lang)
+    if known.base in _ARTICLES:
+        text = re.sub(_ARTICLES[known.base], " ", text)
+    script = _SCRIPTS.get(known.script)
     return re.findall(rf"[{script}]|[^\s{script}]+", text) if script else text.split()
 
 

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from raxalign.config.params import LATER, BaseParams
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.tasks.spans.metrics import Rules
+from raxalign.tasks.transfer.languages import LanguageNames
 from raxalign.tasks.transfer.settings import SETTING, SettingParams
 from raxalign.tasks.transfer.task import (
     DATASET,
@@ -63,13 +65,16 @@ class HubSets(BaseParams):
         ),
     )
 
-    def place(self, split: str, lang: str, pivot: str) -> tuple[str, str, str]:
+    def place(
+        self, split: str, lang: str, pivot: str, names: LanguageNames
+    ) -> tuple[str, str, str]:
         """Returns (data set, configuration, split) of the hub."""
+        own = hub_code(self.dataset, lang, names)
         if split != "train":
-            return self.dataset, self.config.replace("{lang}", lang), getattr(self, split)
+            return self.dataset, self.config.replace("{lang}", own), getattr(self, split)
         if lang == pivot:
             return self.train_dataset, self.train_config, "train"
-        return self.dataset, self.translated_config.replace("{lang}", lang), "train"
+        return self.dataset, self.translated_config.replace("{lang}", own), "train"
 
     def revision_of(self, split: str, lang: str, pivot: str) -> str:
         """Returns the branch, tag or commit that is asked for."""

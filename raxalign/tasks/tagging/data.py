@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
+from raxalign.languages import spelled
 from raxalign.tasks.tagging.columns import read_conll, read_conllu
 from raxalign.tasks.tagging.hub import read_hub
 from raxalign.tasks.tagging.multiatis import is_atis, read_atis
@@ -69,9 +70,12 @@ class TaggingData:
         return self.local(split, lang)
 
     def _phrasebook(self, split: Split, lang: str) -> Sentences:
+        from raxalign.corpora.grammar import LANGS
+
         assert self.scheme.phrasebook is not None, "the task's check asks for it"
         n: int = getattr(self.params.phrasebook, split)
-        made = self.scheme.phrasebook(n, lang, split, _PHRASEBOOK_SEED)
+        spoken = spelled(lang, LANGS) or lang
+        made = self.scheme.phrasebook(n, spoken, split, _PHRASEBOOK_SEED)
         rows = [Tagged(tuple(words), tuple(tags), i) for i, (words, tags) in enumerate(made, 1)]
         return Sentences(f"phrasebook/{lang}:{split}", rows)
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from raxalign.config.params import LATER, BaseParams
+from raxalign.corpora.readers.codes import hub_code
+from raxalign.languages import spelled
 from raxalign.tasks.tagging.feature_layers import LAST_FOUR, FeatureLayers
 from raxalign.tasks.transfer.languages import LanguageNames
 from raxalign.tasks.transfer.selection import Selection
@@ -161,7 +163,8 @@ class TaggingParams(TransferParams):
 
 def config_of(params: TaggingParams, names: LanguageNames, lang: str) -> str:
     """Returns the configuration of the hub's data set for a language."""
-    return params.configs.get(lang, names.get(lang, lang))
+    known = spelled(lang, params.configs)
+    return hub_code(params.dataset, lang, names) if known is None else params.configs[known]
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class TaggingTask(TransferTask):
             entities=self.entities,
             labels=self.labels,
             columns=self.columns,
-            languages=self.language_names,
+            languages=self.names,
             metric=self.main_metric,
             phrasebook=self.phrasebook if self.has_phrasebook() else None,
         )
@@ -157,7 +157,7 @@ class TaggingTask(TransferTask):
 
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Returns the data set, with the configuration of the language."""
-        config = config_of(self.params, self.language_names, lang)
+        config = config_of(self.params, self.names, lang)
         return {"hub": HubSet(self.params.dataset, config, self.params.revision)}
 
     def check(self, languages: tuple[str, ...], pivot: str) -> list[str]:

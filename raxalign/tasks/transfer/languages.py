@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from raxalign.config.sources import expand_path
+from raxalign.corpora.readers.codes import own_code
 
 LanguageNames = Mapping[str, str]
 """Language code -> the data set's own name of the language; codes that are missing are their own
@@ -21,4 +22,4 @@ def path_of(template: str, lang: str, pivot: str, names: LanguageNames) -> Path:
     >>> str(path_of("{lang}/train.txt", "sw", "en", {"sw": "swa"}))
     'swa/train.txt'
     """
-    return expand_path(template, lang=names.get(lang, lang), pivot=names.get(pivot, pivot))
+    return expand_path(template, lang=own_code(lang, names), pivot=own_code(pivot, names))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from raxalign.config.params import BaseParams
+from raxalign.config.params import LATER, BaseParams
 from raxalign.config.sources import DataPath, LocalFile, RemoteData, Source
 from raxalign.corpora.readers.hub import dataset_revision
+from raxalign.languages import spelled
 from raxalign.tasks.base import Refit, Task
 from raxalign.tasks.transfer.languages import LanguageNames, path_of
 
@@ -77,10 +78,17 @@ OF_DEVELOPMENT = "Development rows."
 OF_TEST = "Test rows."
 
 
+CODES = (
+    "The data's own codes for languages, by language (`{ha: hau}`), in paths, configurations of the"
+    " hub and columns, where they differ from those of the grid."
+)
+
+
 class TransferParams(Task.Params):
     """Data and readouts."""
 
     data: Annotated[Literal["hub", "phrasebook"] | DataFiles, DATA] = "hub"
+    codes: Annotated[dict[str, str], LATER] = Field(default_factory=dict, description=CODES)
     readout: Literal["keep", "refit"] = Field(
         "keep",
         description=(
@@ -100,6 +108,11 @@ class TransferTask(Task):
     and columns; others go by their codes.
     """
     params: TransferParams
+
+    @property
+    def names(self) -> LanguageNames:
+        """The data's own names of languages: the data set's, and those of `codes`."""
+        return {**self.language_names, **self.params.codes}
 
     @property
     def name(self) -> str:
@@ -155,7 +168,7 @@ class TransferTask(Task):
             "test": data.test,
         }
         return {
-            split: LocalFile(path_of(path, lang, pivot, self.language_names))
+            split: LocalFile(path_of(path, lang, pivot, self.names))
             for split, path in paths.items()
             if path
         }
@@ -183,7 +196,9 @@ class TransferTask(Task):
             return ["data: phrasebook has no rows for this task; name files, or a set of the hub"]
         from raxalign.corpora.grammar import LANGS
 
-        missing = [lang for lang in self.languages(languages, pivot) if lang not in LANGS]
+        missing = [
+            lang for lang in self.languages(languages, pivot) if spelled(lang, LANGS) is None
+        ]
         return (
             [f"data: phrasebook has no {', '.join(missing)}; it has {', '.join(LANGS)}"]
             if missing

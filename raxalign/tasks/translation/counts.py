@@ -168,7 +168,8 @@ def sacrebleu1(
 
     from raxalign.languages import language
 
-    tokenize = "zh" if lang == "zh" else "13a" if language(lang).spaced else "char"
+    known = language(lang)
+    tokenize = "13a" if known.spaced else "zh" if known.base == "zh" else "char"
     texts, wanted = (
         [encoder.tokenizer.decode(ids.tolist()) for ids in side] for side in (output, references)
     )

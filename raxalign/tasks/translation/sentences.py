@@ -13,6 +13,7 @@ from pydantic import Field
 
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import DataPath, LocalFile, Source, differs_by_language
+from raxalign.corpora.readers.codes import hub_code
 from raxalign.corpora.readers.hub import dataset_revision
 from raxalign.corpora.readers.inspection import FileRead, Report, read_through, refuse
 from raxalign.corpora.text.dataset import read_table
@@ -99,8 +100,8 @@ class XnliSentences:
         if self.files is not None:
             return {}
         return {
-            "hub": HubSet(self.dataset, lang, self.revision),
-            f"{PIVOT}hub": HubSet(self.dataset, pivot, self.revision),
+            "hub": HubSet(self.dataset, hub_code(self.dataset, lang, {}), self.revision),
+            f"{PIVOT}hub": HubSet(self.dataset, hub_code(self.dataset, pivot, {}), self.revision),
         }
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
@@ -170,7 +171,7 @@ class XnliSentences:
         """The rows of a language, or of the pivot, as a source of `lang`."""
         if self.files is None:
             revision = inputs.digests.get(f"{prefix}hub/{lang}", self.revision)
-            found = HubSet(self.dataset, code, revision)
+            found = HubSet(self.dataset, hub_code(self.dataset, code, {}), revision)
             return read_hub(found, split, SCHEME, inputs.downloads).rows
         path = inputs.files.get(f"{prefix}{split}", {}).get(lang)
         path = path or self._path(split, code, inputs.pivot)

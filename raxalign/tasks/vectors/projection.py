@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from raxalign.languages import same_language
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
 Floats = npt.NDArray[np.float32]
@@ -152,7 +153,8 @@ def _stop_words(label: str) -> frozenset[str]:
     """Return the stop words of the pivot, for English alone; the other language's words are left
     out with their translations.
     """
-    if not label.endswith("-en"):
+    parts = label.split("-")
+    if not any(same_language("-".join(parts[n:]), "en") for n in range(1, len(parts))):
         return frozenset()
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 

@@ -1,0 +1,131 @@
+"""What corpora and data sets call languages."""
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.sources import LocalFile, RemoteData
+from raxalign.corpora.hub import Hub
+from raxalign.corpora.moses import Moses
+from raxalign.corpora.opus import Opus
+from raxalign.corpora.readers.codes import FLORES, NTREX, hub_code, opus_code, own_code
+from raxalign.languages import is_code, language
+from raxalign.tasks.ner import Ner
+from raxalign.tasks.pos import Pos
+from raxalign.tasks.xnli import Xnli
+
+_WIKIANN = """ace af als am an ang ar arc arz as ast ay az ba bar bat-smg be be-x-old bg bh bn bo br
+bs ca cbk-zam cdo ce ceb ckb co crh cs csb cv cy da de diq dv el eml en eo es et eu ext fa fi
+fiu-vro fo fr frr fur fy ga gan gd gl gn gu hak he hi hr hsb hu hy ia id ig ilo io is it ja jbo jv
+ka kk km kn ko ksh ku ky la lb li lij lmo ln lt lv map-bms mg mhr mi min mk ml mn mr ms mt mwl my
+mzn nap nds ne nl nn no nov oc or os pa pdc pl pms pnb ps pt qu rm ro ru rw sa sah scn sco sd sh si
+simple sk sl so sq sr su sv sw szl ta te tg th tk tl tr tt ug uk ur uz vec vep vi vls vo wa war wuu
+xmf yi yo zea zh zh-classical zh-min-nan zh-yue"""
+_MASAKHANER = """bam bbj ewe fon hau ibo kin lug luo mos nya pcm sna swa tsn twi wol xho yor zul"""
+
+
+def test_every_language_of_the_large_sets_has_a_code():
+    """Wikipedia's `simple` and `zh-classical` are not tags; `en-x-simple` and `lzh` are read."""
+    wikiann, masakhaner = _WIKIANN.split(), _MASAKHANER.split()
+    assert [len(codes) for codes in (FLORES, NTREX, wikiann, masakhaner)] == [204, 127, 176, 20]
+    refused = [code for code in (*FLORES, *NTREX, *wikiann, *masakhaner) if not is_code(code)]
+    assert refused == ["simple", "zh-classical"]
+
+
+@pytest.mark.parametrize("codes", [FLORES, NTREX])
+def test_the_languages_of_a_list_are_different_known_ones(codes: tuple[str, ...]):
+    assert len({language(code).tag for code in codes}) == len(codes)
+    assert all(language(code).known for code in codes)
+
+
+def test_a_list_has_its_own_code_for_every_spelling_of_a_language():
+    asked = ("de", "deu", "zh-Hant", "zh", "ar", "fa", "en", "pt", "xyz")
+    assert [own_code(lang, "flores") for lang in asked] == [
+        "deu_Latn",
+        "deu_Latn",
+        "zho_Hant",
+        "zho_Hans",
+        "arb_Arab",
+        "pes_Arab",
+        "eng_Latn",
+        "por_Latn",
+        "xyz",
+    ]
+    asked = ("zh-Hant", "zh", "sr-Latn", "pt-BR", "pt-PT", "en", "eng-GB", "fa")
+    assert [own_code(lang, "ntrex") for lang in asked] == [
+        "zho-TW",
+        "zho-CN",
+        "srp-Latn",
+        "por-BR",
+        "por",
+        "eng-US",
+        "eng-GB",
+        "fas",
+    ]
+
+
+def test_given_codes_are_found_by_language():
+    codes = {"zh-Hant": "zh_tw", "en": "english"}
+    asked = ("zh-Hant", "zho_Hant", "eng_Latn", "zh")
+    assert [own_code(lang, codes) for lang in asked] == ["zh_tw", "zh_tw", "english", "zh"]
+
+
+def test_wikiann_is_asked_by_wikipedias_codes():
+    wikiann, asked = "unimelb-nlp/wikiann", ("gsw", "lzh", "eng_Latn", "tl", "no", "als", "hau")
+    assert [hub_code(wikiann, lang, {}) for lang in asked] == [
+        "als",
+        "zh-classical",
+        "en",
+        "tl",
+        "no",
+        "als",
+        "hau",
+    ]
+    assert hub_code(wikiann, "gsw", {"gsw": "own"}) == "own"
+    assert hub_code("my/own", "eng_Latn", {}) == "eng_Latn"
+
+
+def test_opus_is_asked_by_short_codes():
+    asked = ("de", "deu_Latn", "hau", "pt-BR", "zh-CN", "zh-Hant", "tl", "zh_TW")
+    assert [opus_code(lang, {}) for lang in asked] == [
+        "de",
+        "de",
+        "ha",
+        "pt_br",
+        "zh_cn",
+        "zh_tw",
+        "tl",
+        "zh_tw",
+    ]
+    corpus = Opus(Opus.Params(corpus="Tatoeba"))
+    (source,) = corpus.sources("hau", "eng_Latn").values()
+    assert isinstance(source, RemoteData)
+    assert source.name.endswith("/en-ha")
+
+
+def test_files_are_named_by_a_list_of_codes():
+    corpus = Moses(Moses.Params(path="/data/dev", codes="flores"))
+    assert corpus.sources("zh-Hant", "en") == {
+        "source": LocalFile(Path("/data/dev.zho_Hant")),
+        "target": LocalFile(Path("/data/dev.eng_Latn")),
+    }
+
+
+def test_a_dataset_of_the_hub_is_asked_by_its_codes():
+    corpus = Hub(Hub.Params(dataset="some/{lang}", codes={"zh-Hant": "zh_tw"}))
+    (source,) = corpus.sources("zh-Hant", "en").values()
+    assert isinstance(source, RemoteData)
+    assert source.name == "hub:some/zh_tw@main"
+    plain = Hub(Hub.Params(dataset="some/{lang}"))
+    (source,) = plain.sources("eng_Latn", "de").values()
+    assert isinstance(source, RemoteData)
+    assert source.name == "hub:some/eng_Latn@main"
+
+
+def test_tasks_ask_the_hub_by_its_codes_and_files_by_codes_that_are_given():
+    assert Ner(Ner.Params()).hub_sets("gsw", "en")["hub"].config == "als"
+    assert Xnli(Xnli.Params()).hub_sets("swh_Latn", "en")["hub"].config == "sw"
+    assert Pos(Pos.Params()).hub_sets("deu", "en")["hub"].config == "de_gsd"
+    files = {"train": "/d/{pivot}/train.txt", "test": "/d/{lang}/test.txt"}
+    task = Ner(Ner.Params.model_validate({"data": files, "codes": {"ha": "hau"}}))
+    assert task.sources("ha", "en") == {"test": LocalFile(Path("/d/hau/test.txt"))}
