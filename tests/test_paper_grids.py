@@ -270,6 +270,17 @@ def test_pan_et_al_take_the_first_pairs_of_each_corpus() -> None:
         if stage.kind == "bitext" and stage.params["part"] == "training"
     ]
     assert {params["training_from"] for params in training} == {"start"}
+    assert all(params["pieces"] == {"min_pieces": 10, "max_pieces": 128} for params in training)
+
+
+def test_kulshreshtha_et_al_count_basic_tokens_and_fit_on_sentences_of_175_pieces() -> None:
+    grid = load(GRIDS / "kulshreshtha2020.yaml")
+    assert (grid.training_from, grid.max_basic_tokens) == ("start", 99)
+    rotations = [
+        params for spec in grid.methods if spec.kind == "rotation" for params in spec.points
+    ]
+    assert len(rotations) == 4
+    assert {params.max_pieces for params in rotations} == {175}
 
 
 def test_tlm_reads_the_pivot_first_where_it_is_compared_with_word_exchange() -> None:

@@ -63,6 +63,7 @@ def test_the_demonstration_fills_a_miniature_of_every_table(tmp_path: Path) -> N
         "finetune-last-6-layers/mds",
         "shifting-weight",
     }
+    # one size fills the one row whose size is nearest by ratio; 60 is nearest to 250,000
     assert measured["pan2021", "parallel_data"] == {"ppa/250k"}
     for paper in ("pan2021", "weam2021"):
         assert "zero-shot/finetune-cao-2020" in measured[paper, "xnli"]

@@ -12,7 +12,7 @@ from raxalign.config._faults import Faults, suggestion
 from raxalign.config._fields import field_values, key_names
 from raxalign.config._methods import plugin_params
 from raxalign.config._paths import Paths
-from raxalign.config._specs import PARALLEL, CorpusSpec, SplitSpec, TextSpec
+from raxalign.config._specs import PARALLEL, CorpusSpec, PieceLimits, SplitSpec, TextSpec
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
 from raxalign.config.params import BaseParams, models_in
@@ -33,7 +33,9 @@ class CorpusSettings(BaseParams):
     `split: files` takes dev and test whole from files of their own, and training from the end of
     its file. `training_from: start` takes training from the beginning of the corpus instead. Sides
     of more than `max_words` words are dropped: 128 words are about what an encoder of 128 to 512
-    pieces reads. `segmentation` is for languages without spaces.
+    pieces reads. `max_basic_tokens` limits the tokens of BERT's basic tokeniser in the same way.
+    `pieces` leaves out training pairs before they are counted. `segmentation` is for languages
+    without spaces.
     """
 
     split: Split | Literal["files"] = Split()
@@ -41,6 +43,8 @@ class CorpusSettings(BaseParams):
     shortage: Literal["refuse", "use-all"] = "refuse"
     training_from: Literal["end", "start"] = "end"
     max_words: int = Field(128, ge=1)
+    max_basic_tokens: int | None = Field(None, ge=1)
+    pieces: PieceLimits | None = None
     segmentation: Literal["characters", "words"] = "characters"
 
 
@@ -64,7 +68,8 @@ def read_corpora(
         return {}, CorpusSettings()
     overrides = entries.pop("by_language", None)
     own = {name: entry for name, entry in entries.items() if name in key_names(CorpusSettings)}
-    settings = validate(CorpusSettings, node, faults, values=own) or CorpusSettings()
+    values = paths.entries(CorpusSettings, own)
+    settings = validate(CorpusSettings, node, faults, values=values) or CorpusSettings()
     base = {name: entry for name, entry in entries.items() if name not in own}
     by_language = overrides.entries(faults) if overrides is not None else {}
     for lang, entry in by_language.items():

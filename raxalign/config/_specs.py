@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from raxalign.catalog import PluginFile
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
+from raxalign.config.sources import EncoderName
 
 Symmetrization = Literal[
     "intersection",
@@ -60,6 +63,17 @@ class SplitSpec:
     test: int = 1024
     dev: int = 1024
     files: bool = False
+
+
+class PieceLimits(BaseParams):
+    """Which training pairs are taken, by the pieces that the tokenizer of `encoder` makes of them:
+    `min_pieces` or more on each side, and `max_pieces` or less on both together (0: no limit).
+    Special pieces do not count.
+    """
+
+    encoder: EncoderName
+    min_pieces: int = Field(1, ge=1)
+    max_pieces: int = Field(0, ge=0)
 
 
 @dataclass(frozen=True)
@@ -165,6 +179,8 @@ class Grid:
     published: tuple[str, ...] = ()
     plugins: tuple[PluginFile, ...] = ()
     run: RunConfig = field(default_factory=RunConfig)
+    max_basic_tokens: int | None = None
+    pieces: PieceLimits | None = None
 
     def corpus_for(self, lang: str) -> CorpusSpec:
         """Return the corpus of a language, with what is overridden for it."""

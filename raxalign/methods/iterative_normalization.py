@@ -18,6 +18,7 @@ from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import nearest_rotation
 from raxalign.methods.statistics.support import support
 from raxalign.methods.statistics.text_moments import stepped
+from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
@@ -127,7 +128,12 @@ class IterativeNormalization(TextMethod):
 
         moments = Moments.empty(len(layers), encoder.hidden_size, encoder.device)
         for src_PLH, tgt_PLH in linked_vectors(
-            encoder, inputs.pairs[lang], lang, inputs.pivot, layers, self.params.pooling
+            encoder,
+            read_pairs(inputs.pairs[lang]),
+            lang,
+            inputs.pivot,
+            layers,
+            self.params.pooling,
         ):
             moments.add(stepped(src_PLH, chains[lang]), stepped(tgt_PLH, chains[inputs.pivot]))
         if not moments.count:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
-from raxalign.plan.encoders import aligner_encoder, params_in_key
+from raxalign.plan.encoders import aligner_encoder, params_in_key, pieces_encoder
 from raxalign.plan.stage import Stage
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class SharedStages:
         cleaning: dict[str, Any] = {"overlap": self.grid.overlap, "shortage": self.grid.shortage}
         if self.grid.training_from != "end":  # an option that came later: keys are without it
             cleaning["training_from"] = self.grid.training_from
+        if self.grid.pieces is not None:
+            cleaning["pieces"] = self.grid.pieces.identity()
         part: dict[str, Any] = {
             "part": "training",
             "sentences": sentences,
@@ -59,7 +61,11 @@ class SharedStages:
         }
         return self._once(
             ("training", lang, sentences),
-            lambda: self._bitext(lang, part, inputs=self._heldout_elsewhere(lang)),
+            lambda: self._bitext(
+                lang,
+                part,
+                inputs={**self._heldout_elsewhere(lang), **self._reads(pieces_encoder(self.grid))},
+            ),
         )
 
     def _heldout_elsewhere(self, lang: str) -> dict[str, str]:
@@ -110,6 +116,8 @@ class SharedStages:
             "max_words": grid.max_words,
             "segmentation": grid.segmentation,
         }
+        if grid.max_basic_tokens is not None:
+            pair["max_basic_tokens"] = grid.max_basic_tokens
         return Stage(
             kind="bitext",
             maker=spec.kind,
@@ -192,17 +200,14 @@ class SharedStages:
             spec.kind,
             PAIRS_VERSION + aligner.VERSION - 1,
             params,
-            inputs if "run" in inputs else {**inputs, **self._aligner_encoder()},
+            inputs if "run" in inputs else {**inputs, **self._reads(aligner_encoder(spec))},
             digests,
             locations,
             options=spec.params.model_dump_json(by_alias=True),
         )
 
-    def _aligner_encoder(self) -> dict[str, str]:
-        """The stage of the encoder that the word aligner reads, as an input; nothing for a word
-        aligner that reads words alone.
-        """
-        spec = aligner_encoder(self.grid.pairs)
+    def _reads(self, spec: EncoderSpec | None) -> dict[str, str]:
+        """The stage of an encoder as an input of another stage; nothing for None."""
         return {"encoder": self.encoder(spec).key} if spec is not None else {}
 
     def seen(

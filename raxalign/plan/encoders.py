@@ -25,9 +25,29 @@ def plugin_of(spec: EncoderSpec) -> EncoderKind:
 
 
 def all_encoders(grid: Grid) -> tuple[EncoderSpec, ...]:
-    """Return every encoder of a grid, that of its word aligner included."""
-    own = aligner_encoder(grid.pairs)
-    return grid.encoders if own is None else (*grid.encoders, own)
+    """Return every encoder of a grid, those of its word aligner and of `corpus.pieces`
+    included.
+    """
+    own = (aligner_encoder(grid.pairs), pieces_encoder(grid))
+    return (*grid.encoders, *(spec for spec in own if spec is not None))
+
+
+def pieces_encoder(grid: Grid) -> EncoderSpec | None:
+    """Return the encoder whose tokenizer counts the pieces of training pairs; None where none does.
+
+    Raises `RaxalignError` for a kind of encoder that is made from the grid's text: that text would
+    be chosen by its own tokenizer.
+    """
+    if grid.pieces is None:
+        return None
+    encoders, name = catalog("encoders"), grid.pieces.encoder
+    if name in encoders:
+        raise RaxalignError(
+            f"{grid.path}: corpus: pieces: encoder: {name!r} is a kind of encoder; name a folder or"
+            " a hub name"
+        )
+    params = encoders["transformer"].Params(name=name)
+    return EncoderSpec("transformer", params, encoders["transformer"](params).label())
 
 
 def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
@@ -60,6 +80,9 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[s
     """
     for spec in grid.encoders:
         yield from (f"encoder: {fault}" for fault in plugin_of(spec).check())
+    counting = pieces_encoder(grid)
+    if counting is not None:
+        yield from (f"corpus: pieces: {fault}" for fault in plugin_of(counting).check())
     own = aligner_encoder(grid.pairs)
     if own is not None:
         kind = plugin_of(own)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from raxalign.plan.stage import Stage
 from raxalign.stages.bench import Bench
 
 if TYPE_CHECKING:
+    from raxalign.corpora.text.lengths import PieceFilter
     from raxalign.pairing.build import Recipe, Workplace
 
 
@@ -24,8 +26,9 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     corpus, params = stage.plugin(), stage.params
     inputs = CorpusInputs(stage.locations, bench.downloads, stage.digests)
     split: Any = params["split"]
-    names = ("overlap", "shortage", "training_from", "max_words", "segmentation")
-    options = BitextOptions(**{name: params[name] for name in names if name in params})  # type: ignore[arg-type]
+    names = {field.name for field in fields(BitextOptions)} - {"pieces"}
+    given: Any = {name: value for name, value in params.items() if name in names}
+    options = BitextOptions(**given, pieces=_piece_filter(bench, stage))
     lang, pivot = str(params["lang"]), str(params["pivot"])
     sizes = (
         corpus.part_sizes(lang, pivot, inputs)
@@ -37,6 +40,26 @@ def make_bitext(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         return write_heldout(source, options, folder)
     elsewhere = list(bench.inputs(stage, "heldout").values())
     return write_training(source, int(str(params["sentences"])), options, folder, elsewhere)
+
+
+def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
+    """Return the limits on pieces of a training set, with the tokenizer that counts them."""
+    from raxalign.corpora.text.lengths import PieceFilter
+    from raxalign.encoders.models.pieces import bulk_pieces
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+    limits: Any = stage.params.get("pieces")
+    if limits is None:
+        return None
+    encoder = bench.encoder(stage.inputs["encoder"])
+    assert isinstance(encoder, TransformerEncoder), "the plan names no other"
+    tokenizer = encoder.tokenizer
+
+    def count(words: Sequence[str], lang: str) -> int:
+        ((ids, _),) = bulk_pieces(tokenizer, [words], lang)
+        return len(ids)
+
+    return PieceFilter(count, **limits)
 
 
 def make_text(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:

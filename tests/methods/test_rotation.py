@@ -3,11 +3,13 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.base import MethodInputs
 from raxalign.methods.rotation import Rotation, nearest_rotation, procrustes
@@ -15,10 +17,11 @@ from raxalign.methods.statistics import pair_moments as _pairs
 from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import effective_rank
+from raxalign.pairing.schema import PAIRS_SCHEMA, read_pairs
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 from tests.methods.planted import rotation as random_rotation
-from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
+from tests.methods.toy import toy_encoder, toy_inputs, toy_places, toy_rows, write_pairs
 
 
 def planted(n: int = 60, d: int = 8) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -95,7 +98,7 @@ def test_linked_vectors_are_those_of_the_linked_words(tmp_path: Path) -> None:
     columns = toy_rows(3)
     columns["src_links"][1], columns["tgt_links"][1] = [], []
     ((src, tgt),) = linked_vectors(
-        encoder, write_pairs(tmp_path / "pairs", columns), "de", "en", (2,), "mean"
+        encoder, read_pairs(write_pairs(tmp_path / "pairs", columns)), "de", "en", (2,), "mean"
     )
     for side, found in (("src", src), ("tgt", tgt)):
         vectors = [
@@ -118,7 +121,9 @@ def test_many_pairs_are_handed_over_in_blocks(
     inputs = planted_inputs(tmp_path, 10)
     monkeypatch.setattr(_pairs, "BLOCK", 4)
     blocks = list(
-        linked_vectors(TableEncoder(tables), inputs.pairs["de"], "de", "en", (0,), "last")
+        linked_vectors(
+            TableEncoder(tables), read_pairs(inputs.pairs["de"]), "de", "en", (0,), "last"
+        )
     )
     assert [len(src) for src, _ in blocks] == [4, 4, 2]
     for k, lang in enumerate(("de", "en")):
@@ -134,6 +139,48 @@ def test_anchors_are_means_over_all_occurrences_in_any_case(tmp_path: Path) -> N
     vectors = encoder.words(sentences, "de", layers=(1, 2), pooling="mean").vectors_NLH
     assert torch.allclose(anchors.means_VLH[0], vectors[[1, 3, 4]].double().mean(0), atol=1e-6)
     assert (anchors.count("ROT"), anchors.count("fehlt"), anchors.count("hund")) == (3, 0, 0)
+
+
+@pytest.mark.parametrize("supervision", ["parallel", "dictionary"])
+def test_pairs_of_sentences_with_too_many_pieces_on_a_side_are_not_read(
+    tmp_path: Path, supervision: str
+) -> None:
+    """All words have one piece, but for `rothaus` and `redhouse`."""
+    encoder = toy_encoder(tmp_path / "encoder")
+    columns = {
+        "id": [0, 1, 2],
+        "src": [["haus", "rot"], ["rothaus", "alt"], ["hund", "alt", "malt", "haus"]],
+        "tgt": [["red", "house"], ["old", "redhouse"], ["house", "paints", "old", "dog"]],
+        "src_links": [[0, 1], [0, 1], [0, 1, 2, 3]],
+        "tgt_links": [[1, 0], [1, 0], [3, 2, 1, 0]],
+    }
+    toy_inputs(tmp_path, 5)
+    write_pairs(tmp_path / "pairs-de", columns)
+    bitext = {name: columns[name] for name in ("id", "src", "tgt")}
+    schema = pa.schema([PAIRS_SCHEMA.field(name) for name in bitext])
+    with DatasetWriter(tmp_path / "bitext-de", schema, {}) as writer:
+        writer.write(bitext)
+    options = {"supervision": supervision, "layers": "2", "pooling": "mean"}
+    pairs = [
+        Rotation(Rotation.Params(**options, dictionary="d.txt", max_pieces=limit))
+        .align(encoder, toy_places(tmp_path), Runtime())
+        .notes["de"]["pairs"]
+        for limit in (0, 12, 4, 2)
+    ]
+    # the dictionary's entries that are left: all six, without rothaus, and haus and rot
+    assert pairs == ([8, 8, 6, 2] if supervision == "parallel" else [6, 6, 5, 2])
+
+
+def test_static_encoders_have_no_pieces_to_limit(tmp_path: Path) -> None:
+    encoder = TableEncoder({lang: normal(10, 3, dtype=torch.float32) for lang in ("de", "en")})
+    method = Rotation(Rotation.Params(max_pieces=175))
+    with pytest.raises(RaxalignError, match="`max_pieces` requires a transformer encoder"):
+        method.align(encoder, planted_inputs(tmp_path, 10), Runtime())
+
+
+def test_a_limit_on_pieces_is_in_the_key_where_there_is_one() -> None:
+    assert "max_pieces" not in Rotation(Rotation.Params()).canonical()
+    assert Rotation(Rotation.Params(max_pieces=175)).canonical()["max_pieces"] == 175
 
 
 def distance(aligned: object, inputs: MethodInputs) -> float:

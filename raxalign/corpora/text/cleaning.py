@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter
+from raxalign.corpora.text.lengths import PIECE_COUNTS, PieceFilter, basic_tokens
 from raxalign.corpora.text.overlap import fingerprint, normalize
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.corpora.text.tail import Tail, read_tail
@@ -51,8 +52,8 @@ class TooShort(DataError):
 
 @dataclass(frozen=True)
 class BitextOptions:
-    """How bitext is cleaned: `overlap`, `shortage` and `training_from` concern training only; a
-    side of more than `max_words` words is over-long.
+    """How bitext is cleaned: `overlap`, `shortage`, `training_from` and `pieces` concern training
+    only; a side of more than `max_words` words, or `max_basic_tokens` tokens, is over-long.
     """
 
     max_words: int = 128
@@ -60,6 +61,8 @@ class BitextOptions:
     overlap: Literal["drop", "keep"] = "drop"
     shortage: Literal["refuse", "use-all"] = "refuse"
     training_from: Literal["end", "start"] = "end"
+    max_basic_tokens: int | None = None
+    pieces: PieceFilter | None = None
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,11 @@ class Cleaner:
         """
         heldout = self.heldout(tail)
         apart = [ELSEWHERE] if self.elsewhere else []
+        lengths = PIECE_COUNTS if self.options.pieces is not None else ()
         counts: Counter[str] = Counter(
             dict.fromkeys(
-                ["read", "blank", "overlapping", *apart, "repeated", "overlong", "kept"], 0
+                ["read", "blank", "overlapping", *apart, "repeated", "overlong", *lengths, "kept"],
+                0,
             )
         )
         pairs: Iterable[SentencePair] = self._count(self._before(tail, len(heldout)), counts)
@@ -154,7 +159,9 @@ class Cleaner:
             yield pair
 
     def clean(self, pairs: Iterable[SentencePair], counts: Counter[str]) -> Iterator[Row]:
-        """Yield tokenised rows; blank and over-long pairs are left out and counted."""
+        """Yield tokenised rows; pairs that are blank, over-long or of another number of pieces are
+        left out and counted.
+        """
         for pair in pairs:
             self._has_tokenized = (
                 self._has_tokenized or pair.source_words is None or pair.target_words is None
@@ -171,8 +178,10 @@ class Cleaner:
             )
             if not src or not tgt:
                 counts["blank"] += 1
-            elif max(len(src), len(tgt)) > self.options.max_words:
+            elif self._overlong(pair, src, tgt):
                 counts["overlong"] += 1
+            elif (found := self._other_length(src, tgt)) is not None:
+                counts[found] += 1
             else:
                 counts["kept"] += 1
                 self._count_lost(pair, src, tgt, counts)
@@ -187,6 +196,18 @@ class Cleaner:
         for given, words in ((pair.source_words, src), (pair.target_words, tgt)):
             if given is None and not isinstance(words, Sentence):
                 counts[WITHOUT_TEXT] += 1
+
+    def _overlong(self, pair: SentencePair, src: Sequence[str], tgt: Sequence[str]) -> bool:
+        """Whether a side has too many words or too many basic tokens."""
+        limit = self.options.max_basic_tokens
+        return max(len(src), len(tgt)) > self.options.max_words or (
+            limit is not None and max(map(basic_tokens, (pair.source, pair.target))) > limit
+        )
+
+    def _other_length(self, src: Sequence[str], tgt: Sequence[str]) -> str | None:
+        """The count of pairs with too few or too many pieces that a pair belongs to, if any."""
+        pieces, langs = self.options.pieces, (self.source.lang, self.source.pivot)
+        return None if pieces is None else pieces.refuses(src, tgt, langs)
 
     def _given(self, pair: SentencePair, words: tuple[str, ...]) -> list[str]:
         if any(word.split() != [word] for word in words):

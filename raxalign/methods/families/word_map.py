@@ -15,7 +15,9 @@ from raxalign.encoders.models.vectors import Layers, Pooling
 from raxalign.methods.base import Method, MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.statistics.anchors import collect_anchors
-from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_of
+from raxalign.methods.statistics.pair_moments import linked_vectors, sentences_in
+from raxalign.methods.statistics.short_rows import short_rows
+from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +29,10 @@ Direction = Literal["to-pivot", "to-other"]
 _SUPERVISION = (
     "Which word pairs are mapped onto each other: linked words of the bitext (`parallel`), or the"
     " entries of a dictionary (`dictionary`)."
+)
+_MAX_PIECES = (
+    "Largest number of pieces of a sentence of the bitext, without special ones, for its pair of"
+    " sentences to be read (0: no limit)."
 )
 _DICTIONARY = (
     "File of a dictionary, two words per line, the pivot's last; its path may hold `{lang}` and"
@@ -51,6 +57,8 @@ class WordPairParams(Method.Params):
             " are left out."
         ),
     )
+
+    max_pieces: Annotated[int, LATER] = Field(0, ge=0, description=_MAX_PIECES)
 
     @model_validator(mode="after")
     def _has_dictionary(self) -> WordPairParams:
@@ -92,18 +100,24 @@ def supervised_pairs(
     words, or anchors of a dictionary's entries whose words both occur `min_count` times.
     """
     if params.supervision == "parallel":
-        yield from linked_vectors(
-            encoder, inputs.pairs[lang], lang, inputs.pivot, layers, params.pooling
+        rows = short_rows(
+            read_pairs(inputs.pairs[lang]), encoder, (lang, inputs.pivot), params.max_pieces
         )
+        yield from linked_vectors(encoder, rows, lang, inputs.pivot, layers, params.pooling)
         return
     import torch
 
+    from raxalign.corpora.text.dataset import read_table
+
     entries = dictionary_entries(params, inputs, lang)
     refuse_exchanged_sides(params, inputs, lang)
+    rows = short_rows(
+        read_table(inputs.bitext[lang]), encoder, (lang, inputs.pivot), params.max_pieces
+    )
     src, tgt = (
         collect_anchors(
             encoder,
-            sentences_of(inputs.bitext[lang], side),
+            sentences_in(rows, side),
             [entry[i] for entry in entries],
             code,
             layers,

@@ -15,7 +15,7 @@ import numpy as np
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.vectors import Pooling, WordVectors
-from raxalign.pairing.schema import links_of, read_pairs
+from raxalign.pairing.schema import links_of
 
 if TYPE_CHECKING:
     import torch
@@ -85,13 +85,13 @@ class Moments:
 
 
 def linked_vectors(
-    encoder: Encoder, folder: Path, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
+    encoder: Encoder, table: Any, lang: str, pivot: str, layers: tuple[int, ...], pooling: Pooling
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield the vectors of all word pairs of a dataset, at most `BLOCK` pairs at a time.
 
     Args:
         encoder: The encoder that reads the sentences.
-        folder: The word-pair dataset.
+        table: The rows of a word-pair dataset (`read_pairs`).
         lang: The other language.
         pivot: The pivot.
         layers: The layers that are read.
@@ -101,7 +101,6 @@ def linked_vectors(
         Vectors (P, L, H) of the other language and of the pivot. Pairs with a word that the
         encoder did not read (too long a sentence, no piece) are left out.
     """
-    table = read_pairs(folder)
     for start in range(0, len(table), CHUNK):
         part = table.slice(start, CHUNK)
         links = links_of(part)
@@ -136,7 +135,12 @@ def sentences_of(folder: Path, side: str) -> Iterator[list[list[str]]]:
     """
     from raxalign.corpora.text.dataset import read_table
 
-    yield from sentence_chunks(read_table(folder), side, CHUNK)
+    yield from sentences_in(read_table(folder), side)
+
+
+def sentences_in(table: Any, side: str) -> Iterator[list[list[str]]]:
+    """Yield the sentences of a column of an Arrow table, `CHUNK` at a time."""
+    yield from sentence_chunks(table, side, CHUNK)
 
 
 def drawn_sentences(folder: Path, side: str, size: int, seed: int) -> Iterator[list[list[str]]]:
