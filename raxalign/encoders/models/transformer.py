@@ -16,6 +16,7 @@ from torch import nn
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, watched
+from raxalign.encoders.models.decoders import attention_inputs, is_decoder, with_a_piece
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
 from raxalign.encoders.models.pieces import (
     PieceRow,
@@ -31,8 +32,9 @@ from raxalign.errors import RaxalignError
 
 
 class TransformerEncoder(Encoder):
-    """A masked LM and its tokenizer. Layer 0 is what enters the first block, layer l what leaves
-    block l (the last one after the final norm, where the architecture has one).
+    """A masked LM, or the base model of a decoder, and its tokenizer. Layer 0 is what enters the
+    first block, layer l what leaves block l (the last one after the final norm, where the
+    architecture has one).
     """
 
     family: ClassVar[str] = "transformer"
@@ -46,6 +48,8 @@ class TransformerEncoder(Encoder):
         self.max_positions = _positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self._template = read_template(tokenizer)
+        self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        self.trailing = 0 if is_decoder(model.config) else len(self._template.after_single)
         self._segments = (
             "token_type_ids" in inspect.signature(model.base_model.forward).parameters
             and getattr(model.config, "type_vocab_size", 0) > 0
@@ -81,7 +85,7 @@ class TransformerEncoder(Encoder):
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [
-                self._single(pieces, len(words), lang)
+                with_a_piece(self._single(pieces, len(words), lang), self._filler)
                 for pieces, words in zip(singles, sentences, strict=True)
             ]
         if len(pairs) != len(sentences):
@@ -90,7 +94,7 @@ class TransformerEncoder(Encoder):
         seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
         return [
-            self._pair(first, second, size, languages)
+            with_a_piece(self._pair(first, second, size, languages), self._filler)
             for first, second, size in zip(singles, seconds, sizes, strict=True)
         ]
 
@@ -173,7 +177,7 @@ class TransformerEncoder(Encoder):
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
-        inputs = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        inputs = {"input_ids": batch.ids_BT, **attention_inputs(self.model, batch.mask_BT)}
         if self._segments:
             inputs["token_type_ids"] = batch.segments_BT
         with watched(self.model.base_model, max(top, 1), states, edits or {}, batch):
