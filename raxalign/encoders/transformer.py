@@ -20,6 +20,7 @@ from raxalign.encoders.models.loading import (
     is_hub_name,
     looks_like_path,
 )
+from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -92,11 +93,11 @@ class Transformer(EncoderKind):
         check_folder(folder)
         found = {
             path
-            for pattern in (*_NAMES, *_PATTERNS)
+            for pattern in (*_NAMES, *_PATTERNS, *SENTENCE_FILES)
             for path in folder.glob(pattern)
             if path.is_file()
         }
-        return {path.name: LocalFile(path) for path in sorted(found)}
+        return {str(path.relative_to(folder)): LocalFile(path) for path in sorted(found)}
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; empty for folders and where a revision is

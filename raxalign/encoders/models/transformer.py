@@ -16,7 +16,12 @@ from torch import nn
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, watched
-from raxalign.encoders.models.decoders import attention_inputs, is_decoder, with_a_piece
+from raxalign.encoders.models.decoders import (
+    attention_inputs,
+    is_bidirectional,
+    is_decoder,
+    with_a_piece,
+)
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
 from raxalign.encoders.models.pieces import (
     PieceRow,
@@ -27,6 +32,12 @@ from raxalign.encoders.models.pieces import (
     token_batches,
 )
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
+from raxalign.encoders.models.sentence_config import (
+    SentenceConfig,
+    files_of,
+    read_sentence_config,
+    write_sentence_config,
+)
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
 from raxalign.errors import RaxalignError
 
@@ -48,6 +59,7 @@ class TransformerEncoder(Encoder):
         self.max_positions = _positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self._template = read_template(tokenizer)
+        self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         self.trailing = 0 if is_decoder(model.config) else len(self._template.after_single)
         self._segments = (
@@ -60,14 +72,26 @@ class TransformerEncoder(Encoder):
     def from_folder(
         cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
     ) -> TransformerEncoder:
-        """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the
-        errors.
+        """The encoder of a local folder or a hub name, in eval mode, with its configuration of
+        sentence-transformers, where it has one; see `load_masked_lm` for the errors.
         """
-        return cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder = cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        return encoder
 
     def save(self, folder: Path | str) -> None:
         """Write a masked-LM folder (safetensors, tokenizer) that `AutoModel` opens."""
         save_masked_lm(self.model, self.tokenizer, Path(folder))
+        if self.sentences is not None and not self.sentences.unread:
+            self.write_sentences(Path(folder), self.sentences)
+
+    def write_sentences(self, folder: Path, config: SentenceConfig) -> None:
+        """Write a configuration of sentence-transformers next to the encoder; none for a
+        bidirectional decoder, which would be read in one direction there.
+        """
+        if is_bidirectional(self.model.config):
+            return
+        write_sentence_config(folder, config, self.hidden_size, self.max_positions)
 
     def pieces(
         self,

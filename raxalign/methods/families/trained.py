@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.sentence_config import SentencePooling
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.objective import Objective
     from raxalign.train.runtime import Runtime
@@ -125,6 +126,7 @@ class TrainedMethod(Method):
         are then merged. Raises what `train` raises.
         """
         from raxalign.encoders.models.aligned import AlignedEncoder
+        from raxalign.encoders.models.sentence_config import trained_config
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
@@ -132,6 +134,9 @@ class TrainedMethod(Method):
         seed = mix(runtime.seed, ADAPTERS)
         with adapted(encoder, self.params.lora, seed), frozen(encoder, self.params.freeze):
             notes = self.train(encoder, inputs, runtime)
+        pooling = self.sentence_pooling()
+        if pooling is not None:
+            encoder.sentences = trained_config(pooling, encoder.trailing)
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
 
     def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
@@ -141,6 +146,12 @@ class TrainedMethod(Method):
         if self.params.lora != "none":
             require_peft()
         return super().read_files(languages, pivot)
+
+    def sentence_pooling(self) -> SentencePooling | None:
+        """Return how the vectors of sentences are made that are trained; None where words are, or
+        where they are not those of the last layer.
+        """
+        return None
 
     @abstractmethod
     def train(

@@ -22,8 +22,9 @@ WORD_POOLING = (
     " `sum`."
 )
 SENTENCE_POOLING = (
-    "What the vector of a sentence is: that of [CLS] (`cls`), or the `mean` over all its pieces,"
-    " special ones included."
+    "What the vector of a sentence is: that of [CLS] (`cls`), of the `last` piece that is not"
+    " special, or the `mean` over all its pieces, special ones included, in which with `weighted`"
+    " piece i weighs i + 1."
 )
 
 DIRECTION = (

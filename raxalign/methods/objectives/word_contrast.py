@@ -210,7 +210,8 @@ class Contrast(WholeBatch):
         if changes := weight_changes(self.encoder.model):
             # Adapters are what is trained, but the weights that they change are what is held.
             norms = torch.stack([torch.linalg.vector_norm(change) for change in changes])
-            return self.options.reg_weight * torch.linalg.vector_norm(norms)
+            drift: torch.Tensor = torch.linalg.vector_norm(norms)
+            return self.options.reg_weight * drift
         return self.options.reg_weight * parameter_distance(self.trained, self.origins)
 
 
