@@ -335,3 +335,14 @@ def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_
     divided = "segmentation: words\n  by_language: {ja: {pretokenized: true}}\n"
     assert read(change("segmentation: words\n", divided, text)).segmentation == "words"
     assert read(change("words\n", "characters\n", text)).segmentation == "characters"
+
+
+def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(faults: Any) -> None:
+    text = change("  rotation: {center", "  rotation: {lora: {rank: 4}, center")
+    text = change("  none: {}", "  finetune: {lora: {rank: [4, 0], alpa: 2}}", text)
+    told = faults(text)
+    assert [line.split(" (")[0] for line in told] == [
+        "line 10: methods.finetune.lora.alpa: unknown key",
+        "line 10: methods.finetune.lora.rank[1]: 0 is too small",
+        "line 11: methods.rotation.lora: unknown key",
+    ]
