@@ -108,22 +108,8 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     if lora == "none":
         yield
         return
-    require_peft()
-    from peft import LoraConfig
-    from peft.tuners.lora import LoraModel
-
-    model = encoder.model
-    config = LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        target_modules=target_layers(model, lora.targets),
-        lora_dropout=lora.dropout,
-        bias="none",
-    )
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        tuner = LoraModel(model, config, _ADAPTER)
+    trained = [parameter for parameter in encoder.model.parameters() if parameter.requires_grad]
+    tuner = _inserted(encoder.model, lora, seed)
     try:
         yield
     except BaseException:
@@ -134,6 +120,24 @@ def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iter
     finally:
         for parameter in trained:
             parameter.requires_grad_(requires_grad=True)
+
+
+def _inserted(model: Any, lora: Lora, seed: int) -> Any:
+    """PEFT's tuner of a model whose linear layers now have adapters."""
+    require_peft()
+    from peft import LoraConfig
+    from peft.tuners.lora import LoraModel
+
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=target_layers(model, lora.targets),
+        lora_dropout=lora.dropout,
+        bias="none",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LoraModel(model, config, _ADAPTER)
 
 
 def target_layers(model: Any, targets: str) -> list[str]:
