@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import lazy_loader as lazy
 import numpy as np
 
 from raxalign.encoders.models.pieces import PieceRow
@@ -16,8 +15,6 @@ from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
     import torch
-else:
-    torch = lazy.load("torch")
 
 _BOTH_WAYS = "raxalign_bidirectional"
 """The entry of a model's ``config.json`` by which a decoder stays bidirectional on disk."""
@@ -67,6 +64,8 @@ def attention_inputs(model: Any, mask_BT: torch.Tensor) -> dict[str, Any]:
         bidirectional one gets a mask (B, 1, T, T) that takes the place of the causal one, sliding
         windows included.
     """
+    import torch
+
     if not is_decoder(model.config):
         return {"attention_mask": mask_BT}
     if not is_bidirectional(model.config):
@@ -92,6 +91,8 @@ def summary_states(model: Any, states_BTH: torch.Tensor, mask_BT: torch.Tensor) 
     """Return the state of each row that stands for all of it, (B, H): of an encoder the first piece
     ([CLS]), of a decoder the last one, which alone has seen the others.
     """
+    import torch
+
     if not is_decoder(model.config):
         return states_BTH[:, 0]
     last_B = mask_BT.sum(1) - 1
