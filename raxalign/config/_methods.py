@@ -210,7 +210,11 @@ def _product(
 
 
 def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
-    """Return the values of an option; a list is an axis. Values differ, and none is a list."""
+    """Return the values of an option; a list is an axis, and so is a list in a mapping. Values
+    differ, and none is a list.
+    """
+    if _is_mapping(node):
+        return _mappings(node, faults, search=search)
     if not isinstance(node.value, list):
         return [
             (
@@ -221,8 +225,13 @@ def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
         ]
     if not node.value:
         faults.add(node, "an empty list", "an axis needs at least one value")
+    values = [
+        value
+        for item in node.value
+        for value in (_mappings(item, faults, search=search) if _is_mapping(item) else [item])
+    ]
     seen: list[tuple[type, Any]] = []
-    for item in node.value:
+    for item in values:
         value = item.plain()
         identity = (bool if isinstance(value, bool) else type(None), value)
         if isinstance(value, list):
@@ -236,7 +245,23 @@ def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
                 item, f"{item.shown()} is given twice", "the values of an axis are different"
             )
         seen.append(identity)
-    return list(node.value)
+    return values
+
+
+def _mappings(node: Node, faults: Faults, *, search: bool) -> list[Node]:
+    """Return the mappings that a mapping stands for: the product of the lists in it."""
+    axes = {
+        name: _axis(entry, faults, search=search and not _is_distribution(entry))
+        for name, entry in node.value.items()
+    }
+    return [
+        replace(node, value=dict(zip(axes, values, strict=True)))
+        for values in product(*axes.values())
+    ]
+
+
+def _is_mapping(node: Node) -> bool:
+    return isinstance(node.value, dict) and not _is_distribution(node)
 
 
 def _is_distribution(node: Node) -> bool:

@@ -1,13 +1,14 @@
-"""Masked LMs of the Hugging Face kind: a local folder or a hub name."""
+"""Masked LMs and decoders of the Hugging Face kind: a local folder or a hub name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
@@ -19,6 +20,7 @@ from raxalign.encoders.models.loading import (
     is_hub_name,
     looks_like_path,
 )
+from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -44,8 +46,12 @@ _PATTERNS = (
 
 @final
 class Transformer(EncoderKind):
-    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) with safetensors weights. A folder's
-    identity is the content of its files, a hub name's the revision.
+    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) or decoder (Qwen, Llama, Gemma,
+    Mistral, ...) with safetensors weights. A folder's identity is the content of its files, a hub
+    name's the revision.
+
+    Of a decoder the hidden states are read. Methods that need a masked-LM head cannot train it, and
+    a sentence classifier reads its last piece.
     """
 
     VERSION: ClassVar[int] = 1
@@ -67,6 +73,13 @@ class Transformer(EncoderKind):
                 " pins it."
             ),
         )
+        bidirectional: Annotated[bool, LATER] = Field(
+            False,
+            description=(
+                "Whether each piece of a decoder sees the whole row, in place of what stands before"
+                " it."
+            ),
+        )
 
     params: Params
 
@@ -80,11 +93,11 @@ class Transformer(EncoderKind):
         check_folder(folder)
         found = {
             path
-            for pattern in (*_NAMES, *_PATTERNS)
+            for pattern in (*_NAMES, *_PATTERNS, *SENTENCE_FILES)
             for path in folder.glob(pattern)
             if path.is_file()
         }
-        return {path.name: LocalFile(path) for path in sorted(found)}
+        return {str(path.relative_to(folder)): LocalFile(path) for path in sorted(found)}
 
     def fetch(self) -> Mapping[str, str]:
         """The commit that the hub name stands for now; empty for folders and where a revision is
@@ -138,14 +151,21 @@ class Transformer(EncoderKind):
         return Path(self.params.name).name or self.params.name
 
     def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:
-        """The encoder; a hub name is opened at the revision in its key."""
+        """The encoder; a hub name is opened at the revision in its key. Raises `RaxalignError`
+        for `bidirectional` with what is not a decoder.
+        """
+        from raxalign.encoders.models.decoders import make_bidirectional
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         if looks_like_path(self.params.name):
-            return TransformerEncoder.from_folder(self._folder(), device=device)
-        return TransformerEncoder.from_folder(
-            self.params.name, self.params.revision or inputs.revisions.get(_HUB), device
-        )
+            encoder = TransformerEncoder.from_folder(self._folder(), device=device)
+        else:
+            encoder = TransformerEncoder.from_folder(
+                self.params.name, self.params.revision or inputs.revisions.get(_HUB), device
+            )
+        if self.params.bidirectional:
+            make_bidirectional(encoder.model)
+        return encoder
 
     def _folder(self) -> Path:
         return Path(self.params.name).expanduser()

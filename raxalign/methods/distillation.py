@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, final
 from pydantic import Field
 
 from raxalign.config.sources import DataPath, Source
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.errors import DataError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import TrainedMethod, TrainedParams, losses
-from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.options import Epochs, Epsilon, LearningRate, Warmup
 
 if TYPE_CHECKING:
@@ -96,6 +96,10 @@ class Distillation(TrainedMethod):
                 remedy="Name a Hugging Face folder, or leave `teacher` out",
             )
         return Transformer(Transformer.Params(name=self.params.teacher)).sources()
+
+    def sentence_pooling(self) -> SentencePooling | None:
+        """Return `pooling`, where the last layer is trained."""
+        return self.params.pooling if self.params.layers == "last" else None
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field, field_validator
 
-from raxalign.encoders.models.vectors import parse_layers
+from raxalign.encoders.models.vectors import layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs, Needs
 from raxalign.methods.families import wording
@@ -83,11 +83,16 @@ class MeanShift(Method):
         @field_validator("layers")
         @classmethod
         def _is_one_layer(cls, layers: str) -> str:
-            if layers != "last" and not (layers.isdigit() and int(layers) > 0):
-                raise ValueError(
-                    "a mean difference shift is after one block: write `last` or one number from 1"
-                    f" on, not {layers!r}"
-                )
+            refused = (
+                "a mean difference shift is after one block: write `last`, one number from 1 on or"
+                f" a fraction of the depth such as 0.5, not {layers!r}"
+            )
+            try:
+                ends = layer_ends(layers)
+            except ValueError:
+                raise ValueError(refused) from None
+            if ends is not None and (ends[0] != ends[1] or ends[0] == 0):
+                raise ValueError(refused)
             return layers
 
     params: Params
@@ -114,7 +119,7 @@ class MeanShift(Method):
         """The stream from `layers` on; with `alpha` 0 nothing, but that a task's training leaves
         the blocks up to there alone (`effect`).
         """
-        (layer,) = parse_layers(self.params.layers, n_layers)
+        (layer,) = parse_blocks(self.params.layers, n_layers)
         return Acts(stream_from=layer if self.params.alpha else None)
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:  # noqa: ARG002
@@ -123,7 +128,7 @@ class MeanShift(Method):
         """
         from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
 
-        (layer,) = parse_layers(self.params.layers, encoder.n_layers)
+        (layer,) = parse_blocks(self.params.layers, encoder.n_layers)
         means = {
             lang: self._mean(encoder, inputs, lang, layer)
             for lang in (*inputs.languages, inputs.pivot)

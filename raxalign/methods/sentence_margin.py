@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, final
 
 from pydantic import Field
 
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layer, parse_layers
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.trained import Profiles, TrainedMethod, TrainedParams, losses
-from raxalign.methods.rows.states import SentencePooling
 from raxalign.train.options import Clip, Epochs, Epsilon, LearningRate, Steps, Warmup
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class SentenceMargin(TrainedMethod):
     def needs(self) -> Needs:
         """Sentence pairs."""
         return Needs(bitext=True, dev=self.selects())
+
+    def sentence_pooling(self) -> SentencePooling | None:
+        """Return `pooling`, where the last layer is trained."""
+        return self.resolved()["pooling"] if self.params.layers == "last" else None
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -88,6 +88,14 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 model = AutoModelForMaskedLM.from_pretrained(folder)
 tokenizer = AutoTokenizer.from_pretrained(folder)
+```
+
+For vectors of sentences:
+
+```python
+from sentence_transformers import SentenceTransformer
+
+vectors = SentenceTransformer(folder).encode(["Ein Haus."])
 ```"""
 _USE_STATIC = """Vectors of words, as they were trained.
 There is one file per language, in word2vec's text format.

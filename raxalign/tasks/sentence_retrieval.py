@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Layers, parse_layers
 from raxalign.sample import Sample
 from raxalign.similarity import Measure, nearest_neighbors, uses_neighbors
@@ -54,8 +55,10 @@ _PROFILE = (
     "Set of values for the options that are not given: `none`, or the setting of XTREME (`xtreme`)."
 )
 _POOLING = (
-    "What the vector of a sentence is: the `mean` of its pieces, or that of its first piece"
-    " (`cls`); of static vectors the mean of its words."
+    "What the vector of a sentence is: the `mean` of its pieces, a mean in which piece i of the row"
+    " weighs i + 1 (`weighted`), that of its first piece (`cls`) or of its last one that is not"
+    " special (`last`), or what sentence-transformers keeps in the encoder's folder, prompt"
+    " included (`own`); of static vectors the mean of its words."
 )
 _SPECIALS = "Whether special pieces are part of the mean."
 _QUERIES = (
@@ -93,7 +96,7 @@ class SentenceRetrieval(Task):
 
         profile: Literal["none", "xtreme"] = Field("none", description=_PROFILE)
         layers: Layers | None = Field(None, description=wording.LAYERS)
-        pooling: Literal["cls", "mean"] | None = Field(None, description=_POOLING)
+        pooling: SentencePooling | Literal["own"] | None = Field(None, description=_POOLING)
         specials: Literal["include", "exclude"] | None = Field(None, description=_SPECIALS)
         measure: Measure | None = Field(None, description=wording.SENTENCE_MEASURE)
         queries: Queries | None = Field(None, description=_QUERIES)
@@ -119,11 +122,11 @@ class SentenceRetrieval(Task):
 
     def canonical(self) -> dict[str, object]:
         """Return the resolved params without `k` where the measure has no neighbourhoods, and
-        without `specials` where only the first piece is read.
+        without `specials` where there is no mean for them.
         """
         resolved = self.resolved()
         idle = (set() if uses_neighbors(resolved["measure"]) else {"k"}) | (
-            {"specials"} if resolved["pooling"] == "cls" else set()
+            set() if resolved["pooling"] in ("mean", "weighted") else {"specials"}
         )
         return {name: value for name, value in resolved.items() if name not in idle}
 

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from raxalign.config.params import LATER
 from raxalign.config.sources import Source
-from raxalign.encoders.models.vectors import Layers, parse_layers
+from raxalign.encoders.models.vectors import Layers, layer_ends, parse_blocks
 from raxalign.errors import RaxalignError
 from raxalign.sample import Sample
 from raxalign.tasks.base import Outcome, Reads, Score, Task, TaskInputs, TaskNeeds
@@ -134,7 +134,8 @@ class TokenTranslation(Task):
         @field_validator("layers")
         @classmethod
         def _above_the_embeddings(cls, layers: str) -> str:
-            if layers.partition("-")[0].strip() == "0":
+            ends = layer_ends(layers)
+            if ends is not None and ends[0] == 0:
                 raise ValueError(
                     f"layers {layers!r}: the shift is after a block, so layers begin at 1"
                 )
@@ -166,7 +167,7 @@ class TokenTranslation(Task):
 
     def reads(self, n_layers: int) -> Reads:
         """Return the stream up to the masked-LM head, which reads no readout."""
-        parse_layers(self.params.layers, n_layers)
+        parse_blocks(self.params.layers, n_layers)
         return Reads(stream=n_layers)
 
     def canonical(self) -> dict[str, object]:
@@ -225,7 +226,7 @@ class TokenTranslation(Task):
         from raxalign.tasks.translation.sides import Way
         from raxalign.tasks.translation.sweep import Sweep
 
-        layers = parse_layers(self.params.layers, stream.n_layers)
+        layers = parse_blocks(self.params.layers, stream.n_layers)
         sides = self._sides(stream, inputs, lang)
         found = {code: self._means(stream, inputs, code, layers) for code in (lang, inputs.pivot)}
         for source, target in ((lang, inputs.pivot), (inputs.pivot, lang)):

@@ -36,6 +36,9 @@ DEV: Final = 5
 place of the seed.
 """
 
+ADAPTERS: Final = 6
+"""Low-rank adapters before their training: ``mix(seed, ADAPTERS)``."""
+
 MASKING: Final = 0
 """The use of a global batch's chance for its masks."""
 

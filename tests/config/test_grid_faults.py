@@ -9,6 +9,11 @@ import pytest
 from raxalign.config.grid import KEYS
 from tests.config.small import PARTS, SMALL, change
 
+FORMS = (
+    "write `last`, one number, a fraction of the depth such as 0.5, or a range such as 9-12 or"
+    " 0.5-1.0"
+)
+
 
 def test_five_faults_are_told_at_once_with_their_lines_and_what_is_right(faults: Any) -> None:
     text = change("pivot: en", "pivott: en")
@@ -69,9 +74,18 @@ def test_a_fault_in_a_product_is_told_once(faults: Any) -> None:
 @pytest.mark.parametrize(
     ("layers", "said"),
     [
-        ("banana", "layers 'banana': write `last`, one number, or a range such as 9-12"),
-        ("-1", "layers '-1': write `last`, one number, or a range such as 9-12"),
+        ("banana", f"layers 'banana': {FORMS}"),
+        ("-1", f"layers '-1': {FORMS}"),
         ("12-9", "layers '12-9': a range begins with its smaller number"),
+        ("1.0-0.5", "layers '1.0-0.5': a range begins with its smaller number"),
+        ("0.5-9", "layers '0.5-9': a range has two numbers, or two fractions of the depth"),
+        (
+            "1.5",
+            (
+                "layers '1.5': a number with a point is a fraction of the depth, at most 1.0 (the"
+                " last layer); write a layer's number without a point"
+            ),
+        ),
     ],
 )
 def test_layers_of_another_form_are_faults_of_the_file(layers: str, said: str, faults: Any) -> None:
@@ -97,10 +111,7 @@ def test_a_tagger_s_features_and_one_layer_alone_have_faults_of_their_own(faults
     )
     assert faults(text) == [
         "line 10: methods.sentence_margin.layers: layers '1-3' names several layers; choose one",
-        (
-            "line 14: tasks.ner.layers: layers 'last-five': write `last-four`, `last`, one number,"
-            " or a range such as 9-12"
-        ),
+        (f"line 14: tasks.ner.layers: layers 'last-five': {FORMS} (or `last-four`)"),
     ]
 
 
@@ -342,3 +353,14 @@ def test_words_of_a_language_without_a_segmenter_are_a_fault_unless_its_text_is_
     divided = "segmentation: words\n  by_language: {ja: {pretokenized: true}}\n"
     assert read(change("segmentation: words\n", divided, text)).segmentation == "words"
     assert read(change("words\n", "characters\n", text)).segmentation == "characters"
+
+
+def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(faults: Any) -> None:
+    text = change("  rotation: {center", "  rotation: {lora: {rank: 4}, center")
+    text = change("  none: {}", "  finetune: {lora: {rank: [4, 0], alpa: 2}}", text)
+    told = faults(text)
+    assert [line.split(" (")[0] for line in told] == [
+        "line 10: methods.finetune.lora.alpa: unknown key",
+        "line 10: methods.finetune.lora.rank[1]: 0 is too small",
+        "line 11: methods.rotation.lora: unknown key",
+    ]

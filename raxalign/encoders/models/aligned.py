@@ -12,6 +12,7 @@ import torch
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.assemble import assemble
 from raxalign.encoders.models.blocks import Edit
+from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -178,11 +179,14 @@ class AlignedEncoder:
 
     def export(self, folder: Path | str) -> None:
         """Write a folder that `AutoModel` opens (static vectors: word2vec files), with the
-        transforms next to it; `from_export` reads it.
+        transforms next to it; `from_export` reads it. sentence-transformers opens that of a
+        transformer, by the encoder's own configuration or else by the mean, and without transforms.
         """
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.encoder.save(folder)
+        if isinstance(self.encoder, TransformerEncoder) and self.encoder.sentences is None:
+            self.encoder.write_sentences(folder, SentenceConfig("mean"))
         self._write(folder)
 
     def _write(self, folder: Path) -> None:

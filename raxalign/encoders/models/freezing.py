@@ -91,12 +91,14 @@ def frozen_parts(freeze: Freeze, n_blocks: int) -> tuple[frozenset[int], bool]:
         ) from None
 
 
-def lowest_trained(freeze: Freeze, n_blocks: int) -> int:
+def lowest_trained(freeze: Freeze, n_blocks: int, *, embeddings_held: bool = False) -> int:
     """The lowest layer that training can change: that of the lowest block that is not held, or 0
-    where the embeddings are trained.
+    where the embeddings are trained (not with `embeddings_held`, whatever `freeze` names).
     """
     held, embeddings = frozen_parts(freeze, n_blocks)
-    return next(block for block in range(1, n_blocks + 2) if block not in held) if embeddings else 0
+    if not (embeddings or embeddings_held):
+        return 0
+    return next(block for block in range(1, n_blocks + 2) if block not in held)
 
 
 @contextmanager

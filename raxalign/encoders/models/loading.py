@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from raxalign.encoders.models.decoders import is_decoder
 from raxalign.errors import DataError, RaxalignError, TransientError
 
 NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
@@ -40,14 +41,15 @@ def looks_like_path(name: str) -> bool:
 
 
 def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode.
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode. A decoder's
+    model is its base model, without a head.
 
     Raises:
         DataError: the folder is not there or is not a whole masked LM with safetensors, or model
             and tokenizer do not fit.
         TransientError: the hub does not answer.
     """
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
     if looks_like_path(name):
         name = str(Path(name).expanduser())
@@ -56,11 +58,13 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
         import torch
 
         options = {"revision": revision, "trust_remote_code": False}
-        model, info = AutoModelForMaskedLM.from_pretrained(
+        decoder = is_decoder(AutoConfig.from_pretrained(name, **options))
+        opener = AutoModel if decoder else AutoModelForMaskedLM
+        model, info = opener.from_pretrained(
             name,
             use_safetensors=True,
             dtype=torch.float32,
-            attn_implementation="sdpa",
+            attn_implementation=None if decoder else "sdpa",  # not every decoder has sdpa
             output_loading_info=True,
             **options,
         )

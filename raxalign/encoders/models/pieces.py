@@ -54,8 +54,8 @@ class Template:
 
 
 def read_template(tokenizer: Any) -> Template:
-    """The special pieces of a tokenizer's post-processor; [CLS] a [SEP] b [SEP] where it has
-    none.
+    """The special pieces of a tokenizer's post-processor; where it has none, [CLS] a [SEP] b [SEP],
+    or nothing for a tokenizer that has no such pieces, as most decoders' have none.
     """
     backend, word = tokenizer.backend_tokenizer, [["a"], ["b"]]
     backend.no_truncation()
@@ -64,6 +64,8 @@ def read_template(tokenizer: Any) -> Template:
     pair = backend.encode(*word, is_pretokenized=True)
     if single.sequence_ids.count(None) == 0:
         cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+        if cls is None and sep is None and tokenizer.mask_token_id is None:
+            return Template((), (), (), ())
         if cls is None or sep is None:
             raise RaxalignError("the tokenizer has no [CLS] and [SEP], or names for them")
         return Template((cls,), (sep,), (sep,), (sep,))

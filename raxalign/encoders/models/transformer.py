@@ -16,6 +16,12 @@ from torch import nn
 
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.blocks import Edit, watched
+from raxalign.encoders.models.decoders import (
+    attention_inputs,
+    is_bidirectional,
+    is_decoder,
+    with_a_piece,
+)
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
 from raxalign.encoders.models.pieces import (
     PieceRow,
@@ -26,13 +32,20 @@ from raxalign.encoders.models.pieces import (
     token_batches,
 )
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
+from raxalign.encoders.models.sentence_config import (
+    SentenceConfig,
+    files_of,
+    read_sentence_config,
+    write_sentence_config,
+)
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
 from raxalign.errors import RaxalignError
 
 
 class TransformerEncoder(Encoder):
-    """A masked LM and its tokenizer. Layer 0 is what enters the first block, layer l what leaves
-    block l (the last one after the final norm, where the architecture has one).
+    """A masked LM, or the base model of a decoder, and its tokenizer. Layer 0 is what enters the
+    first block, layer l what leaves block l (the last one after the final norm, where the
+    architecture has one).
     """
 
     family: ClassVar[str] = "transformer"
@@ -46,6 +59,9 @@ class TransformerEncoder(Encoder):
         self.max_positions = _positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self._template = read_template(tokenizer)
+        self.sentences: SentenceConfig | None = None
+        self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
+        self.trailing = 0 if is_decoder(model.config) else len(self._template.after_single)
         self._segments = (
             "token_type_ids" in inspect.signature(model.base_model.forward).parameters
             and getattr(model.config, "type_vocab_size", 0) > 0
@@ -56,14 +72,26 @@ class TransformerEncoder(Encoder):
     def from_folder(
         cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
     ) -> TransformerEncoder:
-        """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the
-        errors.
+        """The encoder of a local folder or a hub name, in eval mode, with its configuration of
+        sentence-transformers, where it has one; see `load_masked_lm` for the errors.
         """
-        return cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder = cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        return encoder
 
     def save(self, folder: Path | str) -> None:
         """Write a masked-LM folder (safetensors, tokenizer) that `AutoModel` opens."""
         save_masked_lm(self.model, self.tokenizer, Path(folder))
+        if self.sentences is not None and not self.sentences.unread:
+            self.write_sentences(Path(folder), self.sentences)
+
+    def write_sentences(self, folder: Path, config: SentenceConfig) -> None:
+        """Write a configuration of sentence-transformers next to the encoder; none for a
+        bidirectional decoder, which would be read in one direction there.
+        """
+        if is_bidirectional(self.model.config):
+            return
+        write_sentence_config(folder, config, self.hidden_size, self.max_positions)
 
     def pieces(
         self,
@@ -81,7 +109,7 @@ class TransformerEncoder(Encoder):
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [
-                self._single(pieces, len(words), lang)
+                with_a_piece(self._single(pieces, len(words), lang), self._filler)
                 for pieces, words in zip(singles, sentences, strict=True)
             ]
         if len(pairs) != len(sentences):
@@ -90,7 +118,7 @@ class TransformerEncoder(Encoder):
         seconds = bulk_pieces(self.tokenizer, pairs, languages[1])
         sizes = ((len(a), len(b)) for a, b in zip(sentences, pairs, strict=True))
         return [
-            self._pair(first, second, size, languages)
+            with_a_piece(self._pair(first, second, size, languages), self._filler)
             for first, second, size in zip(singles, seconds, sizes, strict=True)
         ]
 
@@ -173,7 +201,7 @@ class TransformerEncoder(Encoder):
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
-        inputs = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
+        inputs = {"input_ids": batch.ids_BT, **attention_inputs(self.model, batch.mask_BT)}
         if self._segments:
             inputs["token_type_ids"] = batch.segments_BT
         with watched(self.model.base_model, max(top, 1), states, edits or {}, batch):

@@ -7,7 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator
 
@@ -17,40 +19,84 @@ if TYPE_CHECKING:
     import torch
 
 Pooling = Literal["first", "last", "mean", "sum"]
+_End = TypeVar("_End", int, Fraction)
 
 
 def parse_layers(layers: str, n_layers: int) -> tuple[int, ...]:
     """Layer numbers of a param: ``last`` -> (n,), ``9`` -> (9,), ``9-12`` -> (9, 10, 11, 12); 0 is
     the embeddings, l the output of block l.
 
+    A number with a point is a fraction of the depth: ``0.5`` is the layer 0.5 n, rounded to the
+    nearest one (a half rounds up), and ``0.5-1.0`` the range from there to the last layer.
+
     >>> parse_layers("last", 4), parse_layers("1-3", 4)
     ((4,), (1, 2, 3))
+    >>> parse_layers("0.5", 12), parse_layers("0.5", 5), parse_layers("0.75-1.0", 4)
+    ((6,), (3,), (3, 4))
     """
     try:
         ends = layer_ends(layers)
     except ValueError as error:
         raise RaxalignError(str(error)) from None
-    first, final = ends or (n_layers, n_layers)
+    first, final = (_number(end, n_layers) for end in ends or (n_layers, n_layers))
     if final > n_layers:
         there = f"the layers 0 (embeddings) to {n_layers}" if n_layers else "layer 0 alone"
         raise RaxalignError(f"layers {layers!r}: this encoder has {there}")
     return tuple(range(first, final + 1))
 
 
-def layer_ends(layers: str) -> tuple[int, int] | None:
-    """The first and the last layer that a param names, None for ``last``. Raises `ValueError` for
-    what is neither.
+def parse_blocks(layers: str, n_layers: int) -> tuple[int, ...]:
+    """Layer numbers of a param that names blocks, after which states are changed; raises
+    `RaxalignError` where a fraction of the depth rounds to layer 0.
+    """
+    numbers = parse_layers(layers, n_layers)
+    if not numbers[0]:
+        raise RaxalignError(
+            f"layers {layers!r}: with {n_layers} blocks this begins at layer 0, the embeddings, but"
+            " states are changed after a block"
+        )
+    return numbers
+
+
+def _number(end: int | Fraction, n_layers: int) -> int:
+    """The layer that an end of a range stands for; a fraction is exact, so that 0.29 of 50 is 14.5
+    and not just below.
+    """
+    return end if isinstance(end, int) else floor(end * n_layers + Fraction(1, 2))
+
+
+def layer_ends(layers: str) -> tuple[int, int] | tuple[Fraction, Fraction] | None:
+    """The first and the last layer that a param names, as numbers or as fractions of the depth;
+    None for ``last``. Raises `ValueError` for what is neither.
 
     >>> layer_ends("9-12"), layer_ends("9"), layer_ends("last")
     ((9, 12), (9, 9), None)
+    >>> layer_ends("0.5")
+    (Fraction(1, 2), Fraction(1, 2))
     """
     text = str(layers).strip()
     if text == "last":
         return None
     written = _RANGE.fullmatch(text)
     if written is None:
-        raise ValueError(f"layers {text!r}: write `last`, one number, or a range such as 9-12")
-    first, final = int(written[1]), int(written[2] or written[1])
+        raise ValueError(
+            f"layers {text!r}: write `last`, one number, a fraction of the depth such as 0.5, or a"
+            " range such as 9-12 or 0.5-1.0"
+        )
+    low, high = written[1], written[2] or written[1]
+    if ("." in low) != ("." in high):
+        raise ValueError(f"layers {text!r}: a range has two numbers, or two fractions of the depth")
+    if "." not in low:
+        return _in_order(text, int(low), int(high))
+    if max(Fraction(low), Fraction(high)) > 1:
+        raise ValueError(
+            f"layers {text!r}: a number with a point is a fraction of the depth, at most 1.0 (the"
+            " last layer); write a layer's number without a point"
+        )
+    return _in_order(text, Fraction(low), Fraction(high))
+
+
+def _in_order(text: str, first: _End, final: _End) -> tuple[_End, _End]:
     if first > final:
         raise ValueError(f"layers {text!r}: a range begins with its smaller number")
     return first, final
@@ -68,7 +114,7 @@ def _single(layers: str) -> str:
     return layers
 
 
-_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?", re.ASCII)
+_RANGE = re.compile(r"(\d+|\d*\.\d+)(?:\s*-\s*(\d+|\d*\.\d+))?", re.ASCII)
 Layers = Annotated[str, AfterValidator(_several)]
 """A param that `parse_layers` reads: a text of another form is a fault of the file that has it."""
 Layer = Annotated[str, AfterValidator(_single)]

@@ -5,23 +5,27 @@ frame around the training.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from raxalign.config.params import LATER
 from raxalign.encoders.models.freezing import Freeze, frozen, lowest_trained
+from raxalign.encoders.models.lora import AdapterOption, adapted, require_peft
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
 from raxalign.methods.base import Acts, Effect, Method, MethodInputs
+from raxalign.train.chance import ADAPTERS, mix
 from raxalign.train.dev import DevLoss
 from raxalign.train.loop import Fitted, KeepBest, TrainSettings, fit
 from raxalign.train.options import LoopOptions
 
 if TYPE_CHECKING:
+    from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.encoders.models.sentence_config import SentencePooling
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.train.objective import Objective
     from raxalign.train.runtime import Runtime
@@ -43,6 +47,7 @@ class TrainedParams(Method.Params, LoopOptions):
     """The options that every training of an encoder has."""
 
     freeze: Annotated[Freeze, LATER] = "none"
+    lora: Annotated[AdapterOption, LATER] = "none"
     selection: Annotated[Literal["none", "dev"], LATER] = Field("none", description=_SELECTION)
     select_every: Annotated[int, LATER] = Field(0, ge=0, description=_SELECT_EVERY)
 
@@ -102,28 +107,51 @@ class TrainedMethod(Method):
     def acts(self, n_layers: int) -> Acts:
         """Return the stream from the lowest layer on that training can change. Raises
         `RaxalignError` where the loss is at a layer that the encoder does not have or that `freeze`
-        holds, or where nothing is left to train.
+        or `lora` holds, or where nothing is left to train.
         """
-        lowest = lowest_trained(self.params.freeze, n_layers)
+        adapters = self.params.lora != "none"
+        lowest = lowest_trained(self.params.freeze, n_layers, embeddings_held=adapters)
         written: str | None = getattr(self.params, "layers", None)
         below = min(parse_layers(written or "last", n_layers))
         if below >= lowest:
             return Acts(stream_from=lowest)
-        held = "freeze" if written is None else f"layers {written!r}: freeze"
+        option = "lora" if self.params.freeze == "none" else "freeze"
+        held = option if written is None else f"layers {written!r}: {option}"
         if lowest > n_layers:
             raise RaxalignError(f"{held} leaves layer {below} as it is; it holds every block")
         raise RaxalignError(f"{held} leaves layer {below} as it is; choose layers from {lowest} on")
 
     def align(self, encoder: Encoder, inputs: MethodInputs, runtime: Runtime) -> AlignedEncoder:
-        """Train the encoder in place, except what `freeze` holds. Raises what `train` raises."""
+        """Train the encoder in place, except what `freeze` holds; with `lora` by adapters, which
+        are then merged. Raises what `train` raises.
+        """
         from raxalign.encoders.models.aligned import AlignedEncoder
+        from raxalign.encoders.models.sentence_config import trained_config
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         assert isinstance(encoder, TransformerEncoder), "the plan asks `accepts`"
         self.acts(encoder.n_layers)
-        with frozen(encoder, self.params.freeze):
+        seed = mix(runtime.seed, ADAPTERS)
+        with adapted(encoder, self.params.lora, seed), frozen(encoder, self.params.freeze):
             notes = self.train(encoder, inputs, runtime)
+        pooling = self.sentence_pooling()
+        if pooling is not None:
+            encoder.sentences = trained_config(pooling, encoder.trailing)
         return AlignedEncoder(encoder, weights_changed=True, notes=notes)
+
+    def read_files(self, languages: tuple[str, ...], pivot: str) -> Iterator[FileRead]:
+        """Read the outside files. Raises `DependencyError` where `lora` is asked for and its
+        library is not installed.
+        """
+        if self.params.lora != "none":
+            require_peft()
+        return super().read_files(languages, pivot)
+
+    def sentence_pooling(self) -> SentencePooling | None:
+        """Return how the vectors of sentences are made that are trained; None where words are, or
+        where they are not those of the last layer.
+        """
+        return None
 
     @abstractmethod
     def train(

@@ -11,16 +11,20 @@ PROFILE = (
 
 LAYERS_MAPPED = (
     "Layers whose vectors are mapped: `last`, one number or a range such as `9-12` (0: the"
-    " embeddings)."
+    " embeddings), or fractions of the depth such as `0.5` and `0.5-1.0`."
 )
-LAYER_TRAINED = "Layer whose vectors are trained: `last` or one number (0: the embeddings)."
+LAYER_TRAINED = (
+    "Layer whose vectors are trained: `last`, one number (0: the embeddings) or a fraction of the"
+    " depth such as `0.5`."
+)
 WORD_POOLING = (
     "How the vectors of a word's pieces become one: the `first`, the `last`, their `mean` or their"
     " `sum`."
 )
 SENTENCE_POOLING = (
-    "What the vector of a sentence is: that of [CLS] (`cls`), or the `mean` over all its pieces,"
-    " special ones included."
+    "What the vector of a sentence is: that of [CLS] (`cls`), of the `last` piece that is not"
+    " special, or the `mean` over all its pieces, special ones included, in which with `weighted`"
+    " piece i weighs i + 1."
 )
 
 DIRECTION = (

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.objectives.rounding import real_gap
 from raxalign.methods.rows.linked_words import PieceSide, tokenise
-from raxalign.methods.rows.states import SentencePooling, pool_sentences, read_states
+from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows, pivot_sentences
 from raxalign.train.objective import Objective, Step
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.objectives.word_contrast import sharing
-from raxalign.methods.rows.states import SentencePooling, pool_sentences, read_states
+from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows
 
 if TYPE_CHECKING:

@@ -117,7 +117,8 @@ def copy_transform(model: Any) -> nn.Module:
             " copied (BERT, RoBERTa, XLM-R, DistilBERT and ModernBERT have one). Use an encoder of"
             " these"
         )
-    return nn.Sequential(*(copy.deepcopy(part) for part in parts))
+    # Trained even where the head that it is copied from is not.
+    return nn.Sequential(*map(copy.deepcopy, parts)).requires_grad_(requires_grad=True)
 
 
 def output_embedding(model: Any) -> nn.Module:

@@ -11,6 +11,7 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import ranges
+from raxalign.encoders.models.lora import weight_changes
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.objectives.whole_batch import WholeBatch
 from raxalign.methods.rows.linked_words import PieceSide
@@ -206,6 +207,11 @@ class Contrast(WholeBatch):
         """λ times how far the trained weights are from where they began."""
         if not self.trained:
             return None
+        if changes := weight_changes(self.encoder.model):
+            # Adapters are what is trained, but the weights that they change are what is held.
+            norms = torch.stack([torch.linalg.vector_norm(change) for change in changes])
+            drift: torch.Tensor = torch.linalg.vector_norm(norms)
+            return self.options.reg_weight * drift
         return self.options.reg_weight * parameter_distance(self.trained, self.origins)
 
 

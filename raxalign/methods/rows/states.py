@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import ranges
 from raxalign.encoders.models.packing import can_pack, flat_states, pack
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
@@ -22,18 +23,17 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-SentencePooling = Literal["cls", "mean"]
-
 
 @dataclass(frozen=True)
 class States:
     """Hidden states of some sentences end to end, one tensor (pieces, H) per layer; sentence s has
-    ``lengths_S[s]`` pieces from ``starts_S[s]`` on.
+    ``lengths_S[s]`` pieces from ``starts_S[s]`` on, of which `trailing` at the end are special.
     """
 
     layers: list[torch.Tensor]
     starts_S: np.ndarray
     lengths_S: np.ndarray
+    trailing: int = 0
 
 
 def read_states(
@@ -50,7 +50,8 @@ def read_states(
     )
     pad = int(encoder.tokenizer.pad_token_id or 0)
     packed = pack(ids, lengths_S, pad) if can_pack(encoder) else pack(ids, lengths_S, pad, width=0)
-    return States(flat_states(encoder, packed, layers), packed.starts_S, lengths_S)
+    states = flat_states(encoder, packed, layers)
+    return States(states, packed.starts_S, lengths_S, encoder.trailing)
 
 
 def read_rows(
@@ -107,7 +108,32 @@ def pool_spans(
 
 def pool_sentences(states: States, pooling: SentencePooling) -> torch.Tensor:
     """Return the vectors (S, H) of the sentences at the first layer that was read: of the first
-    piece (`cls`), or the mean over all pieces, special ones too (as sentence-transformers do).
+    piece (`cls`), of the last one that is not special (`last`), or the mean over all pieces,
+    special ones too (as sentence-transformers do), in which all weigh the same or piece i weighs
+    i + 1 (`weighted`).
     """
+    if pooling == "weighted":
+        return _weighted_means(states)
+    if pooling == "last":
+        last_S = np.maximum(states.lengths_S - 1 - states.trailing, 0)
+        ones_S = np.ones_like(last_S)
+        return pool_spans(states.layers[:1], states.starts_S + last_S, ones_S, "first")[:, 0]
     spans: Pooling = "first" if pooling == "cls" else "mean"
     return pool_spans(states.layers[:1], states.starts_S, states.lengths_S, spans)[:, 0]
+
+
+def _weighted_means(states: States) -> torch.Tensor:
+    """The means (S, H) of the pieces of sentences, piece i with weight i + 1 (Muennighoff 2022,
+    Eq. 1).
+    """
+    state_FH, lengths_S = states.layers[0], states.lengths_S.astype(np.int64)
+    owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
+    totals_S = lengths_S * (lengths_S + 1) / 2
+    weights = torch.from_numpy((places + 1) / totals_S[owners]).to(state_FH)
+    owners_P, pieces_P = (
+        torch.from_numpy(index).to(state_FH.device)
+        for index in (owners, states.starts_S[owners].astype(np.int64) + places)
+    )
+    sums_SH = state_FH.new_zeros(len(lengths_S), state_FH.shape[-1])
+    return sums_SH.index_add(0, owners_P, state_FH[pieces_P] * weights[:, None])

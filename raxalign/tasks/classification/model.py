@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 import torch
 
+from raxalign.encoders.models.decoders import summary_states
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.transfer.model import FineTuned
 
 
 class SentenceClassifier(FineTuned):
-    """Classifier whose head reads [CLS]; the transforms of the first sentence's language apply to
-    it.
+    """Classifier whose head reads [CLS], or the last piece of a decoder; the transforms of that
+    piece's language apply to it.
     """
 
     def rows(
@@ -41,8 +42,10 @@ class SentenceClassifier(FineTuned):
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
-        states_BTH = self.aligned.hidden(self.encoder.collate(rows))[-1]
-        logits: torch.Tensor = self.head(self.dropout(states_BTH[:, 0]))
+        batch = self.encoder.collate(rows)
+        states_BTH = self.aligned.hidden(batch)[-1]
+        summary_BH = summary_states(self.encoder.model, states_BTH, batch.mask_BT)
+        logits: torch.Tensor = self.head(self.dropout(summary_BH))
         return logits
 
     @torch.no_grad()

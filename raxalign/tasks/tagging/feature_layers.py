@@ -27,11 +27,8 @@ def _named(layers: str) -> str:
     if layers != LAST_FOUR:
         try:
             layer_ends(layers)
-        except ValueError:
-            raise ValueError(
-                f"layers {layers!r}: write `{LAST_FOUR}`, `last`, one number, or a range such as"
-                " 9-12"
-            ) from None
+        except ValueError as error:
+            raise ValueError(f"{error} (or `{LAST_FOUR}`)") from None
     return layers
 
 

@@ -1,5 +1,5 @@
-"""One vector per sentence: the mean of its pieces, its first piece, or the mean of its static word
-vectors.
+"""One vector per sentence: of one of its pieces, a mean of its pieces, or the mean of its static
+word vectors.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from torch.nn import functional
 
+from raxalign.encoders.models.decoders import is_bidirectional, is_decoder
 from raxalign.encoders.models.pieces import token_batches
 from raxalign.encoders.models.pooling import refuse_infinite
+from raxalign.encoders.models.sentence_config import SentencePooling
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.errors import RaxalignError
+from raxalign.running import Sentence, in_text
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -26,13 +30,60 @@ Vectors = tuple[torch.Tensor, "np.ndarray"]
 
 @dataclass(frozen=True)
 class SentenceReading:
-    """How sentences become vectors: the `layers` that are added up, the `mean` of the pieces or the
-    first one (`cls`), and whether special pieces are part of the mean.
+    """How sentences become vectors: the `layers` that are added up, the `pooling`, and whether
+    `specials`, the special pieces, are part of a mean. `own` is the encoder's own configuration of
+    sentence-transformers, which has special pieces in its means.
     """
 
     layers: str
-    pooling: Literal["cls", "mean"]
+    pooling: SentencePooling | Literal["own"]
     specials: bool
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A reading that an encoder can do. `trailing` pieces at the end of a row are not the last one;
+    the vectors are scaled to length 1 with `unit`. `prompt` is put before each sentence, and its
+    pieces and those before them are left out of means with `skip_prompt`.
+    """
+
+    pooling: SentencePooling
+    specials: bool
+    trailing: int
+    unit: bool = False
+    prompt: str = ""
+    skip_prompt: bool = False
+
+
+def _reading(encoder: TransformerEncoder, reading: SentenceReading) -> _Reading:
+    """What a reading is for an encoder. Raises `RaxalignError` for what the encoder does not
+    have.
+    """
+    if reading.pooling != "own":
+        found = _Reading(reading.pooling, reading.specials, encoder.trailing)
+    else:
+        own = encoder.sentences
+        if own is None or own.unread:
+            why = f"has {own.unread}" if own else "has no configuration (modules.json)"
+            raise RaxalignError(
+                f"sentence_retrieval: `pooling: own` reads what sentence-transformers keeps in the"
+                f" encoder's folder, but this one {why}. Choose cls, mean, last or weighted"
+            )
+        found = _Reading(
+            own.pooling,
+            specials=True,
+            trailing=0,
+            unit=own.normalize,
+            prompt=own.prompt,
+            skip_prompt=not own.include_prompt,
+        )
+    config = encoder.model.config
+    if found.pooling == "cls" and is_decoder(config) and not is_bidirectional(config):
+        raise RaxalignError(
+            "sentence_retrieval: `pooling: cls` reads the first piece, which has seen nothing of a"
+            " sentence in a decoder. Choose last, mean or weighted"
+        )
+    return found
 
 
 @torch.no_grad()
@@ -42,37 +93,61 @@ def sentence_vectors(
     """Return (vectors (S, H) in input order, transforms applied; whether each sentence has a piece
     or word that was read).
 
-    Raises `RaxalignError` for the first piece of an encoder that has none.
+    Raises `RaxalignError` for a pooling that the encoder does not have.
     """
     chosen = parse_layers(reading.layers, aligned.n_layers)
     if not isinstance(aligned.encoder, TransformerEncoder):
-        if reading.pooling == "cls":
+        if reading.pooling != "mean":
             raise RaxalignError(
-                "sentence_retrieval: `pooling: cls` requires a transformer encoder; static vectors"
-                " have `pooling: mean`"
+                f"sentence_retrieval: `pooling: {reading.pooling}` requires a transformer encoder;"
+                " static vectors have `pooling: mean`"
             )
         return _mean_of_words(aligned, sentences, lang, reading.layers)
-    encoder = aligned.encoder
+    encoder, how = aligned.encoder, _reading(aligned.encoder, reading)
+    n_prompt = len(how.prompt.split())
+    if n_prompt:
+        sentences = [_prompted(how.prompt, sentence, lang) for sentence in sentences]
     rows = encoder.pieces(sentences, lang)
     vectors_SH = torch.zeros(len(rows), encoder.hidden_size, device=encoder.device)
-    read = np.array([bool((row.words >= 0).any()) for row in rows], dtype=np.bool_)
+    read = np.array([bool((row.words >= n_prompt).any()) for row in rows], dtype=np.bool_)
     with evaluating(encoder.model):
         for part in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in part])
             states = aligned.hidden(batch)
             states_BTH = torch.stack([states[layer] for layer in chosen]).sum(0)
-            pooled_BH = _pooled(states_BTH, batch, reading)
+            pooled_BH = _pooled(states_BTH, batch, how, n_prompt)
             vectors_SH[torch.from_numpy(part).to(encoder.device)] = pooled_BH
     refuse_infinite(vectors_SH, lang)
     return vectors_SH, read
 
 
-def _pooled(states_BTH: torch.Tensor, batch: Batch, reading: SentenceReading) -> torch.Tensor:
-    """The vector of each sentence (B, H)."""
-    if reading.pooling == "cls":
+def _pooled(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: int) -> torch.Tensor:
+    """The vector of each sentence (B, H); its first `n_prompt` words are the prompt's."""
+    vectors_BH = _combined(states_BTH, batch, how, n_prompt)
+    return functional.normalize(vectors_BH, dim=-1) if how.unit else vectors_BH
+
+
+def _combined(states_BTH: torch.Tensor, batch: Batch, how: _Reading, n_prompt: int) -> torch.Tensor:
+    if how.pooling == "cls":
         return states_BTH[:, 0]
-    mask_BT = (batch.mask_BT if reading.specials else batch.words_BT >= 0).to(states_BTH.dtype)
+    if how.pooling == "last":
+        last_B = (batch.mask_BT.sum(1) - 1 - how.trailing).clamp(min=0)
+        return states_BTH[torch.arange(len(last_B), device=last_B.device), last_B]
+    read_BT = batch.mask_BT > 0 if how.specials else batch.words_BT >= 0
+    if how.skip_prompt and n_prompt:
+        of_prompt_BT = (batch.words_BT >= 0) & (batch.words_BT < n_prompt)
+        read_BT = read_BT & (of_prompt_BT.flip(1).cumsum(1).flip(1) == 0)
+    mask_BT = read_BT.to(states_BTH.dtype)
+    if how.pooling == "weighted":
+        mask_BT = mask_BT * torch.arange(1, mask_BT.shape[1] + 1, device=mask_BT.device)
     return (states_BTH * mask_BT[..., None]).sum(1) / mask_BT.sum(1, keepdim=True).clamp(min=1)
+
+
+def _prompted(prompt: str, sentence: Sequence[str], lang: str) -> Sentence:
+    """A sentence after a prompt, in one running text."""
+    before, after = Sentence.of_text(prompt), in_text(sentence, lang)
+    starts = [*before.starts, *(len(prompt) + start for start in after.starts)]
+    return Sentence([*before, *after], prompt + after.text, starts)
 
 
 def _mean_of_words(

@@ -1,0 +1,198 @@
+"""Low-rank adapters (LoRA; Hu et al. 2022): the linear layers of an encoder's blocks are trained by
+the product of two narrow matrices, which is then added to their weights.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import lazy_loader as lazy
+from pydantic import AfterValidator, Field
+
+from raxalign.config.params import BaseParams
+from raxalign.errors import DependencyError, RaxalignError
+
+if TYPE_CHECKING:
+    import torch
+
+    from raxalign.encoders.models.transformer import TransformerEncoder
+else:
+    torch = lazy.load("torch")
+
+AUTO = "auto"
+_ADAPTER = "default"
+_ATTENTION = re.compile(r"(^|\.)(self_?)?att(entio)?n(\.|$)")
+
+
+def _listed(targets: str) -> str:
+    """The names in one form. Raises `ValueError` where there is none, or one cannot be a name."""
+    names = sorted({name.strip() for name in targets.split(",")})
+    if not all(re.fullmatch(r"\w+(\.\w+)*", name, re.ASCII) for name in names):
+        raise ValueError(
+            f"targets {targets!r}: write `{AUTO}`, or names of linear layers with commas between"
+            " them, such as query,value"
+        )
+    if len(names) > 1 and AUTO in names:
+        raise ValueError(f"targets {targets!r}: `{AUTO}` stands alone")
+    return ",".join(names)
+
+
+class Lora(BaseParams):
+    """The adapters of a training. What an adapter adds to a weight is alpha / rank * B A, where B
+    (out, rank) begins at zero and A (rank, in) at random.
+    """
+
+    rank: int = Field(8, ge=1, description="Width of the adapters, r in the paper.")
+    alpha: float = Field(
+        16.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="What the adapters add is multiplied by `alpha` / `rank`.",
+    )
+    targets: Annotated[str, AfterValidator(_listed)] = Field(
+        AUTO,
+        description=(
+            "Linear layers of the blocks that get an adapter, by the ends of their names, with"
+            " commas between them (`query,value`); `auto` stands for those of the attention that"
+            " PEFT has for the architecture, or else for all linear layers of the attention."
+        ),
+    )
+    dropout: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of an adapter's inputs that are dropped during training.",
+    )
+
+
+AdapterOption = Annotated[
+    Literal["none"] | Lora,
+    Field(
+        description=(
+            "Low-rank adapters (LoRA) that are trained in place of the encoder's own weights and"
+            " then merged into them; a mapping, `{}` for its defaults, or `none`."
+        )
+    ),
+]
+
+
+def require_peft() -> None:
+    """Raise `DependencyError` where PEFT is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("peft") is None:
+        raise DependencyError(
+            "lora: the library peft is not installed. Run: pip install 'raxalign[lora]'"
+        )
+
+
+@contextmanager
+def adapted(encoder: TransformerEncoder, lora: AdapterOption, seed: int) -> Iterator[None]:
+    """Train adapters alone until the block ends, then merge them into the weights.
+
+    All other weights of the model lose their gradients meanwhile, embeddings and the masked-LM head
+    included. After an exception the adapters are removed and the weights are as they were.
+
+    Args:
+        encoder: The encoder, changed in place.
+        lora: The adapters; `none` leaves everything as it is.
+        seed: The seed of the matrices that begin at random.
+
+    Raises:
+        DependencyError: PEFT is not installed.
+        RaxalignError: The encoder has no linear layer of a name in `targets`.
+    """
+    if lora == "none":
+        yield
+        return
+    trained = [parameter for parameter in encoder.model.parameters() if parameter.requires_grad]
+    tuner = _inserted(encoder.model, lora, seed)
+    try:
+        yield
+    except BaseException:
+        tuner.unload()
+        raise
+    else:
+        tuner.merge_and_unload()
+    finally:
+        for parameter in trained:
+            parameter.requires_grad_(requires_grad=True)
+
+
+def _inserted(model: Any, lora: Lora, seed: int) -> Any:
+    """PEFT's tuner of a model whose linear layers now have adapters."""
+    require_peft()
+    from peft import LoraConfig
+    from peft.tuners.lora import LoraModel
+
+    config = LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        target_modules=target_layers(model, lora.targets),
+        lora_dropout=lora.dropout,
+        bias="none",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LoraModel(model, config, _ADAPTER)
+
+
+def target_layers(model: Any, targets: str) -> list[str]:
+    """Return the whole names of the linear layers that get an adapter, all within the blocks.
+
+    Raises `RaxalignError` where a name of `targets` is that of no linear layer.
+    """
+    from torch import nn
+
+    from raxalign.encoders.models.blocks import find_blocks
+
+    _, _, blocks = find_blocks(model.base_model)
+    inside = {id(module) for module in blocks.modules() if isinstance(module, nn.Linear)}
+    layers = [name for name, module in model.named_modules() if id(module) in inside]
+    if targets == AUTO:
+        known = _known_to_peft(model.config.model_type)
+        found = [name for name in layers if _ends_in(name, known)]
+        found = found or [name for name in layers if _ATTENTION.search(name.rpartition(".")[0])]
+        if found:
+            return found
+        raise RaxalignError(
+            f"lora: {type(model).__name__} has no linear layers that are known as its attention's."
+            f" Name some in `targets`: {_last_names(layers)}"
+        )
+    names = targets.split(",")
+    missing = [name for name in names if not any(_ends_in(layer, [name]) for layer in layers)]
+    if missing:
+        raise RaxalignError(
+            f"lora: targets {', '.join(missing)}: {type(model).__name__} has no such linear layer"
+            f" in its blocks; it has {_last_names(layers)}"
+        )
+    return [name for name in layers if _ends_in(name, names)]
+
+
+def weight_changes(model: Any) -> list[torch.Tensor]:
+    """Return what the adapters of a model add to each of their weights, (out, in) with gradient;
+    none for a model without adapters.
+    """
+    return [
+        module.get_delta_weight(_ADAPTER)
+        for module in model.modules()
+        if hasattr(module, "get_delta_weight")
+    ]
+
+
+def _known_to_peft(model_type: str) -> list[str]:
+    from peft.utils.constants import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
+
+    names = KNOWN.get(model_type, [])
+    return [] if isinstance(names, str) else list(names)
+
+
+def _ends_in(layer: str, names: list[str]) -> bool:
+    return any(layer == name or layer.endswith(f".{name}") for name in names)
+
+
+def _last_names(layers: list[str]) -> str:
+    return ", ".join(sorted({layer.rpartition(".")[2] for layer in layers})) or "none"

@@ -1,0 +1,165 @@
+"""How a sentence becomes a vector by an encoder's own account: the configuration that
+sentence-transformers keeps in a folder, read and written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from raxalign.encoders.models.loading import looks_like_path
+from raxalign.errors import DataError
+
+SentencePooling = Literal["cls", "mean", "last", "weighted"]
+"""The vector of a sentence: its first piece (`cls`), the mean of its pieces, the last one that is
+not special (`last`), or the mean in which piece i of the row weighs i + 1 (`weighted`; SGPT).
+"""
+
+_POOLINGS: dict[str, SentencePooling] = {
+    "cls": "cls",
+    "mean": "mean",
+    "weightedmean": "weighted",
+    "lasttoken": "last",
+}
+_LEGACY = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_MODULES, _PROMPTS, _CONFIG = "modules.json", "config_sentence_transformers.json", "config.json"
+_SETTINGS, _POOLING_FOLDER, _UNIT_FOLDER = "sentence_bert_config.json", "1_Pooling", "2_Normalize"
+_KIND = "sentence_transformers.models"  # all its versions open modules of these names
+FILES = (_MODULES, _PROMPTS, f"*_Pooling/{_CONFIG}")
+"""Patterns of the files in which the configuration is."""
+
+
+@dataclass(frozen=True)
+class SentenceConfig:
+    """The pooling over all pieces, special ones included, with `last` the very last one;
+    `normalize` scales vectors to length 1; `prompt` is put before every sentence, and is left out
+    of a mean unless `include_prompt`. `unread` names what the folder has and raxalign does not
+    read: such a configuration is of no use.
+    """
+
+    pooling: SentencePooling = "mean"
+    normalize: bool = False
+    prompt: str = ""
+    include_prompt: bool = True
+    unread: str = ""
+
+
+def trained_config(pooling: SentencePooling, trailing: int) -> SentenceConfig | None:
+    """Return the configuration of an encoder whose sentence vectors were trained; None for the
+    `last` piece before `trailing` special ones, which sentence-transformers cannot read.
+    """
+    return None if pooling == "last" and trailing else SentenceConfig(pooling)
+
+
+def read_sentence_config(file: Callable[[str], Path | None]) -> SentenceConfig | None:
+    """Return the configuration of a folder; None where it has none.
+
+    `file` gives the place of a file by its name within the folder, None where it is not there. Of
+    several prompts it is the one that the folder names as its default, or else ``query``. Raises
+    `DataError` for a file that is not JSON of the known form.
+    """
+    listed = file(_MODULES)
+    if listed is None:
+        return None
+    kinds = [(str(part["type"]).rpartition(".")[2], str(part["path"])) for part in _json(listed)]
+    names = [kind for kind, _ in kinds]
+    other = sorted(set(names) - {"Transformer", "Pooling", "Normalize"})
+    places = [place for kind, place in kinds if kind == "Pooling"]
+    if other or names[:2] != ["Transformer", "Pooling"] or len(places) != 1:
+        return SentenceConfig(unread=f"the modules {', '.join(names)}")
+    found = file(f"{places[0]}/{_CONFIG}")
+    settings = _json(found) if found is not None else {}
+    modes = settings.get("pooling_mode") or [
+        mode for key, mode in _LEGACY.items() if settings.get(key)
+    ]
+    modes = [modes] if isinstance(modes, str) else list(modes) or ["mean"]
+    if len(modes) != 1 or modes[0] not in _POOLINGS:
+        return SentenceConfig(unread=f"the pooling {' and '.join(modes)}")
+    included = bool(settings.get("include_prompt", True))
+    if not included and modes[0] == "cls":
+        return SentenceConfig(unread="the pooling cls without the prompt")
+    return SentenceConfig(
+        _POOLINGS[modes[0]], "Normalize" in names, _prompt(file(_PROMPTS)), included
+    )
+
+
+def _prompt(file: Path | None) -> str:
+    record = _json(file) if file is not None else {}
+    prompts = record.get("prompts") or {}
+    return str(prompts.get(record.get("default_prompt_name") or "query") or "")
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(file, f"cannot be read as JSON ({error})") from error
+
+
+def write_sentence_config(
+    folder: Path, config: SentenceConfig, hidden_size: int, max_length: int
+) -> None:
+    """Write the configuration next to an encoder, so that sentence-transformers opens its folder.
+
+    Args:
+        folder: The encoder's folder.
+        config: What is written.
+        hidden_size: The width of the vectors.
+        max_length: The largest number of pieces in a row.
+    """
+    modules = [("", f"{_KIND}.Transformer"), (_POOLING_FOLDER, f"{_KIND}.Pooling")]
+    if config.normalize:
+        modules.append((_UNIT_FOLDER, f"{_KIND}.Normalize"))
+        (folder / _UNIT_FOLDER).mkdir(exist_ok=True)
+    (folder / _POOLING_FOLDER).mkdir(exist_ok=True)
+    records = {
+        _MODULES: [
+            {"idx": i, "name": str(i), "path": place, "type": kind}
+            for i, (place, kind) in enumerate(modules)
+        ],
+        _SETTINGS: {"max_seq_length": max_length, "do_lower_case": False},
+        _PROMPTS: {
+            "prompts": {"query": config.prompt} if config.prompt else {},
+            "default_prompt_name": "query" if config.prompt else None,
+        },
+        f"{_POOLING_FOLDER}/{_CONFIG}": {
+            "word_embedding_dimension": hidden_size,
+            **{key: _POOLINGS.get(mode) == config.pooling for key, mode in _LEGACY.items()},
+            "include_prompt": config.include_prompt,
+        },
+    }
+    for name, record in records.items():
+        (folder / name).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def files_of(name: str, revision: str | None = None) -> Callable[[str], Path | None]:
+    """Return where the files of a folder or hub name are, by their names within it; None for one
+    that is not there.
+    """
+
+    def file(within: str) -> Path | None:
+        if looks_like_path(name):
+            path = Path(name).expanduser() / within
+            return path if path.is_file() else None
+        from transformers.utils import cached_file
+
+        found = cached_file(
+            name,
+            within,
+            revision=revision,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+        return None if found is None else Path(found)
+
+    return file

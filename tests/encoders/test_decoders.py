@@ -1,0 +1,212 @@
+"""Causal language models as encoders: pieces, states, padding, and both directions on request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from raxalign.encoders.base import EncoderInputs
+from raxalign.encoders.models.decoders import is_decoder, summary_states
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.encoders.transformer import Transformer
+from raxalign.errors import RaxalignError
+from raxalign.methods.finetune import Finetune
+from raxalign.train.runtime import Runtime
+from tests.methods.toy import toy_inputs
+from tests.tiny import tiny_bert
+
+WORDS = ["das", "haus", "ist", "rot", "the", "house", "is", "red"]
+FAMILIES = ["Qwen2", "Qwen3", "Llama", "Gemma", "Gemma2", "Gemma3", "Mistral"]
+
+
+def tokenizer_of(*, bos: bool) -> Any:
+    """Byte-pair pieces as decoders have them, without [CLS] and [SEP]; `bos` before a text."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    specials = ["<s>", "</s>", "<unk>", "<pad>", "<bos>", "<eos>", "<mask>", "<|endoftext|>"]
+    letters = sorted({"Ġ", "▁", *"".join(WORDS)})
+    vocabulary = {piece: i for i, piece in enumerate([*specials, *letters, "Ġh", "Ġr"])}
+    tokenizer = Tokenizer(models.BPE(vocabulary, [("Ġ", "h"), ("Ġ", "r")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    if bos:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A", pair="<s> $A <s> $B:1", special_tokens=[("<s>", 0)]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+
+
+def decoder(folder: Path, family: str = "Qwen2", *, bos: bool = False) -> Path:
+    """A folder of a random causal LM of three layers, with its head."""
+    import transformers
+
+    tokenizer = tokenizer_of(bos=bos)
+    text = "Text" if family == "Gemma3" else ""
+    config = getattr(transformers, f"{family}{text}Config")(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        intermediate_size=24,
+        max_position_embeddings=32,
+        sliding_window=16,
+        initializer_range=0.3,
+        pad_token_id=None,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = getattr(transformers, f"{family}ForCausalLM")(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def qwen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return decoder(tmp_path_factory.mktemp("qwen"))
+
+
+def read(encoder: TransformerEncoder, *sentences: str) -> tuple[torch.Tensor, ...]:
+    rows = encoder.pieces([sentence.split() for sentence in sentences], "de")
+    with torch.no_grad():
+        return encoder.hidden(encoder.collate(rows))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_are_those_of_the_model_itself_from_the_embeddings_to_the_final_norm(
+    family: str, tmp_path: Path
+) -> None:
+    from transformers import AutoModel
+
+    folder = decoder(tmp_path, family)
+    encoder, plain = TransformerEncoder.from_folder(folder), AutoModel.from_pretrained(folder)
+    assert is_decoder(encoder.model.config)
+    assert (encoder.n_layers, encoder.hidden_size) == (3, 16)
+    (row,) = encoder.pieces([["das", "haus"]], "de")
+    with torch.no_grad():
+        expected = plain.eval()(torch.tensor(row.ids[None]).long(), output_hidden_states=True)
+        found = encoder.hidden(encoder.collate([row]))
+        lower = encoder.hidden(encoder.collate([row]), upto=1)
+    assert len(found) == 4
+    for state, own in zip(found, expected.hidden_states, strict=True):
+        assert torch.allclose(state, own, atol=1e-5)
+    assert torch.allclose(found[-1], expected.last_hidden_state, atol=1e-5)
+    assert torch.equal(lower[1], found[1])
+
+
+def test_a_tokenizer_without_special_pieces_puts_none_and_one_with_a_beginning_that_alone(
+    qwen: Path, tmp_path: Path
+) -> None:
+    (row,) = TransformerEncoder.from_folder(qwen).pieces([["haus", "rot"]], "de")
+    assert row.words.tolist() == [0, 0, 0, 0, 1, 1, 1]
+    llama = TransformerEncoder.from_folder(decoder(tmp_path, "Llama", bos=True))
+    (row,) = llama.pieces([["haus", "rot"]], "de")
+    assert row.words.tolist() == [-1, 0, 0, 0, 0, 1, 1, 1]
+    assert row.ids[0] == llama.tokenizer.bos_token_id
+    (pair,) = llama.pieces([["rot"]], "de", [["red"]], "en")
+    assert pair.words.tolist() == [-1, 0, 0, 0, -1, 1, 1, 1]
+
+
+def test_padding_on_the_right_changes_no_state_of_a_sentence(qwen: Path) -> None:
+    encoder = TransformerEncoder.from_folder(qwen)
+    (alone,), both = (
+        read(encoder, "haus")[-1],
+        read(encoder, "haus", "das haus ist rot")[-1],
+    )
+    assert torch.allclose(both[0, : len(alone)], alone, atol=1e-5)
+
+
+def test_a_text_of_which_nothing_is_left_has_one_piece_that_is_no_word(qwen: Path) -> None:
+    encoder = TransformerEncoder.from_folder(qwen)
+    words = encoder.words([[], ["haus"]], "de", layers=(3,), pooling="mean")
+    assert words.present_N.tolist() == [True]
+    rows = encoder.pieces([[]], "de") + encoder.pieces([[]], "de", [[]], "en")
+    assert [row.words.tolist() for row in rows] == [[-1], [-1]]
+    assert torch.isfinite(encoder.hidden(encoder.collate(rows))[-1]).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_piece_depends_on_later_ones_only_where_both_directions_are_asked_for(
+    family: str, tmp_path: Path
+) -> None:
+    folder = decoder(tmp_path, family)
+
+    def first(*, bidirectional: bool, padded: bool = False) -> list[torch.Tensor]:
+        kind = Transformer(Transformer.Params(name=str(folder), bidirectional=bidirectional))
+        encoder = kind.load(EncoderInputs(), "cpu")
+        more = ["das haus ist rot das haus"] if padded else []
+        return [read(encoder, f"das {last}", *more)[-1][0, :3] for last in ("haus", "rot")]
+
+    causal = first(bidirectional=False)
+    assert torch.allclose(causal[0], causal[1], atol=1e-6)
+    both = first(bidirectional=True)
+    assert not torch.allclose(both[0], both[1], atol=1e-3)
+    for short, beside in zip(both, first(bidirectional=True, padded=True), strict=True):
+        assert torch.allclose(short, beside, atol=1e-5)
+
+
+def test_both_directions_stay_with_an_encoder_that_is_saved(qwen: Path, tmp_path: Path) -> None:
+    kind = Transformer(Transformer.Params(name=str(qwen), bidirectional=True))
+    encoder = kind.load(EncoderInputs(), "cpu")
+    encoder.save(tmp_path)
+    again = TransformerEncoder.from_folder(tmp_path)
+    assert torch.equal(read(again, "das rot")[-1], read(encoder, "das rot")[-1])
+    assert not torch.equal(
+        read(again, "das rot")[-1], read(TransformerEncoder.from_folder(qwen), "das rot")[-1]
+    )
+
+
+def test_an_encoder_that_sees_both_directions_already_refuses_the_option(tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path, WORDS)
+    with pytest.raises(RaxalignError) as error:
+        Transformer(Transformer.Params(name=str(folder), bidirectional=True)).load(
+            EncoderInputs(), "cpu"
+        )
+    assert str(error.value) == (
+        "bidirectional: BertForMaskedLM is not a decoder; its pieces see the whole row already."
+        " Leave the option out"
+    )
+
+
+def test_the_option_enters_the_identity_of_an_encoder_only_where_it_is_on() -> None:
+    assert "bidirectional" not in Transformer.Params(name="x").identity()
+    assert Transformer.Params(name="x", bidirectional=True).identity()["bidirectional"] is True
+
+
+def test_a_row_is_summed_up_by_its_last_piece(qwen: Path, tmp_path: Path) -> None:
+    states_BTH = torch.arange(12.0).reshape(2, 3, 2)
+    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    model = TransformerEncoder.from_folder(qwen).model
+    assert summary_states(model, states_BTH, mask_BT).tolist() == [[2, 3], [10, 11]]
+    bert = TransformerEncoder.from_folder(tiny_bert(tmp_path, WORDS)).model
+    assert summary_states(bert, states_BTH, mask_BT).tolist() == [[0, 1], [6, 7]]
+
+
+def test_a_decoder_is_trained_and_its_base_model_is_what_is_saved(
+    qwen: Path, tmp_path: Path
+) -> None:
+    method = Finetune(Finetune.Params(learning_rate=1e-3, batch_size=8, epochs=2, dropout=False))
+    aligned = method.align(
+        TransformerEncoder.from_folder(qwen), toy_inputs(tmp_path, 8), Runtime(seed=1)
+    )
+    assert aligned.notes["last_loss"] < aligned.notes["first_loss"]  # type: ignore[operator]
+    aligned.export(tmp_path / "out")
+    again = TransformerEncoder.from_folder(tmp_path / "out")
+    assert type(again.model).__name__ == "Qwen2Model"
+    assert torch.equal(read(again, "das")[-1], read(aligned.encoder, "das")[-1])  # type: ignore[arg-type]
+
+
+def test_languages_of_a_batch_are_those_of_its_pieces(qwen: Path) -> None:
+    encoder = TransformerEncoder.from_folder(qwen)
+    rows = encoder.pieces([["rot"]], "de") + encoder.pieces([["is"]], "en")
+    batch = encoder.collate(rows)
+    assert batch.languages == ("de", "en")
+    assert np.array_equal(batch.langs_BT.numpy(), [[0, 0, 0], [1, 1, -1]])

@@ -1,0 +1,85 @@
+"""Layers as params name them: numbers, ranges, and fractions of an encoder's depth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.encoders.models.vectors import parse_blocks, parse_layers
+from raxalign.errors import RaxalignError
+from raxalign.methods.mean_shift import MeanShift
+from raxalign.methods.rotation import Rotation
+from raxalign.tasks.retrieval import Retrieval
+from tests.config.small import change
+
+
+@pytest.mark.parametrize(
+    ("layers", "n_layers", "numbers"),
+    [
+        ("0.0", 12, (0,)),
+        ("0.5", 12, (6,)),
+        ("0.5", 5, (3,)),
+        ("0.5", 7, (4,)),
+        ("0.29", 50, (15,)),
+        (".25", 4, (1,)),
+        ("1.0", 24, (24,)),
+        ("0.5-1.0", 6, (3, 4, 5, 6)),
+        ("0.66 - 0.67", 3, (2,)),
+    ],
+)
+def test_a_fraction_of_the_depth_is_the_nearest_layer_and_a_half_rounds_up(
+    layers: str, n_layers: int, numbers: tuple[int, ...]
+) -> None:
+    assert parse_layers(layers, n_layers) == numbers
+
+
+def test_the_last_layer_is_a_fraction_and_the_first_block_a_number() -> None:
+    assert parse_layers("1.0", 12) == (12,)
+    assert parse_layers("1", 12) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ("1.5", "a fraction of the depth, at most 1.0"),
+        ("9.0", "a fraction of the depth, at most 1.0"),
+        ("0.5-12", "two numbers, or two fractions"),
+        ("1-1.0", "two numbers, or two fractions"),
+        ("0.9-0.1", "begins with its smaller number"),
+        ("0.", "write `last`"),
+    ],
+)
+def test_other_forms_are_refused_with_a_sentence(layers: str, said: str) -> None:
+    with pytest.raises(RaxalignError, match=said):
+        parse_layers(layers, 12)
+
+
+def test_what_changes_states_after_a_block_refuses_a_fraction_that_is_the_embeddings() -> None:
+    assert parse_blocks("0.25-0.5", 4) == (1, 2)
+    with pytest.raises(RaxalignError, match="with 4 blocks this begins at layer 0"):
+        parse_blocks("0.1", 4)
+    shift = MeanShift(MeanShift.Params(layers="0.1"))
+    assert shift.acts(12).stream_from == 1
+    with pytest.raises(RaxalignError, match="with 4 blocks this begins at layer 0"):
+        shift.acts(4)
+
+
+def test_plans_resolve_fractions_at_the_depth_of_each_encoder_without_opening_it() -> None:
+    rotation, retrieval = (
+        Rotation(Rotation.Params(layers="0.5")),
+        Retrieval(Retrieval.Params(layers="0.5-1.0")),
+    )
+    assert rotation.acts(12).readouts == {6}
+    assert rotation.acts(24).readouts == {12}
+    assert retrieval.reads(4).layers == {2, 3, 4}
+
+
+def test_a_number_with_a_point_in_yaml_is_the_text_of_the_param_and_of_its_key(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "grid.yaml"
+    file.write_text(change("layers: [9, 9-12]", "layers: [9, 0.50, 0.5-1.0]"), encoding="utf-8")
+    points = next(spec for spec in load(file).methods if spec.name == "rotation").points
+    assert {point.identity()["layers"] for point in points} == {"9", "0.50", "0.5-1.0"}

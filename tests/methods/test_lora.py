@@ -1,0 +1,306 @@
+"""Training by low-rank adapters: what is trained, what is held, and what is left afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.freezing import FrozenParts
+from raxalign.encoders.models.lora import Lora, adapted, target_layers, weight_changes
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import DependencyError, RaxalignError
+from raxalign.methods.finetune import Finetune
+from raxalign.methods.objectives.word_contrast import Contrast, ContrastOptions
+from raxalign.methods.rotation import Rotation
+from raxalign.methods.rows.typed import read_word_rows
+from raxalign.methods.sentence_margin import SentenceMargin
+from raxalign.train.runtime import Runtime
+from tests.methods.contract import LANGUAGES, SIZE, asked_for, make, trained
+from tests.methods.toy import toy_encoder, toy_inputs
+
+RANK_4 = Lora(rank=4, alpha=8)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lora")
+    toy_encoder(folder / "encoder")
+    toy_inputs(folder, SIZE, LANGUAGES)
+    return folder
+
+
+def weights(encoder: TransformerEncoder) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in encoder.model.named_parameters()}
+
+
+def states(encoder: TransformerEncoder) -> torch.Tensor:
+    rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
+    with torch.no_grad():
+        return torch.cat(encoder.hidden(encoder.collate(rows)))
+
+
+@pytest.mark.parametrize("kind", trained())
+def test_every_method_that_trains_lowers_its_loss_and_changes_query_and_value_alone(
+    kind: str, root: Path
+) -> None:
+    method = make(kind, root, lora=RANK_4, learning_rate=3e-2, epochs=6, dropout=False)
+    encoder = toy_encoder(root / "encoder")
+    before = weights(encoder)
+    aligned = method.align(encoder, asked_for(method, root), Runtime(seed=1))
+    assert aligned.notes["last_loss"] < aligned.notes["first_loss"]  # type: ignore[operator]
+    after = weights(encoder)
+    assert list(after) == list(before)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {
+        f"bert.encoder.layer.{i}.attention.self.{name}.weight"
+        for i in range(2)
+        for name in ("query", "value")
+    }
+    assert all(p.requires_grad for p in encoder.model.parameters())
+
+
+def test_before_they_are_merged_nothing_but_adapters_has_changed(root: Path) -> None:
+    params = SentenceMargin.Params(learning_rate=3e-2, epochs=2, dropout=False)
+    encoder = toy_encoder(root / "encoder")
+    before, start = weights(encoder), states(encoder)
+    with adapted(encoder, RANK_4, 0):
+        assert torch.equal(states(encoder), start)
+        SentenceMargin(params).train(encoder, asked_for(SentenceMargin(params), root), Runtime())
+        meanwhile = {name.replace(".base_layer", ""): p for name, p in weights(encoder).items()}
+        for name, weight in before.items():
+            assert torch.equal(meanwhile.pop(name), weight), name
+        assert len(meanwhile) == 2 * 2 * 2
+        assert all("lora_" in name and bool(p.any()) for name, p in meanwhile.items())
+        trained_states = states(encoder)
+        moved = [bool(change.any()) for change in weight_changes(encoder.model)]
+    assert all(moved)
+    assert not torch.allclose(trained_states, start, atol=1e-3)
+    assert torch.allclose(states(encoder), trained_states, atol=1e-6)
+
+
+def test_the_merged_encoder_is_an_ordinary_one_on_disk(root: Path, tmp_path: Path) -> None:
+    method = make("distillation", root, lora=RANK_4)
+    aligned = method.align(toy_encoder(root / "encoder"), asked_for(method, root), Runtime())
+    aligned.export(tmp_path / "out")
+    plain = AlignedEncoder.from_export(tmp_path / "out").encoder
+    assert list(weights(plain)) == list(weights(toy_encoder(root / "encoder")))  # type: ignore[arg-type]
+    assert torch.equal(states(plain), states(aligned.encoder))  # type: ignore[arg-type]
+
+
+def test_a_training_that_fails_leaves_the_weights_and_removes_the_adapters(root: Path) -> None:
+    encoder = toy_encoder(root / "encoder")
+    before = weights(encoder)
+
+    def fail_halfway() -> None:
+        with adapted(encoder, RANK_4, 0):
+            for parameter in encoder.model.parameters():
+                if parameter.requires_grad:
+                    parameter.data += 1
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_halfway()
+    after = weights(encoder)
+    assert list(after) == list(before)
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert all(p.requires_grad for p in encoder.model.parameters())
+
+
+def test_frozen_copies_are_the_encoder_as_it_was(root: Path) -> None:
+    """With no adapter at work the loss of the first step is that of a training without adapters."""
+    for kind in ("finetune", "distillation"):
+        first = [
+            losses_of(make(kind, root, dropout=False, **options), root)[0]
+            for options in ({}, {"lora": RANK_4})
+        ]
+        assert first[0] == pytest.approx(first[1], rel=1e-6)
+
+
+def losses_of(method: Any, root: Path) -> list[float]:
+    found: list[float] = []
+
+    def report(metrics: Any, step: int) -> None:
+        found.extend(value for name, value in metrics.items() if name.endswith("/loss"))
+
+    method.align(
+        toy_encoder(root / "encoder"), asked_for(method, root), Runtime(seed=1, report=report)
+    )
+    return found
+
+
+def test_the_regulariser_of_contrast_measures_the_weights_and_not_the_adapters(root: Path) -> None:
+    encoder = toy_encoder(root / "encoder")
+    before = weights(encoder)
+    options = ContrastOptions(
+        strong=True,
+        layers=(2,),
+        pooling="mean",
+        temperature=0.1,
+        reg_weight=3.0,
+        projector_size=None,
+        projector_bias=False,
+        mask_same_type=False,
+    )
+    inputs = asked_for(make("strong_contrastive", root), root)
+    corpus = read_word_rows(encoder, list(inputs.pairs.values()), 32, drop_identical=False)
+    with adapted(encoder, RANK_4, 0):
+        objective = Contrast(encoder, corpus, options)
+        zero = objective.extra()
+        assert zero is not None
+        zero.backward()
+        assert zero.item() == 0
+        assert all(
+            p.grad is None or bool(torch.isfinite(p.grad).all()) for p in encoder.model.parameters()
+        )
+        torch.manual_seed(1)
+        for parameter in encoder.model.parameters():
+            if parameter.requires_grad:
+                parameter.data = torch.randn_like(parameter) / 10
+        found = objective.extra()
+        assert found is not None
+        measured = found.item()
+    after = weights(encoder)
+    squares = sum(float((after[name] - before[name]).pow(2).sum()) for name in before)
+    assert measured == pytest.approx(3 * squares**0.5, rel=1e-5)
+
+
+def test_what_freeze_names_gets_no_change(root: Path) -> None:
+    method = make(
+        "sentence_margin",
+        root,
+        lora=Lora(targets="dense, query"),
+        freeze=FrozenParts(blocks="1"),
+        epochs=2,
+    )
+    encoder = toy_encoder(root / "encoder")
+    before = weights(encoder)
+    method.align(encoder, asked_for(method, root), Runtime())
+    after = weights(encoder)
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {
+        f"bert.encoder.layer.1.{name}.weight"
+        for name in (
+            "attention.self.query",
+            "attention.output.dense",
+            "intermediate.dense",
+            "output.dense",
+        )
+    }
+
+
+def test_plans_know_that_the_embeddings_stay() -> None:
+    params = SentenceMargin.Params(lora=RANK_4)
+    assert SentenceMargin(params).acts(4).stream_from == 1
+    lower = SentenceMargin.Params(lora=RANK_4, freeze=FrozenParts(blocks="lower"))
+    assert SentenceMargin(lower).acts(4).stream_from == 3
+    with pytest.raises(RaxalignError, match="layers '0': lora leaves layer 0 as it is"):
+        SentenceMargin(SentenceMargin.Params(lora=RANK_4, layers="0")).acts(4)
+
+
+def test_without_adapters_no_key_changes_and_with_them_each_option_is_part_of_it() -> None:
+    assert "lora" not in Finetune.Params().identity()
+    assert Finetune.Params(lora=Lora()).identity()["lora"] == {
+        "rank": 8,
+        "alpha": 16.0,
+        "targets": "auto",
+        "dropout": 0.0,
+    }
+    assert Lora(targets="value, query") == Lora(targets="query,value")
+
+
+def test_methods_without_training_have_no_such_option() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
+        Rotation.Params.model_validate({"lora": {"rank": 4}})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"rank": 0}, {"alpha": 0}, {"dropout": 1}, {"targets": "a b"}, {"targets": "auto,x"}]
+)
+def test_values_that_make_no_adapter_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Lora.model_validate(wrong)
+
+
+def test_targets_that_are_not_there_are_refused_with_those_that_are(root: Path) -> None:
+    with pytest.raises(RaxalignError) as error:
+        target_layers(toy_encoder(root / "encoder").model, "query,decoder")
+    assert str(error.value) == (
+        "lora: targets decoder: BertForMaskedLM has no such linear layer in its blocks; it has"
+        " dense, key, query, value"
+    )
+
+
+def test_the_attention_of_an_architecture_that_peft_does_not_know_has_adapters() -> None:
+    from transformers import ModernBertConfig, ModernBertForMaskedLM
+
+    model = ModernBertForMaskedLM(
+        ModernBertConfig(
+            vocab_size=20,
+            hidden_size=8,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=8,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            cls_token_id=1,
+            sep_token_id=2,
+        )
+    )
+    assert target_layers(model, "auto") == [
+        f"model.layers.{i}.attn.{name}" for i in range(2) for name in ("Wqkv", "Wo")
+    ]
+
+
+def test_without_peft_the_message_has_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    method = SentenceMargin(SentenceMargin.Params(lora=RANK_4))
+    with pytest.raises(DependencyError) as error:
+        method.read_files(("de",), "en")
+    assert str(error.value) == (
+        "lora: the library peft is not installed. Run: pip install 'raxalign[lora]'"
+    )
+
+
+def test_a_training_that_is_resumed_equals_an_uninterrupted_one_bit_for_bit(
+    root: Path, tmp_path: Path
+) -> None:
+    method = make(
+        "finetune", root, lora=Lora(rank=4, dropout=0.2), batch_size=4, epochs=3, learning_rate=1e-2
+    )
+    inputs = asked_for(method, root)
+
+    class KilledError(Exception):
+        pass
+
+    def report(_: object, step: int) -> None:
+        if step == 11:
+            raise KilledError
+
+    started = Runtime(seed=5, checkpoints=tmp_path, checkpoint_every=4, report=report)
+    with pytest.raises(KilledError):
+        method.align(toy_encoder(root / "encoder"), inputs, started)
+    assert [folder.name for folder in tmp_path.glob("*/step-*")] == ["step-00000008"]
+    resumed, whole = toy_encoder(root / "encoder"), toy_encoder(root / "encoder")
+    method.align(resumed, inputs, Runtime(seed=5, checkpoints=tmp_path, checkpoint_every=4))
+    method.align(whole, inputs, Runtime(seed=5))
+    found, expected = weights(resumed), weights(whole)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_one_seed_gives_one_encoder_and_another_seed_another(root: Path) -> None:
+    method = make("sentence_margin", root, lora=RANK_4, epochs=2, dropout=False)
+    found = []
+    for seed in (1, 1, 2):
+        encoder = toy_encoder(root / "encoder")
+        method.align(encoder, asked_for(method, root), Runtime(seed=seed))
+        found.append(states(encoder))
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
