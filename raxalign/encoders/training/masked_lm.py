@@ -128,7 +128,7 @@ def training_rows(
     for lang, part in sentences.items():
         if params.slicing:
             # Datasets of text run backwards; what follows a sentence is to stand after it.
-            pieces = [ids for ids, _ in bulk_pieces(tokenizer, part[::-1], lang)]
+            pieces = [found.ids for found in bulk_pieces(tokenizer, part[::-1], lang)]
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
             cut[lang] = 0
@@ -141,7 +141,7 @@ def training_rows(
 
 def _is_cut(row: PieceRow, window: int) -> bool:
     """Whether a sentence is longer than the window, or than the encoder's positions."""
-    return len(row) > window or int(row.words[-2]) < row.n_words - 1
+    return len(row) > window or int(row.lasts.max(initial=-1)) < row.n_words - 1
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
@@ -256,7 +256,8 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         # Every sentence but the first goes without its [CLS].
         ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]
         first = len(group[0]) if len(group) == 2 else len(ids)
-        rows.append(PieceRow(ids, np.full(len(ids), -1), first, 0, group[0].languages))
+        none = np.full(len(ids), -1)
+        rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
     return rows
 
 

@@ -14,9 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raxalign.arrays import offsets_of
-from raxalign.corpora.text.dataset import read_metadata, read_table
+from raxalign.corpora.text.dataset import read_table
 from raxalign.errors import DataError
-from raxalign.methods.rows.linked_words import LinkedRows, PieceSide, read_linked_rows, tokenise
+from raxalign.methods.rows.linked_words import (
+    LinkedRows,
+    PieceSide,
+    read_linked_rows,
+    side_languages,
+    tokenise,
+)
 from raxalign.pairing.schema import read_pairs
 
 if TYPE_CHECKING:
@@ -110,11 +116,11 @@ def read_sentence_rows(
         table = read_table(folder)
         if not len(table):
             raise DataError(folder, "the bitext has no rows")
-        pair = read_metadata(folder).get("lang_pair")
+        src_read, tgt_read = side_languages(folder)
         sides.append(
             (
-                tokenise(encoder, table.column("src"), max_length, pair),
-                tokenise(encoder, table.column("tgt"), max_length, pair),
+                tokenise(encoder, table.column("src"), max_length, *src_read),
+                tokenise(encoder, table.column("tgt"), max_length, *tgt_read),
             )
         )
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))
