@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import accumulate
 
 from raxalign.languages import language
@@ -104,6 +105,7 @@ def in_text(words: Sequence[str], lang: str | None) -> Sentence:
     return words if isinstance(words, Sentence) else Sentence.joined(words, lang)
 
 
+@cache
 def unspaced_letter(char: str) -> bool:
     """Return whether a character is a letter of a script that is written without spaces."""
     return (

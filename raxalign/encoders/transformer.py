@@ -48,7 +48,7 @@ class Transformer(EncoderKind):
     identity is the content of its files, a hub name's the revision.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     family: ClassVar[str] = "transformer"
     by_name: ClassVar[bool] = True
 

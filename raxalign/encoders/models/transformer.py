@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from raxalign.caveats import listener
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.blocks import Edit, watched
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
 from raxalign.encoders.models.pieces import (
@@ -46,6 +48,7 @@ class TransformerEncoder(Encoder):
         self.n_layers: int = model.config.num_hidden_layers
         self.max_positions = _positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
+        self.not_as_trained: Mapping[str, str] = {}
         self._template = read_template(tokenizer)
         self._segments = (
             "token_type_ids" in inspect.signature(model.base_model.forward).parameters
@@ -58,9 +61,12 @@ class TransformerEncoder(Encoder):
         cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode; see `load_masked_lm` for the
-        errors.
+        errors. Pieces that are not the tokenizer's own are reported wherever text is read.
         """
-        return cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder = cls(*load_masked_lm(str(path_or_name), revision), device)
+        differing = other_pieces(encoder.tokenizer)
+        encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
+        return encoder
 
     def save(self, folder: Path | str) -> None:
         """Write a masked-LM folder (safetensors, tokenizer) that `AutoModel` opens."""
@@ -79,6 +85,8 @@ class TransformerEncoder(Encoder):
         Pairs that are too long lose the end of the longer sentence first. Words keep their numbers
         whatever is cut.
         """
+        if (found := listener()) is not None:
+            found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [

@@ -30,6 +30,7 @@ from raxalign.encoders.training.wordpiece import (
     wrap_vocabulary,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.running import in_text
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -92,7 +93,9 @@ def _tokenizer(
     vocabulary: Path | None,
     sentences: Mapping[str, Sequence[Sequence[str]]],
 ) -> Any:
-    """The tokenizer over the given vocabulary, or over one that is trained on the sentences."""
+    """The tokenizer over the given vocabulary, or over one that is trained on the running text of
+    the sentences.
+    """
     if vocabulary is not None:
         pieces = read_vocabulary(vocabulary)
         missing = [special for special in SPECIALS if special not in pieces]
@@ -102,7 +105,7 @@ def _tokenizer(
             )
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
     return train_wordpiece(
-        [words for part in sentences.values() for words in part],
+        [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
         params.vocab_size,
         lowercase=params.lowercase,
     )
