@@ -8,10 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from raxalign.caveats import collecting
 from raxalign.corpora.text.words import split_characters
+from raxalign.encoders.models import as_trained
+from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.encoding import Encoded, encode_texts
 from raxalign.encoders.models.offsets import text_pieces
-from raxalign.encoders.models.pieces import Pieces, bulk_pieces, cut, inner_pieces
+from raxalign.encoders.models.pieces import Pieces, Template, bulk_pieces, cut, inner_pieces
 from raxalign.encoders.models.placing import place_words
 from raxalign.encoders.models.pooling import index_words, pool_words
 from raxalign.running import Sentence, in_text
@@ -178,3 +181,30 @@ def test_words_of_plain_lists_keep_their_numbers_where_some_are_empty() -> None:
     _, found = pieces_of("wordpiece", ["We", "", "now"])
     assert set(found.words.tolist()) == {0, 2}
     assert in_text(["", "我"], "zh").starts == (0, 0)
+
+
+def test_an_unknown_language_is_taken_for_spaced() -> None:
+    tokenizer = tokenizer_of("wordpiece")
+    known, unknown = (next(bulk_pieces(tokenizer, [["We", "now"]], lang)) for lang in ("en", "x"))
+    assert known.ids.tolist() == unknown.ids.tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_reads_the_sample_as_it_does_by_itself_is_not_remarked_on(
+    kind: str,
+) -> None:
+    assert other_pieces(tokenizer_of(kind)) is None
+
+
+def test_other_pieces_than_the_tokenizers_own_are_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = Template((1,), (2,), (), (2,))
+    monkeypatch.setattr(as_trained, "read_template", lambda _: ends)
+    found = other_pieces(tokenizer_of("unigram"))
+    assert found is not None
+    assert found.startswith('"We now have four mice, don\'t we?" is read as <s> ')
+    assert found.endswith("</s> of it")
+    with collecting() as caveats:
+        caveats.not_as_trained["mine"] = found
+    assert caveats.notes() == {"not_as_trained": {"mine": found}}

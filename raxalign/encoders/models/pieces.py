@@ -14,6 +14,7 @@ import numpy as np
 from raxalign.encoders.models.encoding import CHUNK, encode_texts
 from raxalign.encoders.models.placing import place_words
 from raxalign.errors import RaxalignError
+from raxalign.languages import language
 from raxalign.running import in_text, unspaced_letter
 
 _ANCHORS = (",", "1")
@@ -111,17 +112,27 @@ def bulk_pieces(
     Args:
         tokenizer: the tokenizer, a fast one.
         sentences: the sentences; the words of a plain list are joined as the language writes them.
-        lang: their language (None: a spaced one, for which nothing is counted).
+        lang: their language (None: a spaced one, for which nothing is counted). One that is not
+            known is taken for spaced.
         counted: the name under which unknown pieces are counted while caveats are collected (None:
             the language).
     """
+    known = _known(lang)
     for start in range(0, len(sentences), CHUNK):
-        part = [in_text(words, lang) for words in sentences[start : start + CHUNK]]
+        part = [in_text(words, known) for words in sentences[start : start + CHUNK]]
         encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
         words_P, lasts_P = (found.astype(np.int32) for found in place_words(encoded, part))
         ends = encoded.offsets.tolist()
         for begin, end in pairwise(ends):
             yield Pieces(encoded.ids_P[begin:end], words_P[begin:end], lasts_P[begin:end])
+
+
+def _known(lang: str | None) -> str | None:
+    """The language, or None where it is not a known one: an encoder reads the text of any."""
+    try:
+        return lang if lang is None or language(lang) else None
+    except RaxalignError:
+        return None
 
 
 def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:

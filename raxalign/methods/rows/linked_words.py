@@ -88,7 +88,9 @@ def side_languages(folder: Path) -> tuple[tuple[str | None, str | None], ...]:
     pieces are counted, as the dataset's record has them (None: it does not).
     """
     record = read_metadata(folder)
-    return tuple((record.get(name), record.get("lang_pair")) for name in ("lang", "pivot"))
+    pair = record.get("lang_pair")
+    lang, _, pivot = (pair or "").rpartition("-")  # records of earlier versions have the pair alone
+    return (record.get("lang") or lang or None, pair), (record.get("pivot") or pivot or None, pair)
 
 
 def tokenise(
