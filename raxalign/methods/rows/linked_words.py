@@ -112,36 +112,21 @@ def tokenise(
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
     template = read_template(encoder.tokenizer)
-    before, after = (
-        np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
-    )
-    room = min(max_length, encoder.max_positions) - len(before) - len(after)
-    ids: list[np.ndarray] = []
-    first, count, lengths, n_words = [], [], [], []
+    before, after = (np.array(p, np.int32) for p in (template.before, template.after_single))
+    around = len(before) + len(after)
+    room = min(max_length, encoder.max_positions) - around
+    parts = []
     for start in range(0, len(column), _CHUNK):
         sentences = column.slice(start, _CHUNK).to_pylist()
         read = bulk_pieces(encoder.tokenizer, sentences, lang, counted)
         pieces = [cut(row, room) for row in read]
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        spans = _spans(pieces, sizes, len(before))
-        ids.append(
-            np.concatenate([part for row in pieces for part in (before, row.ids, after)]).astype(
-                np.int32
-            )
-        )
-        first.append(spans[0])
-        count.append(spans[1])
-        lengths.append(
-            np.array([len(row.ids) for row in pieces], np.int64) + len(before) + len(after)
-        )
-        n_words.append(sizes)
-    return PieceSide(
-        np.concatenate(ids),
-        offsets_of(np.concatenate(lengths)),
-        np.concatenate(first),
-        np.concatenate(count),
-        offsets_of(np.concatenate(n_words)),
-    )
+        rows = [part for row in pieces for part in (before, row.ids, after)]
+        lengths = np.array([len(row.ids) + around for row in pieces], np.int64)
+        flat = np.concatenate(rows).astype(np.int32)
+        parts.append((flat, *_spans(pieces, sizes, len(before)), lengths, sizes))
+    ids, first, count, n_pieces, n_words = map(np.concatenate, zip(*parts, strict=True))
+    return PieceSide(ids, offsets_of(n_pieces), first, count, offsets_of(n_words))
 
 
 def _spans(pieces: list[Pieces], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
