@@ -34,3 +34,20 @@ def ranges(offsets: np.ndarray, rows: np.ndarray) -> tuple[Ints, Ints]:
         np.arange(len(owners)) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths),
         owners,
     )
+
+
+def word_pieces(words: np.ndarray, lasts: np.ndarray) -> tuple[Ints, Ints]:
+    """Return each piece with each of its words: (pieces, words), in the order of pieces. Piece i
+    belongs to the words ``words[i]`` to ``lasts[i]``, to none where they are -1.
+
+    >>> [part.tolist() for part in word_pieces(np.array([-1, 0, 0, 2]), np.array([-1, 0, 1, 2]))]
+    [[1, 2, 2, 3], [0, 0, 1, 2]]
+    """
+    pieces = np.flatnonzero(words >= 0)
+    firsts = words[pieces].astype(np.int64)
+    more = lasts[pieces] - firsts
+    if not more.any():
+        return pieces, firsts
+    offsets = offsets_of(more + 1)
+    owners = np.repeat(np.arange(len(pieces)), more + 1)
+    return pieces[owners], firsts[owners] + np.arange(len(owners)) - offsets[owners]

@@ -17,13 +17,15 @@ from typing import Any
 
 @dataclass
 class Caveats:
-    """What was seen: `pieces` read by language, `unknown` ones among them, and for each training
-    whose loss did not fall its loss at the start and at the end.
+    """What was seen: `pieces` read by language, `unknown` ones among them, for each training whose
+    loss did not fall its loss at the start and at the end, and for each encoder that reads text in
+    other pieces than its tokenizer makes, in what they differ.
     """
 
     pieces: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     not_lowered: dict[str, tuple[float, float]] = field(default_factory=dict)
+    not_as_trained: dict[str, str] = field(default_factory=dict)
 
     def read(self, lang: str, pieces: int, unknown: int) -> None:
         """Count pieces of a language, and the unknown ones among them."""
@@ -32,7 +34,8 @@ class Caveats:
 
     def notes(self) -> dict[str, object]:
         """Return the notes for a record: `unknown` (language -> share of ``[UNK]`` among its
-        pieces), `loss_not_lowered` (training -> the two losses).
+        pieces), `loss_not_lowered` (training -> the two losses), `not_as_trained` (encoder -> in
+        what its pieces differ).
         """
         rates = {
             lang: round(self.unknown[lang] / count, 6)
@@ -44,6 +47,8 @@ class Caveats:
             found["loss_not_lowered"] = {
                 name: list(losses) for name, losses in sorted(self.not_lowered.items())
             }
+        if self.not_as_trained:
+            found["not_as_trained"] = dict(sorted(self.not_as_trained.items()))
         return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import accumulate
 
 from raxalign.languages import language
 
@@ -91,15 +93,18 @@ class Sentence(list[str]):
         (0, 5, 10)
         """
         spaced = lang is None or language(lang).spaced
-        starts, parts, end = [], [], 0
+        if spaced:
+            starts = accumulate((len(word) + 1 for word in words), initial=0)
+            return cls(words, " ".join(words), tuple(starts)[: len(words)])
+        places, parts, end = [], [], 0
         for i, word in enumerate(words):
-            if i and (spaced or _divided(words[i - 1], word)):
+            if i and _divided(words[i - 1], word):
                 parts.append(" ")
                 end += 1
-            starts.append(end)
+            places.append(end)
             parts.append(word)
             end += len(word)
-        return cls(words, "".join(parts), starts)
+        return cls(words, "".join(parts), places)
 
 
 def in_text(words: Sequence[str], lang: str | None) -> Sentence:
@@ -107,6 +112,7 @@ def in_text(words: Sequence[str], lang: str | None) -> Sentence:
     return words if isinstance(words, Sentence) else Sentence.joined(words, lang)
 
 
+@cache
 def unspaced_letter(char: str) -> bool:
     """Return whether a character is a letter of a script that is written without spaces."""
     return (
@@ -119,4 +125,4 @@ def unspaced_letter(char: str) -> bool:
 
 def _divided(left: str, right: str) -> bool:
     """Whether a blank stands between two words of a text that is written without spaces."""
-    return all(char.isalnum() and not unspaced_letter(char) for char in (left[-1], right[0]))
+    return all(char.isalnum() and not unspaced_letter(char) for char in (left[-1:], right[:1]))

@@ -23,7 +23,7 @@ class Scratch(EncoderKind):
     Liu et al. 2020 and K et al. 2020, made small).
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     family: ClassVar[str] = "transformer"
     needs_text: bool = True
 

@@ -54,7 +54,7 @@ class Transformer(EncoderKind):
     a sentence classifier reads its last piece.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     family: ClassVar[str] = "transformer"
     by_name: ClassVar[bool] = True
 

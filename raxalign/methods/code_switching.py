@@ -18,7 +18,8 @@ from raxalign.errors import RaxalignError
 from raxalign.methods.base import MethodInputs, Needs
 from raxalign.methods.families import wording
 from raxalign.methods.families.masked_lm import MaskedLMMethod, MaskedLMParams, MaskedText
-from raxalign.methods.rows.switching import Entries, SwitchableText, read_switchable, switched_rows
+from raxalign.methods.rows.lexicon import Entries
+from raxalign.methods.rows.switching import SwitchableText, read_switchable, switched_rows
 from raxalign.train.chance import MIXING
 
 if TYPE_CHECKING:

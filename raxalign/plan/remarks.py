@@ -22,7 +22,8 @@ _SHOWN = 3  # trials that a remark names
 
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
-    pieces, trainings whose loss did not fall, thin support, unknown languages.
+    pieces, trainings whose loss did not fall, pieces other than the tokenizer's own, thin support,
+    unknown languages.
     """
     thin: dict[str, None] = {}
     unknown: dict[tuple[str, str, str], dict[str, None]] = {}
@@ -36,9 +37,8 @@ def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 trainings.setdefault(name, {})[
                     f"{trial_name(trial, plan)}: {start:.4g} to {end:.4g}"
                 ] = None
-            thin |= {
-                f"{name}: {said}": None for name, said in notes.get("thin_support", {}).items()
-            }
+            for kind in ("not_as_trained", "thin_support"):
+                thin |= {f"{name}: {said}": None for name, said in notes.get(kind, {}).items()}
     found = [
         f"{share} of the pieces of {lang} in {', '.join(readers)} are unknown to the tokenizer of"
         f" {encoder} ([UNK])"

@@ -29,6 +29,7 @@ def batch(lengths: list[int], seed: int = 0) -> Rows:
         nothing,
         nothing,
         nothing,
+        nothing,
         offsets_of(np.array(lengths)),
         one,
         np.array(lengths)[:, None] - 2,
@@ -116,6 +117,7 @@ def test_a_part_has_the_masks_of_its_rows_and_the_total_of_the_batch() -> None:
     changed = Rows(
         masks.applied(rows),
         rows.words,
+        rows.lasts,
         rows.langs,
         rows.segments,
         rows.offsets,

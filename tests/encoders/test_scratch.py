@@ -161,7 +161,8 @@ def test_two_processes_make_the_same_vocabulary() -> None:
 
 def single(length: int) -> PieceRow:
     ids = np.array([2, *range(10, 8 + length), 3])
-    return PieceRow(ids, np.full(length, -1), length, length - 2, ("en",))
+    none = np.full(length, -1)
+    return PieceRow(ids, none, none, length, length - 2, ("en",))
 
 
 def test_packed_rows_hold_every_sentence_once_within_the_window() -> None:

@@ -232,6 +232,8 @@ class Cleaner:
         """Write rows. The counts are read when the rows have run out."""
         schema = pa.schema(_COLUMNS | (_GOLD if self._has_links else {}))
         metadata = {
+            "lang": self.source.lang,
+            "pivot": self.source.pivot,
             "lang_pair": f"{self.source.lang}-{self.source.pivot}",
             "corpus": self.name,
             "split": part,

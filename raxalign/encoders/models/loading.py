@@ -68,12 +68,7 @@ def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
             output_loading_info=True,
             **options,
         )
-        prefix = (
-            {"add_prefix_space": True}
-            if model.config.model_type in ("roberta", "longformer", "big_bird")
-            else {}
-        )
-        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options, **prefix)
+        tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
     _check_whole(name, info["missing_keys"])
     _check_fit(name, model, tokenizer)
     _own_weights(name, model)

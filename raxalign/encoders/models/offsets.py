@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from raxalign.encoders.models.pieces import CHUNK, PieceRow, Template, count_unknown
+from raxalign.encoders.models.encoding import CHUNK, encode_texts
+from raxalign.encoders.models.pieces import PieceRow, Template
 
 
 @dataclass(frozen=True, slots=True)
 class TextPieces:
     """The pieces of a text, none of them special: `ids` (n,), and the characters
-    ``text[starts[i]:ends[i]]`` of each, white space around them left out.
+    ``text[starts[i]:ends[i]]`` of each, white space around them left out (a bare blank has none).
     """
 
     ids: np.ndarray
@@ -36,21 +37,18 @@ def text_pieces(tokenizer: Any, texts: Sequence[str], lang: str) -> Iterator[Tex
 
     Unknown pieces are counted for `lang` while caveats are collected.
     """
-    backend = tokenizer.backend_tokenizer
     for start in range(0, len(texts), CHUNK):
-        part = list(texts[start : start + CHUNK])
-        backend.no_truncation()
-        backend.no_padding()
-        backend.encode_special_tokens = True
-        try:
-            encodings = backend.encode_batch(part, add_special_tokens=False)
-        finally:
-            backend.encode_special_tokens = False
-        count_unknown(tokenizer, lang, encodings)
-        for text, encoding in zip(part, encodings, strict=True):
-            spans = [_trimmed(text, *span) for span in encoding.offsets]
+        part = texts[start : start + CHUNK]
+        encoded = encode_texts(tokenizer, part, lang)
+        for i, text in enumerate(part):
+            own = slice(encoded.offsets[i], encoded.offsets[i + 1])
+            begins = encoded.starts_P[own]
+            ends = np.where(encoded.blank_P[own], begins, encoded.ends_P[own])
+            spans = [
+                _trimmed(text, *span) for span in zip(begins.tolist(), ends.tolist(), strict=True)
+            ]
             found = np.array(spans, dtype=np.int64).reshape(-1, 2)
-            yield TextPieces(np.array(encoding.ids, dtype=np.int32), found[:, 0], found[:, 1])
+            yield TextPieces(encoded.ids_P[own], found[:, 0], found[:, 1])
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -74,4 +72,5 @@ def pair_row(
         [template.before, first, template.between, second, template.after_pair]
     ).astype(np.int32)
     begin = len(template.before) + len(first) + len(template.between)
-    return PieceRow(ids, np.broadcast_to(np.int32(-1), len(ids)), begin, 0, languages), begin
+    words = np.broadcast_to(np.int32(-1), len(ids))
+    return PieceRow(ids, words, words, begin, 0, languages), begin

@@ -134,6 +134,7 @@ def flat_states(
             torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
             none_BT,
             none_BT,
+            none_BT,
             (),
         )
         hidden = encoder.hidden(batch, upto=max(layers))

@@ -1,4 +1,4 @@
-"""Words to pieces: bulk tokenisation of words that are already apart, special pieces, truncation,
+"""Sentences to pieces: bulk tokenisation of their running text, special pieces, truncation,
 batches.
 """
 
@@ -6,26 +6,45 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from raxalign.caveats import listener
+from raxalign.encoders.models.encoding import CHUNK, encode_texts
+from raxalign.encoders.models.placing import place_words
 from raxalign.errors import RaxalignError
+from raxalign.languages import language
+from raxalign.running import in_text, unspaced_letter
 
-CHUNK = 4096
-"""Sentences tokenised by one call: bounds what the tokenizer's own objects take."""
+_ANCHORS = (",", "1")
+"""What a word follows whose pieces in the middle of a text are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class PieceRow:
-    """The pieces of a sentence or of a pair, with special pieces. `words` maps pieces to words (-1:
-    special, or a word that truncation cut in two), counted on through both sentences; pieces from
-    `first` on belong to the second sentence; `n_words` counts all words.
+class Pieces(NamedTuple):
+    """The pieces of a sentence, none of them special, three arrays (n,): `ids`, and the first and
+    the last word of each piece (-1: it belongs to no word, as a bare blank does).
+
+    The pieces of word w are those with ``words <= w <= lasts``, and are adjacent. `words` and
+    `lasts` differ only where several words share a piece.
     """
 
     ids: np.ndarray
     words: np.ndarray
+    lasts: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRow:
+    """The pieces of a sentence or of a pair, with special pieces. `words` and `lasts` map pieces to
+    their first and last word (-1: special, a bare blank, or a word that truncation cut in two),
+    counted on through both sentences; they differ where words share a piece. Pieces from `first` on
+    belong to the second sentence; `n_words` counts all words.
+    """
+
+    ids: np.ndarray
+    words: np.ndarray
+    lasts: np.ndarray
     first: int
     n_words: int
     languages: tuple[str, ...]
@@ -85,57 +104,73 @@ def _around(encoding: Any, first: int, last: int) -> tuple[tuple[int, ...], tupl
 
 
 def bulk_pieces(
-    tokenizer: Any, sentences: Sequence[Sequence[str]], lang: str | None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(ids, word of each piece) of every sentence, no special pieces. A word such as ``[SEP]`` in
-    the text is text, not a special piece.
+    tokenizer: Any,
+    sentences: Sequence[Sequence[str]],
+    lang: str | None,
+    counted: str | None = None,
+) -> Iterator[Pieces]:
+    """Yield the pieces of every sentence: those that the tokenizer makes of its running text.
 
-    Unknown pieces are counted for `lang` (None: not at all) while caveats are collected.
+    Args:
+        tokenizer: the tokenizer, a fast one.
+        sentences: the sentences; the words of a plain list are joined as the language writes them.
+        lang: their language (None: a spaced one, for which nothing is counted). One that is not
+            known is taken for spaced.
+        counted: the name under which unknown pieces are counted while caveats are collected (None:
+            the language).
     """
-    backend = tokenizer.backend_tokenizer
+    known = _known(lang)
     for start in range(0, len(sentences), CHUNK):
-        # The tokenizer is shared: earlier truncation or padding is still switched on.
-        backend.no_truncation()
-        backend.no_padding()
-        backend.encode_special_tokens = True
-        try:
-            encodings = backend.encode_batch(
-                [list(s) for s in sentences[start : start + CHUNK]],
-                is_pretokenized=True,
-                add_special_tokens=False,
-            )
-        finally:
-            backend.encode_special_tokens = False
-        count_unknown(tokenizer, lang, encodings)
-        for encoding in encodings:
-            yield (
-                np.array(encoding.ids, dtype=np.int32),
-                np.array(encoding.word_ids, dtype=np.int32),
-            )
+        part = [in_text(words, known) for words in sentences[start : start + CHUNK]]
+        encoded = encode_texts(tokenizer, [sentence.text for sentence in part], counted or lang)
+        words_P, lasts_P = (found.astype(np.int32) for found in place_words(encoded, part))
+        ends = encoded.offsets.tolist()
+        for begin, end in pairwise(ends):
+            yield Pieces(encoded.ids_P[begin:end], words_P[begin:end], lasts_P[begin:end])
 
 
-def count_unknown(tokenizer: Any, lang: str | None, encodings: Sequence[Any]) -> None:
-    """Report how many pieces of some encodings without special pieces are the tokenizer's unknown
-    one, while caveats are collected.
+def _known(lang: str | None) -> str | None:
+    """The language, or None where it is not a known one: an encoder reads the text of any."""
+    try:
+        return lang if lang is None or language(lang) else None
+    except RaxalignError:
+        return None
+
+
+def inner_pieces(tokenizer: Any, words: Sequence[str]) -> list[np.ndarray]:
+    """Return the pieces that each word has in the middle of a text, after a blank unless its script
+    is written without them.
+
+    They are read off the word behind a character with which it shares no piece.
     """
-    found = listener()
-    if found is None or lang is None or tokenizer.unk_token_id is None:
-        return
-    ids = [encoding.ids for encoding in encodings]
-    found.read(lang, sum(map(len, ids)), sum(part.count(tokenizer.unk_token_id) for part in ids))
+    gaps = ["" if word and unspaced_letter(word[0]) else " " for word in words]
+    found: list[np.ndarray | None] = [None] * len(words)
+    for anchor in (*_ANCHORS, ""):
+        left = [i for i, pieces in enumerate(found) if pieces is None]
+        for start in range(0, len(left), CHUNK):
+            part = left[start : start + CHUNK]
+            texts = [anchor + (gaps[i] if anchor else "") + words[i] for i in part]
+            encoded = encode_texts(tokenizer, texts, None)
+            for i, begin, end in zip(part, encoded.offsets, encoded.offsets[1:], strict=False):
+                behind = encoded.starts_P[begin:end] >= len(anchor)
+                clean = bool((behind | (encoded.ends_P[begin:end] <= len(anchor))).all())
+                if clean or not anchor:
+                    found[i] = encoded.ids_P[begin:end][behind]
+    return [pieces for pieces in found if pieces is not None]
 
 
-def cut(pieces: tuple[np.ndarray, np.ndarray], room: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most `room` pieces; of a word that loses some of its pieces, the others stay as context
-    and no longer count as a word (-1).
+def cut(pieces: Pieces, room: int) -> Pieces:
+    """Return at most `room` pieces; of a word that loses some of its pieces, the others stay as
+    context and no longer count as the word's (-1).
     """
-    ids, words = pieces
-    if len(ids) <= room:
-        return ids, words
-    kept = words[:room].copy()
-    if room > 0 and words[room] == kept[-1]:
-        kept[kept == kept[-1]] = -1
-    return ids[:room], kept
+    if len(pieces.ids) <= room:
+        return pieces
+    ids, words, lasts = (part[:room] for part in pieces)
+    lost = int(pieces.words[room])
+    if room > 0 and lost >= 0:
+        words = np.where(words >= lost, -1, words)
+        lasts = np.where(words >= 0, np.minimum(lasts, lost - 1), -1)
+    return Pieces(ids, words, lasts)
 
 
 def share(first: int, second: int, room: int) -> tuple[int, int]:

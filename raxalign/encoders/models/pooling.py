@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from raxalign.arrays import word_pieces
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.errors import RaxalignError
 
@@ -16,7 +17,8 @@ from raxalign.errors import RaxalignError
 class WordIndex:
     """Where the words of a batch are among its pieces (flattened, row after row): the piece k of
     ``pieces_P`` belongs to word ``owners_P[k]`` of ``size``; words that have a piece are
-    ``words_M`` (ascending), with ``counts_M`` pieces each. A word's pieces are adjacent.
+    ``words_M`` (ascending), with ``counts_M`` pieces each. The entries of a word are adjacent; a
+    piece that words share has one entry for each of them.
     """
 
     pieces_P: torch.Tensor
@@ -33,17 +35,25 @@ class WordIndex:
 
 
 def index_words(
-    words_BT: np.ndarray, counts: Sequence[int], device: torch.device | str
+    words_BT: np.ndarray,
+    lasts_BT: np.ndarray,
+    counts: Sequence[int],
+    device: torch.device | str,
 ) -> WordIndex:
-    """The index of a batch: `words_BT` maps pieces to words in their row (-1: none), `counts` is
-    the number of words of each row.
+    """Return the index of a batch. Word w of row b becomes word ``sum(counts[:b]) + w``; a piece
+    that several words share counts for each of them.
 
-    Word w of row b becomes word ``sum(counts[:b]) + w``.
+    Args:
+        words_BT: the first word of each piece in its row (-1: none).
+        lasts_BT: the last word of each piece.
+        counts: the number of words of each row.
+        device: the device of the index.
     """
     starts_B = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    flat = words_BT.reshape(-1)
-    pieces_P = np.flatnonzero(flat >= 0)
-    owners_P = flat[pieces_P] + starts_B[pieces_P // max(words_BT.shape[1], 1)]
+    pieces_P, words_P = word_pieces(words_BT.reshape(-1), lasts_BT.reshape(-1))
+    owners_P = words_P + starts_B[pieces_P // max(words_BT.shape[1], 1)]
+    order = np.argsort(owners_P, kind="stable")
+    pieces_P, owners_P = pieces_P[order], owners_P[order]
     words_M, counts_M = np.unique(owners_P, return_counts=True)
     pieces, owners, words, sizes = (
         torch.from_numpy(part.astype(np.int64)).to(device)

@@ -214,7 +214,8 @@ class StaticEncoder(Encoder):
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[list[str], np.ndarray]]:
         """(pieces, the word of each in its sentence) of every sentence; a word that cannot be split
-        is one ``[UNK]``.
+        is one ``[UNK]``. Words are split apart from each other, also where they are written without
+        spaces: each has vectors of its own.
         """
         from raxalign.encoders.models.pieces import bulk_pieces
         from raxalign.encoders.training.wordpiece import wrap_vocabulary
@@ -225,8 +226,9 @@ class StaticEncoder(Encoder):
             self._tokenizer = wrap_vocabulary(
                 self.vocabulary, lowercase=self.reading.casing == "lower"
             )
-        for ids, words in bulk_pieces(self._tokenizer, sentences, None):
-            yield [self.vocabulary[i] for i in ids.tolist()], words.astype(np.int64)
+        apart = [list(words) for words in sentences]
+        for found in bulk_pieces(self._tokenizer, apart, None):
+            yield [self.vocabulary[i] for i in found.ids.tolist()], found.words.astype(np.int64)
 
     def _table(self, lang: str) -> _Table:
         """The table of a language, with rows for all words that were looked up so far."""

@@ -113,14 +113,15 @@ def text_rows(
         words = np.concatenate(
             [np.full(len(before), -1), np.zeros(len(ids), np.int64), np.full(len(after), -1)]
         )
-        return PieceRow(np.concatenate([before, ids, after]), words, len(words), 1, (lang,))
+        pieces = np.concatenate([before, ids, after])
+        return PieceRow(pieces, words, words, len(words), 1, (lang,))
 
     for sentences in text:
         pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
         if reading.rows == "sentences":
-            yield from (row(cut(found, size)[0]) for found in pieces if len(found[0]))
+            yield from (row(cut(found, size).ids) for found in pieces if len(found.ids))
             continue
-        running = np.concatenate([left, *(ids for ids, _ in pieces)])
+        running = np.concatenate([left, *(found.ids for found in pieces)])
         whole = len(running) - len(running) % size
         yield from (row(running[start : start + size]) for start in range(0, whole, size))
         left = running[whole:]

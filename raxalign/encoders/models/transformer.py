@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from raxalign.caveats import listener
 from raxalign.encoders.base import Encoder
+from raxalign.encoders.models.as_trained import other_pieces
 from raxalign.encoders.models.blocks import Edit, watched
 from raxalign.encoders.models.decoders import (
     attention_inputs,
@@ -25,6 +27,7 @@ from raxalign.encoders.models.decoders import (
 from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
 from raxalign.encoders.models.pieces import (
     PieceRow,
+    Pieces,
     bulk_pieces,
     cut,
     read_template,
@@ -58,6 +61,7 @@ class TransformerEncoder(Encoder):
         self.n_layers: int = model.config.num_hidden_layers
         self.max_positions = _positions(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
+        self.not_as_trained: Mapping[str, str] = {}
         self._template = read_template(tokenizer)
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
@@ -73,10 +77,13 @@ class TransformerEncoder(Encoder):
         cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
-        sentence-transformers, where it has one; see `load_masked_lm` for the errors.
+        sentence-transformers, where it has one; see `load_masked_lm` for the errors. Pieces that
+        are not the tokenizer's own are reported wherever text is read.
         """
         encoder = cls(*load_masked_lm(str(path_or_name), revision), device)
         encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
+        differing = other_pieces(encoder.tokenizer)
+        encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
         return encoder
 
     def save(self, folder: Path | str) -> None:
@@ -100,12 +107,14 @@ class TransformerEncoder(Encoder):
         pairs: Sequence[Sequence[str]] | None = None,
         pair_lang: str | None = None,
     ) -> list[PieceRow]:
-        """Pieces with special ones, clamped to `max_positions`: of sentences, or of pairs
-        (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
+        """Pieces of the running text with special ones, clamped to `max_positions`: of sentences,
+        or of pairs (`pairs[i]` follows `sentences[i]`, in `pair_lang`).
 
         Pairs that are too long lose the end of the longer sentence first. Words keep their numbers
         whatever is cut.
         """
+        if (found := listener()) is not None:
+            found.not_as_trained.update(self.not_as_trained)
         singles = bulk_pieces(self.tokenizer, sentences, lang)
         if pairs is None:
             return [
@@ -122,12 +131,13 @@ class TransformerEncoder(Encoder):
             for first, second, size in zip(singles, seconds, sizes, strict=True)
         ]
 
-    def _single(self, pieces: tuple[np.ndarray, np.ndarray], n_words: int, lang: str) -> PieceRow:
+    def _single(self, pieces: Pieces, n_words: int, lang: str) -> PieceRow:
         before, after = self._template.before, self._template.after_single
-        ids, words = cut(pieces, self.max_positions - len(before) - len(after))
+        ids, words, lasts = cut(pieces, self.max_positions - len(before) - len(after))
         return PieceRow(
             np.concatenate([before, ids, after]),
             _specials(len(before), words, len(after)),
+            _specials(len(before), lasts, len(after)),
             len(ids) + len(before) + len(after),
             n_words,
             (lang,),
@@ -135,8 +145,8 @@ class TransformerEncoder(Encoder):
 
     def _pair(
         self,
-        first: tuple[np.ndarray, np.ndarray],
-        second: tuple[np.ndarray, np.ndarray],
+        first: Pieces,
+        second: Pieces,
         sizes: tuple[int, int],
         languages: tuple[str, str],
     ) -> PieceRow:
@@ -146,20 +156,23 @@ class TransformerEncoder(Encoder):
             self._template.after_pair,
         )
         room = self.max_positions - len(before) - len(between) - len(after)
-        keep_first, keep_second = share(len(first[0]), len(second[0]), room)
-        (ids_1, words_1), (ids_2, words_2) = cut(first, keep_first), cut(second, keep_second)
-        words = np.concatenate(
-            [
-                _specials(len(before), words_1, len(between)),
-                np.where(words_2 >= 0, words_2 + sizes[0], -1),
-                [-1] * len(after),
-            ]
+        keep_first, keep_second = share(len(first.ids), len(second.ids), room)
+        first, second = cut(first, keep_first), cut(second, keep_second)
+        words, lasts = (
+            np.concatenate(
+                [
+                    _specials(len(before), own, len(between)),
+                    np.where(others >= 0, others + sizes[0], -1),
+                    np.full(len(after), -1),
+                ]
+            )
+            for own, others in ((first.words, second.words), (first.lasts, second.lasts))
         )
-        start = len(before) + len(ids_1) + len(between)
         return PieceRow(
-            np.concatenate([before, ids_1, between, ids_2, after]),
+            np.concatenate([before, first.ids, between, second.ids, after]),
             words,
-            start,
+            lasts,
+            len(before) + len(first.ids) + len(between),
             sum(sizes),
             languages,
         )
@@ -175,20 +188,21 @@ class TransformerEncoder(Encoder):
         mask_BT = steps_T[None, :] < lengths_B[:, None]
         second_BT = (steps_T[None, :] >= firsts_B[:, None]) & mask_BT
         ids_BT = np.full((len(rows), width), self.tokenizer.pad_token_id or 0, dtype=np.int64)
-        words_BT = np.full((len(rows), width), -1, dtype=np.int64)
+        words_BT, lasts_BT = np.full((2, len(rows), width), -1, dtype=np.int64)
         if rows:
             ids_BT[mask_BT] = np.concatenate([row.ids for row in rows])
             words_BT[mask_BT] = np.concatenate([row.words for row in rows])
+            lasts_BT[mask_BT] = np.concatenate([row.lasts for row in rows])
         langs_B2 = np.array(
             [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
         ).reshape(-1, 2)
         langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
         segments_BT = second_BT if self._segment_types > 1 else np.zeros_like(second_BT)
-        arrays = (ids_BT, mask_BT, segments_BT, words_BT, langs_BT)
-        ids, mask, segments, words, langs = (
+        arrays = (ids_BT, mask_BT, segments_BT, words_BT, lasts_BT, langs_BT)
+        ids, mask, segments, words, lasts, langs = (
             torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays
         )
-        return Batch(ids, mask, segments, words, langs, languages)
+        return Batch(ids, mask, segments, words, lasts, langs, languages)
 
     def hidden(
         self, batch: Batch, *, edits: Mapping[int, Edit] | None = None, upto: int | None = None
@@ -257,8 +271,8 @@ class TransformerEncoder(Encoder):
         with evaluating(self.model):
             batch = self.collate(rows)
             counts = [row.n_words for row in rows]
-            words_BT = batch.words_BT.cpu().numpy()
-            index = index_words(words_BT, counts, self.device)
+            words_BT, lasts_BT = batch.words_BT.cpu().numpy(), batch.lasts_BT.cpu().numpy()
+            index = index_words(words_BT, lasts_BT, counts, self.device)
             states = self.hidden(batch, edits=edits, upto=max(layers))
             vectors_NLH = torch.stack(
                 [pool_words(states[layer], index, pooling) for layer in layers], dim=1

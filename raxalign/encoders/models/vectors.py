@@ -124,14 +124,16 @@ Layer = Annotated[str, AfterValidator(_single)]
 @dataclass(frozen=True)
 class Batch:
     """Padded pieces. `ids_BT`, `mask_BT` (1 for real pieces), `segments_BT` (token types) are
-    int64; `words_BT` maps a piece to its word in the row (-1: special or padding), counted on
-    through both sentences of a pair; `langs_BT` indexes `languages` for every piece.
+    int64; `words_BT` and `lasts_BT` map a piece to its first and last word in the row (-1: special,
+    a bare blank, or padding), counted on through both sentences of a pair; they differ where words
+    share a piece. `langs_BT` indexes `languages` for every piece.
     """
 
     ids_BT: torch.Tensor
     mask_BT: torch.Tensor
     segments_BT: torch.Tensor
     words_BT: torch.Tensor
+    lasts_BT: torch.Tensor
     langs_BT: torch.Tensor
     languages: tuple[str, ...]
 

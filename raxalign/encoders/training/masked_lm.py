@@ -30,6 +30,7 @@ from raxalign.encoders.training.wordpiece import (
     wrap_vocabulary,
 )
 from raxalign.errors import DataError, RaxalignError
+from raxalign.running import in_text
 from raxalign.train.loop import TrainSettings, fit
 from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
@@ -92,7 +93,9 @@ def _tokenizer(
     vocabulary: Path | None,
     sentences: Mapping[str, Sequence[Sequence[str]]],
 ) -> Any:
-    """The tokenizer over the given vocabulary, or over one that is trained on the sentences."""
+    """The tokenizer over the given vocabulary, or over one that is trained on the running text of
+    the sentences.
+    """
     if vocabulary is not None:
         pieces = read_vocabulary(vocabulary)
         missing = [special for special in SPECIALS if special not in pieces]
@@ -102,7 +105,7 @@ def _tokenizer(
             )
         return wrap_vocabulary(pieces, lowercase=params.lowercase)
     return train_wordpiece(
-        [words for part in sentences.values() for words in part],
+        [in_text(words, lang).text.split() for lang, part in sentences.items() for words in part],
         params.vocab_size,
         lowercase=params.lowercase,
     )
@@ -128,7 +131,7 @@ def training_rows(
     for lang, part in sentences.items():
         if params.slicing:
             # Datasets of text run backwards; what follows a sentence is to stand after it.
-            pieces = [ids for ids, _ in bulk_pieces(tokenizer, part[::-1], lang)]
+            pieces = [found.ids for found in bulk_pieces(tokenizer, part[::-1], lang)]
             ends = (int(tokenizer.cls_token_id), int(tokenizer.sep_token_id))
             rows += slice_rows(pieces, params.window, ends, rng)
             cut[lang] = 0
@@ -141,7 +144,7 @@ def training_rows(
 
 def _is_cut(row: PieceRow, window: int) -> bool:
     """Whether a sentence is longer than the window, or than the encoder's positions."""
-    return len(row) > window or int(row.words[-2]) < row.n_words - 1
+    return len(row) > window or int(row.lasts.max(initial=-1)) < row.n_words - 1
 
 
 def train_settings(params: ScratchParams, rows: PackedRows) -> TrainSettings:
@@ -256,7 +259,8 @@ def pack_rows(singles: Sequence[PieceRow], window: int, rng: np.random.Generator
         # Every sentence but the first goes without its [CLS].
         ids = np.concatenate([group[0].ids, *(row.ids[1:] for row in group[1:])])[:window]
         first = len(group[0]) if len(group) == 2 else len(ids)
-        rows.append(PieceRow(ids, np.full(len(ids), -1), first, 0, group[0].languages))
+        none = np.full(len(ids), -1)
+        rows.append(PieceRow(ids, none, none, first, 0, group[0].languages))
     return rows
 
 

@@ -56,4 +56,5 @@ def _row(ids: np.ndarray, parts: tuple[int, int | None, int], ends: tuple[int, i
     else:
         row = np.concatenate([[cls], ids[begin:divide], [sep], ids[divide:end], [sep]])
         first = divide - begin + 2
-    return PieceRow(row, np.full(len(row), -1), first, 0, ())
+    none = np.full(len(row), -1)
+    return PieceRow(row, none, none, first, 0, ())

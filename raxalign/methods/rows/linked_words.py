@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from raxalign.arrays import offsets_of
+from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 
 if TYPE_CHECKING:
+    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 CHUNK = 8192
@@ -30,7 +31,7 @@ class PieceSide:
     ``ids[offsets[i]:offsets[i + 1]]``.
 
     Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row
-    and has `count_W` adjacent pieces (none where it was not read).
+    and has `count_W` adjacent pieces (none where it was not read). Neighbours may share a piece.
     """
 
     ids: np.ndarray
@@ -66,10 +67,9 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     table = read_pairs(folder)
     if not len(table):
         raise DataError(folder, "the word-pair dataset has no rows")
-    pair = read_metadata(folder).get("lang_pair")
     src, tgt = (
-        tokenise(encoder, sentence_chunks(table, name, CHUNK), max_length, pair)
-        for name in ("src", "tgt")
+        tokenise(encoder, sentence_chunks(table, name, CHUNK), max_length, *read_as)
+        for name, read_as in zip(("src", "tgt"), side_languages(folder), strict=True)
     )
     links = links_of(table)
     rows = np.repeat(np.arange(len(links)), np.diff(links.offsets))
@@ -86,60 +86,58 @@ def read_linked_rows(encoder: TransformerEncoder, folder: Path, max_length: int)
     )
 
 
+def side_languages(folder: Path) -> tuple[tuple[str | None, str | None], ...]:
+    """Return the language of each side of a dataset of pairs, with the name under which its unknown
+    pieces are counted, as the dataset's record has them (None: it does not).
+    """
+    record = read_metadata(folder)
+    pair = record.get("lang_pair")
+    lang, _, pivot = (pair or "").rpartition("-")  # records of earlier versions have the pair alone
+    return (record.get("lang") or lang or None, pair), (record.get("pivot") or pivot or None, pair)
+
+
 def tokenise(
     encoder: TransformerEncoder,
     chunks: Iterable[Sequence[Sequence[str]]],
     max_length: int,
     lang: str | None = None,
+    counted: str | None = None,
 ) -> PieceSide:
-    """Return sentences, given as lists of some, as pieces with special ones around them; unknown
-    pieces are counted for `lang`.
+    """Return sentences, given as lists of some, as pieces with special ones around them.
+
+    Args:
+        encoder: the encoder whose tokenizer makes the pieces.
+        chunks: the sentences, some at a time.
+        max_length: the largest number of pieces of a sentence, special ones included.
+        lang: their language (None: a spaced one).
+        counted: the name under which unknown pieces are counted (None: the language).
     """
     from raxalign.encoders.models.pieces import bulk_pieces, cut, read_template
 
     template = read_template(encoder.tokenizer)
-    before, after = (
-        np.array(pieces, np.int32) for pieces in (template.before, template.after_single)
-    )
-    room = min(max_length, encoder.max_positions) - len(before) - len(after)
-    ids: list[np.ndarray] = []
-    first, count, lengths, n_words = [], [], [], []
+    before, after = (np.array(p, np.int32) for p in (template.before, template.after_single))
+    around = len(before) + len(after)
+    room = min(max_length, encoder.max_positions) - around
+    parts = []
     for sentences in chunks:
-        pieces = [cut(row, room) for row in bulk_pieces(encoder.tokenizer, sentences, lang)]
+        read = bulk_pieces(encoder.tokenizer, sentences, lang, counted)
+        pieces = [cut(row, room) for row in read]
         sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        spans = _spans([words for _, words in pieces], sizes, len(before))
-        ids.append(
-            np.concatenate([part for row, _ in pieces for part in (before, row, after)]).astype(
-                np.int32
-            )
-        )
-        first.append(spans[0])
-        count.append(spans[1])
-        lengths.append(
-            np.array([len(row) for row, _ in pieces], np.int64) + len(before) + len(after)
-        )
-        n_words.append(sizes)
-    return PieceSide(
-        np.concatenate(ids),
-        offsets_of(np.concatenate(lengths)),
-        np.concatenate(first),
-        np.concatenate(count),
-        offsets_of(np.concatenate(n_words)),
-    )
+        rows = [part for row in pieces for part in (before, row.ids, after)]
+        lengths = np.array([len(row.ids) + around for row in pieces], np.int64)
+        flat = np.concatenate(rows).astype(np.int32)
+        parts.append((flat, *_spans(pieces, sizes, len(before)), lengths, sizes))
+    ids, first, count, n_pieces, n_words = map(np.concatenate, zip(*parts, strict=True))
+    return PieceSide(ids, offsets_of(n_pieces), first, count, offsets_of(n_words))
 
 
-def _spans(
-    words: list[np.ndarray], sizes: np.ndarray, before: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(place of the first piece in its row, number of pieces) of all words of some sentences, from
-    the word of each piece.
-    """
-    lengths = np.array([len(row) for row in words], np.int64)
-    flat = np.concatenate(words).astype(np.int64)
-    place = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + before
-    number = flat + np.repeat(np.cumsum(sizes) - sizes, lengths)
-    kept = flat >= 0
-    found, where, counts = np.unique(number[kept], return_index=True, return_counts=True)
+def _spans(pieces: list[Pieces], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
+    """(place of the first piece in its row, number of pieces) of all words of some sentences."""
+    lengths = np.array([len(row.ids) for row in pieces], np.int64)
+    read, words = word_pieces(*(np.concatenate([row[i] for row in pieces]) for i in (1, 2)))
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths) + before
+    number = words + np.repeat(np.cumsum(sizes) - sizes, lengths)[read]
+    found, where, counts = np.unique(number, return_index=True, return_counts=True)
     first, count = np.zeros(int(sizes.sum()), np.int32), np.zeros(int(sizes.sum()), np.int32)
-    first[found], count[found] = place[kept][where], counts
+    first[found], count[found] = place[read[where]], counts
     return first, count

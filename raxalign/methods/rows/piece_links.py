@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import offsets_of, ranges, word_pieces
 from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows
 from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.pairing.aligners.base import Links
@@ -106,7 +106,7 @@ def expand(sentences: Sentences, numbers_R2: np.ndarray, links: Links) -> Links:
     """
     rows = joint_rows(sentences, numbers_R2[:, 0], numbers_R2[:, 1])
     width = (
-        int(max(rows.words.max(initial=0), links.src.max(initial=0), links.tgt.max(initial=0))) + 1
+        int(max(rows.lasts.max(initial=0), links.src.max(initial=0), links.tgt.max(initial=0))) + 1
     )
     codes_W, first_W, count_W = _whole_words(rows, sentences, numbers_R2, width)
     owners = links.rows()
@@ -130,14 +130,15 @@ def _whole_words(
 
     The code of word w of sentence k in row r is (2 r + k) width + w.
     """
-    kept = np.flatnonzero(rows.words >= 0)
+    kept, words = word_pieces(rows.words, rows.lasts)
     row_C = np.searchsorted(rows.offsets, kept, side="right") - 1
-    codes_C = (2 * row_C + rows.segments[kept]) * width + rows.words[kept]
+    codes_C = (2 * row_C + rows.segments[kept]) * width + words
     codes, where, counts = np.unique(codes_C, return_index=True, return_counts=True)
     cut_RK = rows.kept_RK < sentences.lengths_S[numbers_R2]
     next_word = sentences.words[(sentences.starts_S[numbers_R2] + rows.kept_RK)[cut_RK]]
-    broken = np.flatnonzero(cut_RK.reshape(-1)) * width + next_word
-    whole = ~np.isin(codes, broken[next_word >= 0])
+    first_lost = np.full(cut_RK.size, width)
+    first_lost[np.flatnonzero(cut_RK.reshape(-1))] = np.where(next_word >= 0, next_word, width)
+    whole = codes % width < first_lost[codes // width]
     return codes[whole], (kept - rows.offsets[row_C])[where[whole]], counts[whole]
 
 

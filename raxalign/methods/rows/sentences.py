@@ -21,16 +21,17 @@ class Rows:
     """Rows of pieces, one after the other: row r is the entries ``offsets[r]`` to ``offsets[r +
     1]`` of the flat arrays.
 
-    `ids` are the pieces, special ones included; `words` is the word of each piece in its own
-    sentence (-1: special); `langs` its language, an index into `Sentences.languages`; `segments` is
-    1 in the second sentence of a pair and its separator, else 0. The k-th sentence of row r (K is
-    1, or 2 for pairs) has its first piece at the place ``first_RK[r, k]`` *of the row* and
-    ``kept_RK[r, k]`` pieces there, which are the first ones of the sentence: its last word may have
-    lost some of its own.
+    `ids` are the pieces, special ones included; `words` and `lasts` are the first and the last word
+    of each piece in its own sentence (-1: none); `langs` its language, an index into
+    `Sentences.languages`; `segments` is 1 in the second sentence of a pair and its separator, else
+    0. The k-th sentence of row r (K is 1, or 2 for pairs) has its first piece at the place
+    ``first_RK[r, k]`` *of the row* and ``kept_RK[r, k]`` pieces there, which are the first ones of
+    the sentence: its last word may have lost some of its own.
     """
 
     ids: np.ndarray
     words: np.ndarray
+    lasts: np.ndarray
     langs: np.ndarray
     segments: np.ndarray
     offsets: np.ndarray
@@ -48,12 +49,12 @@ class Rows:
     def take(self, rows: np.ndarray) -> Rows:
         """Return some of the rows, in the order given."""
         index, _ = ranges(self.offsets, rows)
-        ids, words, langs, segments = (
-            part[index] for part in (self.ids, self.words, self.langs, self.segments)
-        )
+        flat = (self.ids, self.words, self.lasts, self.langs, self.segments)
+        ids, words, lasts, langs, segments = (part[index] for part in flat)
         return Rows(
             ids,
             words,
+            lasts,
             langs,
             segments,
             offsets_of(self.lengths[rows]),
@@ -64,18 +65,20 @@ class Rows:
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
         """Return all rows of several parts, of as many sentences each, one after the other."""
-        names = ("ids", "words", "langs", "segments", "lengths", "first_RK", "kept_RK")
-        ids, words, langs, segments, lengths, first_RK, kept_RK = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in names
+        flat = ("ids", "words", "lasts", "langs", "segments")
+        ids, words, lasts, langs, segments, lengths, first_RK, kept_RK = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in (*flat, "lengths", "first_RK", "kept_RK")
         )
-        return cls(ids, words, langs, segments, offsets_of(lengths), first_RK, kept_RK)
+        return cls(ids, words, lasts, langs, segments, offsets_of(lengths), first_RK, kept_RK)
 
 
 @dataclass(frozen=True)
 class Sentences:
     """Tokenised sentences: the pieces of sentence s, without special ones, are `lengths_S[s]`
-    entries of `ids` from `starts_S[s]` on, their words (numbered from 0 in each sentence) the same
-    entries of `words`, its language ``languages[langs_S[s]]``. They are whole; only rows are cut.
+    entries of `ids` from `starts_S[s]` on, their first and last words (numbered from 0 in each
+    sentence; -1: none) the same entries of `words` and `lasts`, its language
+    ``languages[langs_S[s]]``. They are whole; only rows are cut.
 
     The special pieces lie at the beginning of `ids`: those before, between and after sentences, as
     (start, number). Rows have at most `max_length` pieces.
@@ -83,6 +86,7 @@ class Sentences:
 
     ids: np.ndarray
     words: np.ndarray
+    lasts: np.ndarray
     starts_S: np.ndarray
     lengths_S: np.ndarray
     langs_S: np.ndarray
@@ -176,6 +180,7 @@ def _laid_out(
     return Rows(
         sentences.ids[index],
         sentences.words[index],
+        sentences.lasts[index],
         langs,
         segments,
         offsets_of(lengths_RP.sum(axis=1)),

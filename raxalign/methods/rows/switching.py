@@ -4,130 +4,32 @@ from pieces that were made once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from raxalign.arrays import offsets_of, ranges
+from raxalign.arrays import offsets_of, ranges, word_pieces
+from raxalign.methods.rows.lexicon import Entries, Lexicon, make_lexicon
 from raxalign.methods.rows.sentences import Rows, Sentences
 from raxalign.methods.rows.tokenised import read_texts
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
-Entries = Mapping[str, Sequence[tuple[str, str]]]
-"""The dictionaries: language -> (word of the language, word of the pivot)."""
-
 _CHUNK = 8192
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """Translations of words. Word type t has the groups ``group_offsets[t]`` to ``group_offsets[t +
-    1]``, one for each language that it can be translated to; group g the translations
-    ``entry_offsets[g]`` to ``entry_offsets[g + 1]``, all of the language ``group_langs[g]``.
-
-    Translation e has `count_E[e]` pieces, those of `ids` from `first_E[e]` on. `types` tells the
-    word types of each language.
-    """
-
-    types: dict[str, dict[str, int]]
-    group_offsets: np.ndarray
-    group_langs: np.ndarray
-    entry_offsets: np.ndarray
-    first_E: np.ndarray
-    count_E: np.ndarray
-    ids: np.ndarray
-
-    def draw(self, types_W: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Return (translation, its language) of each of some words, by their types: a language,
-        then one of its translations, each as likely as another.
-        """
-        group = _pick(self.group_offsets, types_W, rng)
-        return _pick(self.entry_offsets, group, rng), self.group_langs[group]
-
-
-def _pick(offsets: np.ndarray, which: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One entry of each of some rows, by chance."""
-    picked: np.ndarray = offsets[which] + rng.integers(np.diff(offsets)[which])
-    return picked
-
-
-def make_lexicon(
-    encoder: TransformerEncoder, dictionaries: Entries, pivot: str, languages: tuple[str, ...]
-) -> Lexicon:
-    """Return the translations of `dictionaries`, both ways, by the lower-cased word; `languages`
-    numbers the languages.
-
-    An entry that is repeated counts once; one whose translation has no piece is left out.
-    """
-    found = _translations(dictionaries, pivot)
-    spans, ids = _word_pieces(
-        encoder,
-        (word for by_lang in found.values() for group in by_lang.values() for word in group),
-    )
-    types: dict[str, dict[str, int]] = {lang: {} for lang in languages}
-    groups: list[int] = []
-    of_group: list[tuple[int, int]] = []
-    of_entry: list[tuple[int, int]] = []
-    for (lang, word), by_lang in found.items():
-        read = {
-            other: [spans[t] for t in translations if spans[t][1]]
-            for other, translations in by_lang.items()
-        }
-        read = {other: entries for other, entries in read.items() if entries}
-        if read:
-            types[lang][word] = len(groups)
-            groups.append(len(read))
-            of_group += [(languages.index(other), len(part)) for other, part in read.items()]
-            of_entry += [span for part in read.values() for span in part]
-    langs_G, counts_G = np.array(of_group, np.int64).reshape(-1, 2).T
-    first_E, count_E = np.array(of_entry, np.int64).reshape(-1, 2).T
-    group_offsets = offsets_of(np.array(groups, np.int64))
-    return Lexicon(types, group_offsets, langs_G, offsets_of(counts_G), first_E, count_E, ids)
-
-
-def _word_pieces(
-    encoder: TransformerEncoder, words: Iterable[str]
-) -> tuple[dict[str, tuple[int, int]], np.ndarray]:
-    """The pieces of words, each word once, end to end: the first piece and the number of pieces of
-    each word, and all pieces.
-    """
-    from raxalign.encoders.models.pieces import bulk_pieces
-
-    different = list(dict.fromkeys(words))
-    read = bulk_pieces(encoder.tokenizer, [[word] for word in different], None)
-    pieces = [ids for ids, _ in read]
-    starts = offsets_of(np.array([len(ids) for ids in pieces], np.int64)).tolist()
-    spans = {
-        word: (start, len(ids))
-        for word, start, ids in zip(different, starts[:-1], pieces, strict=True)
-    }
-    return spans, np.concatenate([np.zeros(0, np.int32), *pieces])
-
-
-def _translations(
-    dictionaries: Entries, pivot: str
-) -> dict[tuple[str, str], dict[str, dict[str, None]]]:
-    """(language, lower-cased word) -> language -> translations, in the order of the
-    dictionaries.
-    """
-    found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
-    for lang, entries in dictionaries.items():
-        for word, translation in entries:
-            found.setdefault((lang, word.lower()), {}).setdefault(pivot, {})[translation] = None
-            found.setdefault((pivot, translation.lower()), {}).setdefault(lang, {})[word] = None
-    return found
 
 
 @dataclass(frozen=True)
 class SwitchableText:
     """Sentences whose words can be changed for translations: word w of sentence s is the entry
     ``word_offsets[s] + w`` of `first_W` and `count_W` (its pieces in ``sentences.ids``) and of
-    `type_W`, its type in `lexicon` (-1: it has no translation).
+    `type_W`, its type in `lexicon` (-1: it has no translation, or shares a piece with a neighbour).
+
+    Each piece is counted once: one that words share for the first of them, one of no word (a bare
+    blank) for the word that follows, or for the last one.
 
     `numbers_R` are the sentences to train on. The pieces of the translations lie in
     ``sentences.ids``, too, from `lexicon_start` on.
@@ -183,15 +85,42 @@ def read_switchable(
     )
     word_offsets, type_W = offsets_of(np.concatenate(sizes)), np.concatenate(types)
     start = int(sentences.starts_S[0])
-    word_P = np.repeat(word_offsets[:-1], sentences.lengths_S) + sentences.words[start:]
-    count_W = np.bincount(word_P, minlength=len(type_W))
+    owner_P, changeable_W = _owners(sentences, word_offsets)
+    count_W = np.bincount(owner_P, minlength=len(type_W))
     first_W = start + np.cumsum(count_W) - count_W
-    whole = replace(sentences, ids=np.concatenate([sentences.ids, lexicon.ids]))
+    own = np.zeros(len(lexicon.ids), np.int32)  # their words are numbered where they are put in
+    whole = replace(
+        sentences,
+        ids=np.concatenate([sentences.ids, lexicon.ids]),
+        words=np.concatenate([sentences.words, own]),
+        lasts=np.concatenate([sentences.lasts, own]),
+    )
     numbers_R = np.flatnonzero(sentences.lengths_S >= min_pieces)
-    type_W = np.where(count_W > 0, type_W, -1)
+    type_W = np.where(changeable_W, type_W, -1)
     return SwitchableText(
         whole, numbers_R, word_offsets, first_W, count_W, type_W, lexicon, len(sentences.ids)
     )
+
+
+def _owners(sentences: Sentences, word_offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The word, numbered through all sentences, with which each piece of the text stays or goes;
+    and whether each word has pieces, all of them to itself.
+    """
+    start = int(sentences.starts_S[0])
+    words, lasts = sentences.words[start:].astype(np.int64), sentences.lasts[start:]
+    before_P = np.repeat(word_offsets[:-1], sentences.lengths_S)
+    pieces, every = word_pieces(words, lasts)
+    n_words = int(word_offsets[-1])
+    changeable_W = np.bincount(every + before_P[pieces], minlength=n_words) > 0
+    shared = lasts[pieces] > words[pieces]
+    changeable_W[(every + before_P[pieces])[shared]] = False
+    placed, lost = np.flatnonzero(words >= 0), np.flatnonzero(words < 0)
+    owner_P = words + before_P
+    if len(placed):
+        after = np.minimum(np.searchsorted(placed, lost), len(placed) - 1)
+        owner_P[lost] = owner_P[placed[after]]
+    ends_P = np.repeat(word_offsets[1:], sentences.lengths_S)
+    return np.clip(owner_P, before_P, np.maximum(ends_P - 1, before_P)), changeable_W
 
 
 def _look_up(folder: Path, types: Mapping[str, int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -232,11 +161,11 @@ def switched_rows(
     first[changed] = text.lexicon_start + text.lexicon.first_E[entries]
     count[changed] = text.lexicon.count_E[entries]
     n_words_R = np.diff(text.word_offsets)[numbers]
-    return _laid_out(text.sentences, numbers, n_words_R, first, count, langs)
+    return _laid_out(text, numbers, n_words_R, first, count, langs)
 
 
 def _laid_out(
-    sentences: Sentences,
+    text: SwitchableText,
     numbers: np.ndarray,
     n_words_R: np.ndarray,
     first: np.ndarray,
@@ -244,6 +173,7 @@ def _laid_out(
     langs: np.ndarray,
 ) -> Rows:
     """Rows of words, given by their pieces, with special pieces around them."""
+    sentences = text.sentences
     before, after = sentences.before, sentences.after_single
     kept = _kept(n_words_R, count, sentences.max_length - before[1] - after[1])
     parts = offsets_of(n_words_R + 2)  # the words of each row, between two special parts
@@ -259,9 +189,11 @@ def _laid_out(
     piece_ends = np.cumsum(lengths_P)
     index = np.arange(piece_ends[-1]) + np.repeat(starts_P - (piece_ends - lengths_P), lengths_P)
     lengths_R = np.add.reduceat(lengths_P, parts[:-1])
+    changed, words = index >= text.lexicon_start, np.repeat(words_P, lengths_P)
     return Rows(
         sentences.ids[index],
-        np.repeat(words_P, lengths_P),
+        np.where(changed, words, sentences.words[index]),
+        np.where(changed, words, sentences.lasts[index]),
         np.repeat(langs_P, lengths_P),
         np.zeros(len(index), np.int64),
         offsets_of(lengths_R),

@@ -13,6 +13,7 @@ from raxalign.errors import DataError
 from raxalign.methods.rows.sentences import Sentences
 
 if TYPE_CHECKING:
+    from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _CHUNK = 8192
@@ -144,15 +145,14 @@ class _Reader:
             template.after_pair,
         ]
         self.languages, self.max_length = languages, min(max_length, encoder.max_positions)
-        self.ids, self.words = (
-            [np.array([i for part in self.specials for i in part], np.int32)],
-            [np.full(sum(map(len, self.specials)), -1, np.int32)],
-        )
+        self.ids = [np.array([i for part in self.specials for i in part], np.int32)]
+        none = np.full(sum(map(len, self.specials)), -1, np.int32)
+        self.words, self.lasts = [none], [none]
         self.lengths: list[np.ndarray] = []
         self.langs: list[np.ndarray] = []
         self.n = 0
-        self.pieces: Callable[[Any, str], Iterator[tuple[np.ndarray, np.ndarray]]] = (
-            lambda part, lang: bulk_pieces(encoder.tokenizer, part, lang)
+        self.pieces: Callable[[Any, str], Iterator[Pieces]] = lambda part, lang: bulk_pieces(
+            encoder.tokenizer, part, lang
         )
 
     def read(self, table: Any, column: str, lang: int) -> tuple[np.ndarray, np.ndarray]:
@@ -164,9 +164,10 @@ class _Reader:
         before, sizes = self.n, [np.zeros(0, np.int64)]
         for part in sentence_chunks(table, column, _CHUNK):
             found = list(self.pieces(part, self.languages[lang]))
-            self.ids.append(np.concatenate([ids for ids, _ in found]))
-            self.words.append(np.concatenate([words for _, words in found]))
-            sizes.append(np.array([len(ids) for ids, _ in found], np.int64))
+            self.ids.append(np.concatenate([pieces.ids for pieces in found]))
+            self.words.append(np.concatenate([pieces.words for pieces in found]))
+            self.lasts.append(np.concatenate([pieces.lasts for pieces in found]))
+            sizes.append(np.array([len(pieces.ids) for pieces in found], np.int64))
         self.lengths += sizes
         self.langs.append(np.full(len(table), lang))
         self.n += len(table)
@@ -181,6 +182,7 @@ class _Reader:
         flat = (
             np.concatenate(self.ids),
             np.concatenate(self.words),
+            np.concatenate(self.lasts),
             starts_S,
             lengths_S,
             np.concatenate(self.langs),

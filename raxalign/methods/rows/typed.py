@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from raxalign.arrays import offsets_of
-from raxalign.corpora.text.dataset import read_metadata, read_table
+from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import (
@@ -22,6 +22,7 @@ from raxalign.methods.rows.linked_words import (
     LinkedRows,
     PieceSide,
     read_linked_rows,
+    side_languages,
     tokenise,
 )
 from raxalign.pairing.schema import read_pairs
@@ -117,11 +118,11 @@ def read_sentence_rows(
         table = read_table(folder)
         if not len(table):
             raise DataError(folder, "the bitext has no rows")
-        pair = read_metadata(folder).get("lang_pair")
+        src_read, tgt_read = side_languages(folder)
         sides.append(
             (
-                tokenise(encoder, sentence_chunks(table, "src", CHUNK), max_length, pair),
-                tokenise(encoder, sentence_chunks(table, "tgt", CHUNK), max_length, pair),
+                tokenise(encoder, sentence_chunks(table, "src", CHUNK), max_length, *src_read),
+                tokenise(encoder, sentence_chunks(table, "tgt", CHUNK), max_length, *tgt_read),
             )
         )
     src, tgt = ([_sentences(folder, name) for folder in folders] for name in ("src", "tgt"))

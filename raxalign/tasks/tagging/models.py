@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from raxalign.arrays import word_pieces
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.errors import RaxalignError
@@ -46,9 +47,9 @@ class Placed:
         """The first pieces of all words."""
         firsts, words = [], []
         for row in rows:
-            inside = np.flatnonzero(row.words >= 0)
-            present, first = np.unique(row.words[inside], return_index=True)
-            firsts.append(inside[first])
+            pieces, owners = word_pieces(row.words, row.lasts)
+            present, first = np.unique(owners, return_index=True)
+            firsts.append(pieces[first])
             words.append(present)
         return cls(rows, firsts, words, features)
 

@@ -86,7 +86,8 @@ def _side(
     limit: int | None,
 ) -> Side:
     """Make the side of all `sentences`, of which the first `limit` are translated."""
-    whole = [found.astype(np.int64) for found, _ in bulk_pieces(encoder.tokenizer, sentences, lang)]
+    read = bulk_pieces(encoder.tokenizer, sentences, lang)
+    whole = [found.ids.astype(np.int64) for found in read]
     vocabulary = frozenset(np.unique(np.concatenate(whole)).tolist() if whole else ()) | frozenset(
         encoder.tokenizer.all_special_ids
     )
