@@ -1,29 +1,27 @@
-"""Masked LMs of the Hugging Face kind: a local folder or a hub name."""
+"""Encoders of the Hugging Face kind: a local folder or a hub name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
+from raxalign.config.params import LATER
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
-from raxalign.encoders.models.loading import (
-    NAMES,
-    NO_NAME,
-    check_folder,
-    hub_revision,
-    is_hub_name,
-    looks_like_path,
-)
+from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
+from raxalign.encoders.models.head import folder_has_head, has_head, read_config
+from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revision
+from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
+_HEAD = "masked-lm"
 _NAMES = (
     "config.json",
     "vocab.txt",
@@ -44,8 +42,10 @@ _PATTERNS = (
 
 @final
 class Transformer(EncoderKind):
-    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) with safetensors weights. A folder's
-    identity is the content of its files, a hub name's the revision.
+    """A multilingual encoder with safetensors weights: a masked LM (mBERT, XLM-R, mDeBERTa), an
+    encoder without a masked-LM head (LaBSE, multilingual-e5, BGE-M3), or the encoder half of a T5
+    (mT5, umT5). Methods and tasks that predict words require the head. A folder's identity is the
+    content of its files, a hub name's the revision.
     """
 
     VERSION: ClassVar[int] = 1
@@ -65,6 +65,14 @@ class Transformer(EncoderKind):
             description=(
                 "Branch, tag or commit of a hub name (none: what the hub has now); a commit"
                 " pins it."
+            ),
+        )
+        attention: Annotated[Literal["auto", "sdpa", "eager"], LATER] = Field(
+            "auto",
+            description=(
+                "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
+                " (`eager`), or `auto`: `sdpa` where the architecture has it, else `eager`. The two"
+                " differ by rounding, so one that is set enters the key."
             ),
         )
 
@@ -114,6 +122,33 @@ class Transformer(EncoderKind):
         found = fetched_depth(self.params.name, revision)
         return {} if found is None else {self._depth_name(revision): str(found)}
 
+    def has_head(self, known: Callable[[str], str | None]) -> bool | None:
+        """Whether it has a masked-LM head, by the names of the folder's weights; of a hub name by
+        the architecture in its config, where that was looked up or is in the hub's local cache.
+        """
+        if looks_like_path(self.params.name):
+            return folder_has_head(self._folder())
+        revision = self._revision(known)
+        found = known(self._head_name(revision)) if revision else None
+        if found is not None:
+            return found == _HEAD
+        path = cached_config(self.params.name, revision)
+        return None if path is None else has_head(read_config(path), None)
+
+    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """What the hub's ``config.json`` records of the head, under a name that holds the revision;
+        empty for folders, and where nothing is recorded.
+        """
+        revision = self._revision(known)
+        if looks_like_path(self.params.name) or revision is None:
+            return {}
+        path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
+        found = has_head(read_config(path), None)
+        return {} if found is None else {self._head_name(revision): _HEAD if found else "none"}
+
+    def _head_name(self, revision: str) -> str:
+        return f"head:{self.params.name}@{revision}"
+
     def _revision(self, known: Callable[[str], str | None]) -> str | None:
         return self.params.revision or known(f"hub:{self.params.name}")
 
@@ -142,9 +177,12 @@ class Transformer(EncoderKind):
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         if looks_like_path(self.params.name):
-            return TransformerEncoder.from_folder(self._folder(), device=device)
+            return TransformerEncoder.from_folder(
+                self._folder(), device=device, attention=self.params.attention
+            )
+        revision = self.params.revision or inputs.revisions.get(_HUB)
         return TransformerEncoder.from_folder(
-            self.params.name, self.params.revision or inputs.revisions.get(_HUB), device
+            self.params.name, revision, device, self.params.attention
         )
 
     def _folder(self) -> Path:

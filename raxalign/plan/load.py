@@ -102,7 +102,7 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
             if name in wanted:
                 lock = lock.with_(name, revision)
                 lock.save()
-    _lock_depths(grid, lock)
+    _lock_configs(grid, lock)
     plan = _expand(grid, opened.root)
     if plan.unresolved:
         raise RaxalignError(
@@ -112,17 +112,21 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
     return Opened(grid, opened.run, plan)
 
 
-def _lock_depths(grid: Grid, lock: Lock) -> None:
-    """Write the numbers of layers into the lock that nothing on this machine shows."""
+def _lock_configs(grid: Grid, lock: Lock) -> None:
+    """Write the numbers of layers, and which encoders have a masked-LM head, into the lock that
+    nothing on this machine shows.
+    """
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
-        if kind.depth(lock.get) is None:
+        for known, fetch in ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head)):
+            if known(lock.get) is not None:
+                continue
             try:
-                found = kind.fetch_depth(lock.get)
+                found = fetch(lock.get)
             except TransientError:  # no result depends on it; `Plan.remarks` reports it as unknown
                 continue
-            for name, depth in found.items():
-                lock = lock.with_(name, depth)
+            for name, value in found.items():
+                lock = lock.with_(name, value)
                 lock.save()
 
 

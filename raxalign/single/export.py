@@ -54,9 +54,9 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
     aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
         aligned.export(partial)
-        replace(_card(workshop, found), family=aligned.encoder.family).write(
-            partial, has_transforms=bool(aligned.transforms)
-        )
+        card = replace(_card(workshop, found), family=aligned.encoder.family)
+        card = replace(card, opened_by=getattr(aligned.encoder, "opened_by", card.opened_by))
+        card.write(partial, has_transforms=bool(aligned.transforms))
     return found
 
 
