@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
-_HEAD = "masked-lm"
+_NO_HEAD = "none"
 _NAMES = (
     "config.json",
     "vocab.txt",
@@ -131,20 +131,20 @@ class Transformer(EncoderKind):
         revision = self._revision(known)
         found = known(self._head_name(revision)) if revision else None
         if found is not None:
-            return found == _HEAD
+            return found != _NO_HEAD
         path = cached_config(self.params.name, revision)
         return None if path is None else has_head(read_config(path), None)
 
     def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """What the hub's ``config.json`` records of the head, under a name that holds the revision;
-        empty for folders, and where nothing is recorded.
+        empty for folders.
         """
         revision = self._revision(known)
         if looks_like_path(self.params.name) or revision is None:
             return {}
         path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
-        found = has_head(read_config(path), None)
-        return {} if found is None else {self._head_name(revision): _HEAD if found else "none"}
+        words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
+        return {self._head_name(revision): words[has_head(read_config(path), None)]}
 
     def _head_name(self, revision: str) -> str:
         return f"head:{self.params.name}@{revision}"

@@ -89,14 +89,16 @@ def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
 def resolve(opened: Opened, downloads: Path) -> Opened:
     """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
 
-    Does nothing where all is resolved. The number of an encoder's layers is looked up too, where it
-    is not known; where that fails, the plan still reports it as unknown. `downloads` is a folder
+    Does nothing where all is resolved. Two facts of an encoder are looked up too, where they are not
+    known: the number of its layers, and whether it has a masked-LM head. Where that fails, the plan
+    still reports the number as unknown, and counts with a head. `downloads` is a folder
     for what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
     """
-    if not opened.plan.unresolved and not opened.plan.unknown_depths:
-        return opened
     grid, wanted = opened.grid, set(opened.plan.unresolved)
     lock = Lock.load(grid.path)
+    heads = [plugin_of(spec).has_head(lock.get) for spec in grid.encoders]
+    if not wanted and not opened.plan.unknown_depths and None not in heads:
+        return opened
     for found in _fetched(grid, downloads) if wanted else ():
         for name, revision in found.items():
             if name in wanted:
