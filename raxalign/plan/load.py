@@ -89,10 +89,10 @@ def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
 def resolve(opened: Opened, downloads: Path) -> Opened:
     """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
 
-    Does nothing where all is resolved. Two facts of an encoder are looked up too, where they are not
-    known: the number of its layers, and whether it has a masked-LM head. Where that fails, the plan
-    still reports the number as unknown, and counts with a head. `downloads` is a folder
-    for what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
+    Does nothing where all is resolved. Two facts about encoders are looked up too, where they are
+    not known: the number of layers, and whether there is a masked-LM head. Where that fails, the
+    plan reports the number as unknown, and takes the head to be there. `downloads` is a folder for
+    what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
     """
     grid, wanted = opened.grid, set(opened.plan.unresolved)
     lock = Lock.load(grid.path)

@@ -31,7 +31,9 @@ TASKS = ("retrieval: {}", "token_translation: {}")
 def encoder(folder: Path, *weights: str) -> Path:
     """A folder with the file names of an encoder, and weights that have a header alone."""
     folder.mkdir()
-    header = json.dumps({"__metadata__": {"format": "pt"}, **dict.fromkeys(weights, {})}).encode()
+    header = json.dumps(
+        {"__metadata__": {"format": "pt"}, **{name: {} for name in weights}}
+    ).encode()
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     config = {"model_type": "bert", "num_hidden_layers": 2, "architectures": ["BertForMaskedLM"]}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")

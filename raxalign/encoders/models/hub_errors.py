@@ -115,7 +115,7 @@ def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError
     if _is_unreachable(error):
         return TransientError(
             f"{name}: the hub cannot be reached to {purpose} ({first_line(error)}). Go online, give"
-            " a `revision` that is in the hub's local cache, or name a folder"
+            " `revision` (a commit that the local cache has), or name a folder"
         )
     status = _status(error)
     if status is not None and (status == 429 or status >= 500):
