@@ -80,8 +80,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     )
     with appearing(out) as partial:
         aligned.export(partial)
-        card = replace(card, opened_by=getattr(aligned.encoder, "opened_by", card.opened_by))
-        card.write(partial, has_transforms=bool(aligned.transforms))
+        card.of(aligned).write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.provenance import versions
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Card:
     results: Sequence[tuple[str, str, str, float]] = ()
     family: str = "transformer"
     opened_by: str = "AutoModelForMaskedLM"
+
+    def of(self, aligned: AlignedEncoder) -> Card:
+        """Return the same card with what its encoder says of itself."""
+        encoder = aligned.encoder
+        opened_by = getattr(encoder, "opened_by", self.opened_by)
+        return replace(self, family=encoder.family, opened_by=opened_by)
 
     def write(self, folder: Path, *, has_transforms: bool) -> None:
         """Write ``README.md``."""

@@ -147,10 +147,8 @@ def _plan(
     ]
     identity.refuse_missing()
     if not trials:
-        raise RaxalignError(
-            f"{grid.path}: no task of the grid takes {kind.family} encoders"
-            f"{'' if head else ' without a masked-LM head'} in these languages"
-        )
+        what = f"{kind.family} encoders{'' if head else ' without a masked-LM head'}"
+        raise RaxalignError(f"{grid.path}: no task of the grid takes {what} in these languages")
     unique = {trial.key: trial for trial in trials}
     plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
     return plan.only(iter(plan.trials)), aligned

@@ -92,22 +92,18 @@ def _refused(name: str, error: BaseException, revision: str | None) -> DataError
             remedy=f"Is it a folder? Then write ./name. Is it private? Then {_LOG_IN}",
         )
     if isinstance(error, RevisionNotFoundError):
-        return DataError(
-            name,
-            f"the hub has no revision {revision!r} of it",
-            remedy="Name a branch, tag or commit of it, or leave `revision` out",
-        )
+        remedy = "Name a branch, tag or commit of it, or leave `revision` out"
+        return DataError(name, f"the hub has no revision {revision!r} of it", remedy=remedy)
     if isinstance(error, RemoteEntryNotFoundError):
         return DataError(
             name,
             f"lacks a file that encoders have ({first_line(error)})",
             remedy="Name one with config.json, a tokenizer and safetensors weights",
         )
-    if _status(error) in (401, 403):
-        return DataError(
-            name, f"the hub refuses access ({_status(error)})", remedy=_LOG_IN.capitalize()
-        )
-    return None
+    status = _status(error)
+    if status not in (401, 403):
+        return None
+    return DataError(name, f"the hub refuses access ({status})", remedy=_LOG_IN.capitalize())
 
 
 def _unanswered(name: str, purpose: str, error: BaseException) -> TransientError | None:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from raxalign.encoders.models.packing import pack, packed_states
-from raxalign.encoders.models.transformer import evaluating
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def probe(encoder: TransformerEncoder) -> bool:
     batch.
 
     What an encoder cannot do is False too: a mask of four dimensions, positions from outside, a
-    language per row. Neither random state nor the model's mode is changed.
+    language per row. Random state is not changed. The model has to be in eval mode.
     """
     config = encoder.model.config
     if encoder.inputs.has_languages or any(getattr(config, name, None) for name in _LOCAL):
@@ -42,7 +41,6 @@ def probe(encoder: TransformerEncoder) -> bool:
         torch.random.fork_rng(devices=[]),
         torch.no_grad(),
         torch.autocast(device.type, enabled=False),
-        evaluating(encoder.model),
     ):
         try:
             together, apart = _both(encoder)

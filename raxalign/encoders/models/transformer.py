@@ -58,7 +58,8 @@ class TransformerEncoder(Encoder):
         """Whether several sentences may share a row, which a probe finds at the first use."""
         from raxalign.encoders.models.packing_probe import probe
 
-        return probe(self)
+        with evaluating(self.model):
+            return probe(self)
 
     @classmethod
     def from_folder(
