@@ -103,9 +103,8 @@ def watched(
     def leave(_: nn.Module, __: Any, output: Any) -> Any:
         if len(states) > top:
             return output
-        if isinstance(output, tuple):
-            return (edited(output[0]), *output[1:])
-        return edited(output)
+        whole = isinstance(output, tuple)
+        return (edited(output[0]), *output[1:]) if whole else edited(output)
 
     first = (
         blocks.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import lazy_loader as lazy
 import numpy as np
 
-from raxalign.encoders.models.positions import first_position
+from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
@@ -43,7 +43,9 @@ class Packed:
 
 
 def can_pack(encoder: TransformerEncoder) -> bool:
-    """Whether sentences may share a row."""
+    """Whether sentences may share a row, which a probe finds at the first call."""
+    if encoder.packs is None:
+        encoder.packs = probe(encoder)
     return encoder.packs
 
 
@@ -138,40 +140,3 @@ def flat_states(
         hidden = encoder.hidden(batch, upto=max(layers))
         states = [hidden[layer] for layer in layers]
     return [state.reshape(-1, state.shape[-1]) for state in states]
-
-
-def packed_states(
-    encoder: TransformerEncoder,
-    ids_BT: torch.Tensor,
-    sentences_BT: torch.Tensor,
-    positions_BT: torch.Tensor,
-    segments_BT: torch.Tensor | None,
-    layers: tuple[int, ...],
-) -> list[torch.Tensor]:
-    """The hidden states (B, T, H) of some layers, under a mask by which a piece sees its sentence.
-
-    Args:
-        encoder: The encoder; whether it can do this is what a probe of it finds.
-        ids_BT: Pieces.
-        sentences_BT: The sentence of each piece (-1: padding).
-        positions_BT: The place of each piece in its sentence, from 0.
-        segments_BT: Token types; None where all are 0.
-        layers: The layers that are asked for.
-    """
-    base = encoder.model.base_model
-    dtype = next(base.parameters()).dtype
-    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
-    mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(
-        ~same_BTT, torch.finfo(dtype).min
-    )[:, None]
-    top = encoder.n_layers
-    inputs = {"input_ids": ids_BT, "attention_mask": mask_B1TT}
-    if encoder.inputs.has_positions:
-        inputs["position_ids"] = positions_BT + first_position(base)
-    if segments_BT is not None:
-        inputs["token_type_ids"] = segments_BT
-    output = base(**inputs, output_hidden_states=layers != (top,))
-    return [
-        output.last_hidden_state if layer == top else output.hidden_states[layer]
-        for layer in layers
-    ]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,14 +51,8 @@ class TransformerEncoder(Encoder):
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self._template = read_template(tokenizer)
         self.inputs = ModelInputs(model)
-
-    @cached_property
-    def packs(self) -> bool:
-        """Whether several sentences may share a row, which a probe finds at the first use."""
-        from raxalign.encoders.models.packing_probe import probe
-
-        with evaluating(self.model):
-            return probe(self)
+        self.packs: bool | None = None
+        """Whether several sentences may share a row; None until `can_pack` has probed it."""
 
     @classmethod
     def from_folder(
