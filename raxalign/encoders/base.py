@@ -118,6 +118,16 @@ class EncoderKind(ABC):
         """
         return {}
 
+    def has_head(self, known: Callable[[str], str | None]) -> bool | None:
+        """Whether the encoder predicts words by a masked-LM head, where it is known without opening
+        it (None: not yet). `known` is that of `depth`, with what `fetch_head` looked up.
+        """
+        return True
+
+    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """Look up `has_head` of outside data, as `fetch_depth` does."""
+        return {}
+
     def check(self) -> list[str]:
         """Faults that only a look at the data shows, as messages."""
         return []

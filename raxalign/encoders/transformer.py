@@ -1,10 +1,10 @@
-"""Masked LMs and decoders of the Hugging Face kind: a local folder or a hub name."""
+"""Encoders of the Hugging Face kind: a local folder or a hub name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 from pydantic import Field
 
@@ -12,20 +12,17 @@ from raxalign.config.params import LATER
 from raxalign.config.sources import LocalFile, RemoteData, Source
 from raxalign.encoders.base import EncoderInputs, EncoderKind
 from raxalign.encoders.models.depth import cached_depth, config_depth, fetched_depth
-from raxalign.encoders.models.loading import (
-    NAMES,
-    NO_NAME,
-    check_folder,
-    hub_revision,
-    is_hub_name,
-    looks_like_path,
-)
+from raxalign.encoders.models.folder import check_folder, is_hub_name, looks_like_path
+from raxalign.encoders.models.head import folder_has_head, has_head, read_config
+from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revision
+from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
 
 _HUB = "encoder"
+_NO_HEAD = "none"
 _NAMES = (
     "config.json",
     "vocab.txt",
@@ -46,12 +43,13 @@ _PATTERNS = (
 
 @final
 class Transformer(EncoderKind):
-    """A multilingual masked LM (mBERT, XLM-R, DistilBERT, ...) or decoder (Qwen, Llama, Gemma,
-    Mistral, ...) with safetensors weights. A folder's identity is the content of its files, a hub
-    name's the revision.
+    """A multilingual encoder with safetensors weights: a masked LM (mBERT, XLM-R, mDeBERTa), an
+    encoder without a masked-LM head (LaBSE, multilingual-e5, BGE-M3), the encoder half of a T5
+    (mT5, umT5), or a decoder (Qwen, Llama, Gemma, Mistral). A folder's identity is the content of
+    its files, a hub name's the revision.
 
-    Of a decoder the hidden states are read. Methods that need a masked-LM head cannot train it, and
-    a sentence classifier reads its last piece.
+    Methods and tasks that predict words require the head. Of a decoder the hidden states are read,
+    and a sentence classifier reads its last piece.
     """
 
     VERSION: ClassVar[int] = 2
@@ -78,6 +76,14 @@ class Transformer(EncoderKind):
             description=(
                 "Whether each piece of a decoder sees the whole row, in place of what stands before"
                 " it."
+            ),
+        )
+        attention: Annotated[Literal["auto", "sdpa", "eager"], LATER] = Field(
+            "auto",
+            description=(
+                "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
+                " (`eager`), or `auto`: `sdpa` where the architecture has it, else `eager`. The two"
+                " differ by rounding, so one that is set enters the key."
             ),
         )
 
@@ -127,6 +133,33 @@ class Transformer(EncoderKind):
         found = fetched_depth(self.params.name, revision)
         return {} if found is None else {self._depth_name(revision): str(found)}
 
+    def has_head(self, known: Callable[[str], str | None]) -> bool | None:
+        """Whether it has a masked-LM head, by the names of the folder's weights; of a hub name by
+        the architecture in its config, where that was looked up or is in the hub's local cache.
+        """
+        if looks_like_path(self.params.name):
+            return folder_has_head(self._folder())
+        revision = self._revision(known)
+        found = known(self._head_name(revision)) if revision else None
+        if found is not None:
+            return found != _NO_HEAD
+        path = cached_config(self.params.name, revision)
+        return None if path is None else has_head(read_config(path), None)
+
+    def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
+        """What the hub's ``config.json`` records of the head, under a name that holds the revision;
+        empty for folders.
+        """
+        revision = self._revision(known)
+        if looks_like_path(self.params.name) or revision is None:
+            return {}
+        path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
+        words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
+        return {self._head_name(revision): words[has_head(read_config(path), None)]}
+
+    def _head_name(self, revision: str) -> str:
+        return f"head:{self.params.name}@{revision}"
+
     def _revision(self, known: Callable[[str], str | None]) -> str | None:
         return self.params.revision or known(f"hub:{self.params.name}")
 
@@ -158,11 +191,11 @@ class Transformer(EncoderKind):
         from raxalign.encoders.models.transformer import TransformerEncoder
 
         if looks_like_path(self.params.name):
-            encoder = TransformerEncoder.from_folder(self._folder(), device=device)
+            name, revision = str(self._folder()), None
         else:
-            encoder = TransformerEncoder.from_folder(
-                self.params.name, self.params.revision or inputs.revisions.get(_HUB), device
-            )
+            name = self.params.name
+            revision = self.params.revision or inputs.revisions.get(_HUB)
+        encoder = TransformerEncoder.from_folder(name, revision, device, self.params.attention)
         if self.params.bidirectional:
             make_bidirectional(encoder.model)
         return encoder

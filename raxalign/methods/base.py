@@ -24,13 +24,15 @@ class Needs:
     """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext),
     `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
     `dev` is the dev part of the corpus: as word pairs with `links`, else as sentence pairs. Outside
-    files (dictionaries) are declared by `sources` instead.
+    files (dictionaries) are declared by `sources` instead. `head` is the encoder's masked-LM head,
+    which predicts words.
     """
 
     bitext: bool = False
     links: bool = False
     text: bool = False
     dev: bool = False
+    head: bool = False
 
 
 @dataclass(frozen=True)

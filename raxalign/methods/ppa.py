@@ -119,7 +119,7 @@ class Ppa(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects())
+        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params without those of a part that is left out."""

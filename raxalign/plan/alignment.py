@@ -26,6 +26,7 @@ class Alignment:
         languages: The languages of the trial, without the pivot.
         sentences: The number of training sentence pairs per language.
         seed: The seed of the method and of the tasks' trainings.
+        head: Whether the encoder has a masked-LM head.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Alignment:
     languages: tuple[str, ...]
     sentences: int
     seed: int
+    head: bool = True
 
     def stage(self, shared: SharedStages) -> Stage:
         """Add the stage of the aligned encoder: everything that `align` reads, and nothing else."""

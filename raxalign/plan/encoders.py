@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec
-from raxalign.errors import RaxalignError
+from raxalign.errors import DataError, RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, PairsSpec
@@ -97,6 +97,16 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[s
 def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:
     """Return the number of an encoder's blocks; None where it has to be looked up first."""
     return plugin_of(spec).depth(identity.locked)
+
+
+def head_of(spec: EncoderSpec, identity: Identity) -> bool:
+    """Check whether an encoder has a masked-LM head; one that has to be looked up first counts as
+    having it. An encoder whose folder is missing is reported elsewhere.
+    """
+    try:
+        return plugin_of(spec).has_head(identity.locked) is not False
+    except DataError:
+        return True
 
 
 def params_in_key(params: BaseParams, digests: Mapping[str, str]) -> dict[str, Any]:

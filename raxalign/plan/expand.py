@@ -9,7 +9,7 @@ other params make idle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from raxalign.catalog import catalog
 from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.alignment import Alignment
 from raxalign.plan.data import SharedStages
-from raxalign.plan.encoders import depth_of, encoder_faults
+from raxalign.plan.encoders import depth_of, encoder_faults, head_of
 from raxalign.plan.identity import Identity
 from raxalign.plan.merged import Tally
 from raxalign.plan.metrics import Added
@@ -76,13 +76,16 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
 
 @dataclass
 class _Expansion:
-    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder."""
+    """What is gathered while a grid is expanded. `depths` are numbers of blocks by encoder, `heads`
+    whether it has a masked-LM head.
+    """
 
     grid: Grid
     shared: SharedStages
     tasks: TaskStages
     meeting: Meeting
     depths: Mapping[str, int | None]
+    heads: Mapping[str, bool]
     trials: dict[str, Trial] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
 
@@ -91,7 +94,8 @@ class _Expansion:
         shared = SharedStages(grid, identity)
         tasks = TaskStages(grid, shared)
         depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}
-        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths)
+        heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
+        return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
     def add(self, encoder: EncoderSpec, spec: MethodSpec, params: BaseParams) -> None:
         """Add the points of one value of a method's params: languages x sentences x seeds."""
@@ -108,13 +112,23 @@ class _Expansion:
                 tally.excluded[name] += 1
             elif family not in method.accepts:
                 tally.refused[name, family] += 1
+            elif not self.heads[encoder.label] and method.needs().head:
+                tally.headless[name, encoder.label] += 1
             else:
                 if untouched is None:
                     depth = self.depths[encoder.label]
                     untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
                 start = self.shared.encoder(encoder)
                 alignment = Alignment(
-                    spec.kind, method, canonical, start, family, languages, sentences, seed
+                    spec.kind,
+                    method,
+                    canonical,
+                    start,
+                    family,
+                    languages,
+                    sentences,
+                    seed,
+                    self.heads[encoder.label],
                 )
                 self._add_trial(point, alignment, untouched)
 
@@ -167,7 +181,7 @@ class _Expansion:
             trials=tuple(self.trials.values()),
             stages=self._reachable(),
             axes={spec.name: _axes(spec) for spec in grid.methods},
-            merged=tuple(self.tally.told(grid, self.trials.values())),
+            merged=(*self.tally.told(grid, self.trials.values()), *self._without_head()),
             unresolved=tuple(identity.unresolved),
             warnings=tuple(self.tasks.warnings),
             missing=tuple(map(str, identity.missing)),
@@ -177,6 +191,17 @@ class _Expansion:
             ),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
         )
+
+    def _without_head(self) -> Iterator[str]:
+        """Yield one line per task that predicts words, for each encoder that cannot."""
+        headless = [label for label, head in self.heads.items() if not head]
+        for (name, task), label in product(self.tasks.by_name().items(), headless):
+            count = sum(trial.encoder == label for trial in self.trials.values())
+            if task.needs().head and count:
+                yield (
+                    f"{name} requires a masked-LM head, which {label} does not have: {count}"
+                    " evaluations dropped"
+                )
 
     def _reachable(self) -> dict[str, Stage]:
         """Return the stages that some trial needs, in the order in which they were made."""

@@ -89,20 +89,22 @@ def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
 def resolve(opened: Opened, downloads: Path) -> Opened:
     """Fetch or look up what is unresolved, write it into ``<grid>.lock``, and expand again.
 
-    Does nothing where all is resolved. The number of an encoder's layers is looked up too, where it
-    is not known; where that fails, the plan still reports it as unknown. `downloads` is a folder
-    for what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
+    Does nothing where all is resolved. Two facts about encoders are looked up too, where they are
+    not known: the number of layers, and whether there is a masked-LM head. Where that fails, the
+    plan reports the number as unknown, and takes the head to be there. `downloads` is a folder for
+    what is fetched. Raises `RaxalignError` for remote data that could not be resolved.
     """
-    if not opened.plan.unresolved and not opened.plan.unknown_depths:
-        return opened
     grid, wanted = opened.grid, set(opened.plan.unresolved)
     lock = Lock.load(grid.path)
+    heads = [plugin_of(spec).has_head(lock.get) for spec in grid.encoders]
+    if not wanted and not opened.plan.unknown_depths and None not in heads:
+        return opened
     for found in _fetched(grid, downloads) if wanted else ():
         for name, revision in found.items():
             if name in wanted:
                 lock = lock.with_(name, revision)
                 lock.save()
-    _lock_depths(grid, lock)
+    _lock_configs(grid, lock)
     plan = _expand(grid, opened.root)
     if plan.unresolved:
         raise RaxalignError(
@@ -112,17 +114,21 @@ def resolve(opened: Opened, downloads: Path) -> Opened:
     return Opened(grid, opened.run, plan)
 
 
-def _lock_depths(grid: Grid, lock: Lock) -> None:
-    """Write the numbers of layers into the lock that nothing on this machine shows."""
+def _lock_configs(grid: Grid, lock: Lock) -> None:
+    """Write the numbers of layers, and which encoders have a masked-LM head, into the lock that
+    nothing on this machine shows.
+    """
     for spec in all_encoders(grid):
         kind = plugin_of(spec)
-        if kind.depth(lock.get) is None:
+        for known, fetch in ((kind.depth, kind.fetch_depth), (kind.has_head, kind.fetch_head)):
+            if known(lock.get) is not None:
+                continue
             try:
-                found = kind.fetch_depth(lock.get)
+                found = fetch(lock.get)
             except TransientError:  # no result depends on it; `Plan.remarks` reports it as unknown
                 continue
-            for name, depth in found.items():
-                lock = lock.with_(name, depth)
+            for name, value in found.items():
+                lock = lock.with_(name, value)
                 lock.save()
 
 

@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 @dataclass
 class Tally:
     """Counts points by the name of their method: all of them (`points`), those that `exclude` names
-    (`excluded`), and those with an encoder of a family that the method does not take (`refused`, by
-    method and family).
+    (`excluded`), those with an encoder of a family that the method does not take (`refused`, by
+    method and family), and those with one that lacks the masked-LM head that the method requires
+    (`headless`, by method and encoder).
     """
 
     points: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    headless: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
         """Yield one line per method for each of: points excluded, points merged, points refused."""
         counts = Counter(trial.method for trial in trials)
         for name, points in self.points.items():
-            refused = {
-                family: count for (method, family), count in self.refused.items() if method == name
-            }
-            left = points - self.excluded[name] - sum(refused.values())
+            refused, headless = (
+                {what: count for (method, what), count in dropped.items() if method == name}
+                for dropped in (self.refused, self.headless)
+            )
+            dropped = sum(refused.values()) + sum(headless.values())
+            left = points - self.excluded[name] - dropped
             if self.excluded[name]:
                 yield f"{name}: {self.excluded[name]} of {points} points excluded"
             if counts[name] and counts[name] < left:
@@ -41,6 +45,11 @@ class Tally:
             yield from (
                 f"{name} does not take {family} encoders: {count} points dropped"
                 for family, count in refused.items()
+            )
+            yield from (
+                f"{name} requires a masked-LM head, which {encoder} does not have: {count} points"
+                " dropped"
+                for encoder, count in headless.items()
             )
 
 

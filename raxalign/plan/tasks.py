@@ -81,7 +81,7 @@ class TaskStages:
         named: Container[str] | None = None,
     ) -> dict[str, str]:
         """Return task name -> key of its evaluation, for the tasks that take the family of the
-        encoder.
+        encoder, and that it has a masked-LM head for.
 
         Args:
             alignment: What was aligned.
@@ -93,6 +93,7 @@ class TaskStages:
             chosen = _narrowed(spec, alignment.languages)
             if (
                 alignment.family in task.accepts
+                and (alignment.head or not task.needs().head)
                 and chosen
                 and (named is None or spec.name in named)
             ):

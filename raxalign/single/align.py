@@ -80,7 +80,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     )
     with appearing(out) as partial:
         aligned.export(partial)
-        card.write(partial, has_transforms=bool(aligned.transforms))
+        card.of(aligned).write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
 
@@ -110,6 +110,11 @@ def _method_and_encoder(request: AlignRequest) -> tuple[Any, Any]:
     )
     if start.family not in method.accepts:
         raise RaxalignError(f"{request.method} does not take {start.family} encoders")
+    if method.needs().head and start.has_head(lambda _: None) is False:
+        raise RaxalignError(
+            f"{request.method} requires a masked-LM head, which {request.encoder} does not have;"
+            " choose a method that predicts no words, or an encoder that was saved with its head"
+        )
     if method.needs().dev:
         raise RaxalignError(
             f"{request.method}: `selection: dev` needs the dev part of a corpus, which only a grid"

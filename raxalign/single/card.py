@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from raxalign.provenance import versions
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
 
 
 @dataclass(frozen=True)
 class Card:
     """What a card tells: how the encoder was made, from what, and (task, language, metric, value)
-    results on test sets; `family` is the encoder's.
+    results on test sets; `family` is the encoder's, `opened_by` the class of transformers that
+    opens it.
     """
 
     method: str
@@ -28,6 +32,13 @@ class Card:
     data: Mapping[str, str] = field(default_factory=dict)
     results: Sequence[tuple[str, str, str, float]] = ()
     family: str = "transformer"
+    opened_by: str = "AutoModelForMaskedLM"
+
+    def of(self, aligned: AlignedEncoder) -> Card:
+        """Return the same card with what its encoder says of itself."""
+        encoder = aligned.encoder
+        opened_by = getattr(encoder, "opened_by", self.opened_by)
+        return replace(self, family=encoder.family, opened_by=opened_by)
 
     def write(self, folder: Path, *, has_transforms: bool) -> None:
         """Write ``README.md``."""
@@ -41,7 +52,7 @@ class Card:
         static = self.family == "static"
         front = [
             "---",
-            *([] if static else ["library_name: transformers", "pipeline_tag: fill-mask"]),
+            *([] if static else ["library_name: transformers", f"pipeline_tag: {self._pipeline}"]),
             "language:",
             *(f"- '{code}'" for code in codes),
         ]
@@ -55,7 +66,7 @@ class Card:
             ),
             "\n".join(self._facts()),
             *([_USE_STATIC] if static else []),
-            *([_USE_TRANSFORMS] if has_transforms else [] if static else [_USE]),
+            *([_USE_TRANSFORMS] if has_transforms else [] if static else [self._use]),
         ]
         if self.results:
             rows = [
@@ -68,6 +79,16 @@ class Card:
             ]
         parts.append("The licence of the weights is that of the encoder they were made from.")
         return "\n\n".join(parts) + "\n"
+
+    @property
+    def _pipeline(self) -> str:
+        """What the hub offers an encoder for: to fill masks, where it has the head."""
+        masked = self.opened_by == "AutoModelForMaskedLM"
+        return "fill-mask" if masked else "feature-extraction"
+
+    @property
+    def _use(self) -> str:
+        return _USE.replace("AutoModelForMaskedLM", self.opened_by)
 
     def _facts(self) -> list[str]:
         facts = {

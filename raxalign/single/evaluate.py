@@ -135,7 +135,8 @@ def _plan(
         grid, tasks=tuple(spec for spec in grid.tasks if spec.name in tasks)
     )  # what others ask for may not suit the encoder
     method: Any = _Given(records, grid.pivot)
-    given = Alignment(GIVEN, method, {}, start, kind.family, languages, 0, 0)
+    head = kind.has_head(identity.locked) is not False
+    given = Alignment(GIVEN, method, {}, start, kind.family, languages, 0, 0, head)
     stages, label = TaskStages(wanted, shared), kind.label()
     trials = [
         trial
@@ -146,9 +147,8 @@ def _plan(
     ]
     identity.refuse_missing()
     if not trials:
-        raise RaxalignError(
-            f"{grid.path}: no task of the grid takes {kind.family} encoders in these languages"
-        )
+        what = f"{kind.family} encoders{'' if head else ' without a masked-LM head'}"
+        raise RaxalignError(f"{grid.path}: no task of the grid takes {what} in these languages")
     unique = {trial.key: trial for trial in trials}
     plan = Plan(grid.name, grid.pivot, len(trials), tuple(unique.values()), shared.stages, {})
     return plan.only(iter(plan.trials)), aligned

@@ -5,7 +5,7 @@ the plans that the storage keeps.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import fsspec
@@ -54,9 +54,8 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
     aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
         aligned.export(partial)
-        replace(_card(workshop, found), family=aligned.encoder.family).write(
-            partial, has_transforms=bool(aligned.transforms)
-        )
+        card = _card(workshop, found).of(aligned)
+        card.write(partial, has_transforms=bool(aligned.transforms))
     return found
 
 

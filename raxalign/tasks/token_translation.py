@@ -145,7 +145,7 @@ class TokenTranslation(Task):
 
     def needs(self) -> TaskNeeds:
         """Return the held-out sentences, and text for the means."""
-        return TaskNeeds(bitext=self.params.data == "corpus", text=True)
+        return TaskNeeds(bitext=self.params.data == "corpus", text=True, head=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return XNLI's data in a language and in the pivot; nothing for `data: corpus`."""

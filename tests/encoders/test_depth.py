@@ -95,6 +95,9 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(
     monkeypatch.setattr(
         "raxalign.encoders.transformer.fetched_depth", lambda *name: asked.append(name) or 12
     )
+    config = tmp_path / "config.json"
+    config.write_text('{"architectures": ["BertForMaskedLM"]}', encoding="utf-8")
+    monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", lambda *_: config)
     first = opened(tmp_path)
     assert (first.plan.unresolved, first.plan.unknown_depths) == ((), ("bert",))
     found = resolve(first, tmp_path)
@@ -103,17 +106,19 @@ def test_a_grid_looks_the_depth_up_once_and_its_lock_keeps_it(
     assert again.plan == found.plan == resolve(again, tmp_path).plan
     assert asked == [("some/bert", COMMIT)]
     assert Lock.load(first.grid.path).get(f"depth:some/bert@{COMMIT}") == "12"
+    assert Lock.load(first.grid.path).get(f"head:some/bert@{COMMIT}") == "masked-lm"
     assert load(first.grid.path) == first.grid
 
 
 def test_a_hub_out_of_reach_leaves_the_depth_open_and_the_plan_says_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def unreachable(name: str, revision: str) -> int:
+    def unreachable(name: str, revision: str, *_: str) -> int:
         raise TransientError(f"{name} at {revision}: no answer")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("raxalign.encoders.transformer.fetched_depth", unreachable)
+    monkeypatch.setattr("raxalign.encoders.transformer.fetched_config", unreachable)
     plan = resolve(opened(tmp_path), tmp_path).plan
     assert plan.unknown_depths == ("bert",)
     assert any("the number of layers of bert is not known" in remark for remark in plan.remarks())

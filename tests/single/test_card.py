@@ -19,3 +19,13 @@ def test_a_card_tells_how_its_family_of_encoders_is_opened(*, has_transforms: bo
     assert "transformers" not in static.split("made with")[0]
     assert "load_word2vec_format" in static
     assert ("from_export" in static) is ("from_export" in transformer) is has_transforms
+
+
+@pytest.mark.parametrize("opened_by", ["AutoModel", "AutoModelForTextEncoding"])
+def test_a_card_of_an_encoder_without_a_head_does_not_promise_one(opened_by: str) -> None:
+    text = Card("none", {}, "mini", ("de",), "en", None, opened_by=opened_by).text(
+        has_transforms=False
+    )
+    assert f"model = {opened_by}.from_pretrained(folder)" in text
+    assert "pipeline_tag: feature-extraction" in text
+    assert "ForMaskedLM" not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,23 +16,65 @@ from raxalign.errors import RaxalignError
 Edit = Callable[[torch.Tensor, Batch], torch.Tensor]
 """A change of the stream after a block: (B, T, H) and its batch to (B, T, H)."""
 
-_BLOCKS = ("encoder.layer", "transformer.layer", "layers", "encoder.layers")
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a base model.
+
+    Attributes:
+        parts: The modules of each block, which hold its parameters.
+        leaves: The modules whose outputs are the stream after a block, in the order of the blocks;
+            one that several blocks share is there once.
+        embeds: The module whose output is the stream before the first block; None where that is
+            the input of the first of the `leaves`.
+        place: The owner and the name of the attribute that says which blocks run; None where it
+            cannot be changed.
+    """
+
+    parts: tuple[nn.Module, ...]
+    leaves: tuple[nn.Module, ...]
+    embeds: nn.Module | None
+    place: tuple[Any, str] | None
+
+    def upto(self, top: int) -> Any:
+        """The value of the attribute at `place` with which only the first `top` blocks run."""
+        assert self.place is not None
+        value = getattr(*self.place)
+        return top if isinstance(value, int) else value[:top]
 
 
-def find_blocks(base: nn.Module) -> tuple[nn.Module, str, nn.ModuleList]:
-    """(parent, attribute, blocks) of a base model."""
-    for path in _BLOCKS:
-        parent: Any = base
-        *steps, name = path.split(".")
-        for step in steps:
-            parent = getattr(parent, step, None)
-        blocks = getattr(parent, name, None)
-        if isinstance(blocks, nn.ModuleList):
-            return parent, name, blocks
+def find_blocks(base: nn.Module) -> Blocks:
+    """The blocks of a base model: of most, its outermost list of as many modules as its config
+    counts layers. Raises `RaxalignError` where there is none.
+    """
+    n_layers = int(base.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    lists = list(_lists(base))
+    by_name = {name: found for _, name, found in lists}
+    if "albert_layer_groups" in by_name:  # ALBERT runs few blocks many times
+        groups = tuple(by_name["albert_layer_groups"])
+        return Blocks(groups, groups, None, None)
+    whole = [(owner, name, found) for owner, name, found in lists if len(found) == n_layers]
+    if len(whole) == 1:
+        owner, name, found = whole[0]
+        return Blocks(tuple(found), tuple(found), None, (owner, name))
+    if {"attentions", "layer_norm1", "ffns", "layer_norm2"} <= by_name.keys():  # XLM
+        parts = zip(*(by_name[n] for n in sorted(by_name)), strict=True)
+        leaves = tuple(by_name["layer_norm2"])
+        embeds: Any = base.layer_norm_emb
+        return Blocks(tuple(map(nn.ModuleList, parts)), leaves, embeds, (base, "n_layers"))
     raise RaxalignError(
-        f"{type(base).__name__}: its blocks are not where BERT, RoBERTa, DistilBERT or ModernBERT"
-        " have them"
+        f"{type(base).__name__}: its {n_layers} blocks are not found. Use an architecture with one"
+        " list of blocks, as BERT, XLM-R, DeBERTa, ModernBERT and T5 have it"
     )
+
+
+def _lists(owner: nn.Module) -> Iterator[tuple[nn.Module, str, nn.ModuleList]]:
+    """(owner, attribute, list) of the lists of modules that are in no other list."""
+    for name, child in owner.named_children():
+        if isinstance(child, nn.ModuleList):
+            yield owner, name, child
+        else:
+            yield from _lists(child)
 
 
 @contextmanager
@@ -39,9 +82,9 @@ def watched(
     base: nn.Module, top: int, states: list[torch.Tensor], edits: Mapping[int, Edit], batch: Batch
 ) -> Iterator[None]:
     """Collects into `states` what enters the first block and what leaves each, after the edits;
-    blocks above `top` are left out meanwhile.
+    blocks above `top` are left out meanwhile, where the architecture allows it.
     """
-    parent, name, blocks = find_blocks(base)
+    blocks = find_blocks(base)
 
     def edited(states_BTH: torch.Tensor) -> torch.Tensor:
         edit = edits.get(len(states))
@@ -51,24 +94,42 @@ def watched(
     def enter(
         _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if states:  # a block that runs again, as in ALBERT
+            return args, kwargs
         if args:
             return (edited(args[0]), *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": edited(kwargs["hidden_states"])}
 
     def leave(_: nn.Module, __: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return (edited(output[0]), *output[1:])
-        return edited(output)
+        if len(states) > top:
+            return output
+        whole = isinstance(output, tuple)
+        return (edited(output[0]), *output[1:]) if whole else edited(output)
 
-    handles = [
-        blocks[0].register_forward_pre_hook(enter, with_kwargs=True),
-        *(block.register_forward_hook(leave) for block in blocks[:top]),
-    ]
-    if top < len(blocks):
-        setattr(parent, name, blocks[:top])
+    first = (
+        blocks.leaves[0].register_forward_pre_hook(enter, with_kwargs=True)
+        if blocks.embeds is None
+        else blocks.embeds.register_forward_hook(leave)
+    )
+    handles = [first, *(block.register_forward_hook(leave) for block in blocks.leaves)]
+    try:
+        with _cut(blocks, top):
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _cut(blocks: Blocks, top: int) -> Iterator[None]:
+    """Leaves the blocks above `top` out, until the end."""
+    if blocks.place is None or top >= len(blocks.parts):
+        yield
+        return
+    owner, name = blocks.place
+    value = getattr(owner, name)
+    setattr(owner, name, blocks.upto(top))
     try:
         yield
     finally:
-        setattr(parent, name, blocks)
-        for handle in handles:
-            handle.remove()
+        setattr(owner, name, value)

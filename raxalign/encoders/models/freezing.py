@@ -111,7 +111,12 @@ def frozen(encoder: TransformerEncoder, freeze: Freeze) -> Iterator[None]:
         return
     from raxalign.encoders.models.blocks import find_blocks
 
-    _, _, blocks = find_blocks(encoder.model.base_model)
+    blocks = find_blocks(encoder.model.base_model).parts
+    if len(blocks) != encoder.n_layers:
+        raise RaxalignError(
+            f"freeze: the {encoder.n_layers} blocks of {type(encoder.model).__name__} share their"
+            " weights, so that none can be frozen alone; set `freeze: none`"
+        )
     numbers, embeddings = frozen_parts(freeze, len(blocks))
     block_of = {
         id(p): number for number, block in enumerate(blocks, start=1) for p in block.parameters()

@@ -4,75 +4,148 @@ remedy.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from raxalign.encoders.models.decoders import is_decoder
-from raxalign.errors import DataError, RaxalignError, TransientError
+from raxalign.encoders.models.folder import SAVE_TOKENIZER, check_folder, looks_like_path
+from raxalign.encoders.models.head import has_head, names_in, weight_names
+from raxalign.encoders.models.hub_errors import explain, first_line
+from raxalign.errors import DataError, RaxalignError
 
-NO_NAME = "is neither a folder nor a name on the Hugging Face Hub"
-NAMES = "A folder exists or begins with ./, ../, / or ~; a hub name is `name` or `owner/name`"
+Attention = Literal["auto", "sdpa", "eager"]
 
-
-def is_hub_name(name: str) -> bool:
-    """Whether a name can be one on the hub: ``name`` or ``owner/name`` of letters, digits, ``-``,
-    ``_`` and ``.``.
-    """
-    return (
-        len(name) <= 96
-        and re.fullmatch(r"(\w[\w.-]*/)?\w[\w.-]*", name, re.ASCII) is not None
-        and ".." not in name
-        and "--" not in name
-    )
+_APART = "Tokenizer and model do not belong together"
+_WEIGHTS = "model.safetensors"
 
 
-def looks_like_path(name: str) -> bool:
-    """Whether an encoder's name is a folder rather than a hub name: it begins with ``/``, ``./``,
-    ``../`` or ``~``, or exists.
-    """
-    return (
-        name.startswith(("/", "./", "../", "~", "\\"))
-        or Path(name).is_absolute()
-        or Path(name).is_dir()
-    )
+def load_model(
+    name: str, revision: str | None = None, attention: Attention = "auto"
+) -> tuple[Any, Any]:
+    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode.
 
+    The model is a masked LM where the folder has a whole one, else the encoder without a head; of
+    T5 and its like, the encoder half; of a decoder, the base model.
 
-def load_masked_lm(name: str, revision: str | None = None) -> tuple[Any, Any]:
-    """(model, tokenizer) of a folder or hub name, float32, on the CPU, in eval mode. A decoder's
-    model is its base model, without a head.
+    Args:
+        name: The folder or the hub name.
+        revision: Branch, tag or commit of a hub name; None is the main branch.
+        attention: How attention is computed: ``auto`` is ``sdpa`` where the architecture has it,
+            else ``eager``.
 
     Raises:
-        DataError: the folder is not there or is not a whole masked LM with safetensors, or model
-            and tokenizer do not fit.
-        TransientError: the hub does not answer.
+        DataError: The folder is not there or does not hold a whole encoder with safetensors, or
+            model and tokenizer do not fit.
+        TransientError: The hub does not answer.
     """
-    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     if looks_like_path(name):
         name = str(Path(name).expanduser())
         check_folder(Path(name))
-    with _quiet(), _explained(name):
-        import torch
-
-        options = {"revision": revision, "trust_remote_code": False}
-        decoder = is_decoder(AutoConfig.from_pretrained(name, **options))
-        opener = AutoModel if decoder else AutoModelForMaskedLM
-        model, info = opener.from_pretrained(
-            name,
-            use_safetensors=True,
-            dtype=torch.float32,
-            attn_implementation=None if decoder else "sdpa",  # not every decoder has sdpa
-            output_loading_info=True,
-            **options,
-        )
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+    with _quiet(), _explained(name, revision):
+        config = AutoConfig.from_pretrained(name, **options)
+        model = _open(name, config, options, attention)
         tokenizer = AutoTokenizer.from_pretrained(name, use_fast=True, **options)
-    _check_whole(name, info["missing_keys"])
-    _check_fit(name, model, tokenizer)
+        _check_fit(name, model, tokenizer)
     _own_weights(name, model)
     return model.eval(), tokenizer
+
+
+def _open(name: str, config: Any, options: dict[str, Any], attention: Attention) -> Any:
+    """The masked LM, or else the encoder without a head."""
+    from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForTextEncoding
+    from transformers.models.auto import modeling_auto as auto
+
+    names = _names_of(name, options["revision"])
+    if names is not None and any(weight.startswith("lm_predictions.") for weight in names):
+        config.legacy = False  # the head of DeBERTa-v3 as it was published
+    kind = type(config)
+    if kind in auto.MODEL_FOR_MASKED_LM_MAPPING and has_head(config.to_dict(), names) is not False:
+        model, missing = _read(name, AutoModelForMaskedLM, config, options, attention)
+        in_base = [weight for weight in missing if weight.startswith(model.base_model_prefix + ".")]
+        _check_whole(name, in_base)
+        if not missing:
+            return model
+    half = auto.MODEL_FOR_TEXT_ENCODING_MAPPING.get(kind, None)
+    if half is not None and half.__name__.endswith("EncoderModel"):
+        model, missing = _read(name, AutoModelForTextEncoding, config, options, attention)
+    else:
+        _refuse_others(name, config)
+        model, missing = _read(name, AutoModel, config, options, attention)
+    pooler = {weight for weight in missing if weight.startswith("pooler.")}
+    if pooler:  # nothing here reads it, and it would be random
+        model.pooler = None
+    _check_whole(name, set(missing) - pooler)
+    return model
+
+
+def _read(
+    name: str, opener: Any, config: Any, options: dict[str, Any], attention: Attention
+) -> tuple[Any, list[str]]:
+    """The model as a class of transformers opens it, and the weights that the folder lacks."""
+    import torch
+
+    model, info = opener.from_pretrained(
+        name,
+        config=config,
+        use_safetensors=True,
+        dtype=torch.float32,
+        attn_implementation=_implementation(name, opener._model_mapping[type(config)], attention),
+        output_loading_info=True,
+        **options,
+    )
+    return model, sorted(info["missing_keys"])
+
+
+def _implementation(name: str, model: Any, attention: Attention) -> str | None:
+    """The attention of a model's class by its name in transformers, None for its own choice. Raises
+    `DataError` where the class does not have it.
+    """
+    able = bool(getattr(model, "_supports_sdpa", False))
+    if attention == "auto" and is_decoder(model.config_class):
+        return None  # transformers knows which decoders need the plain products
+    if attention == "sdpa" and not able:
+        raise DataError(
+            name,
+            f"`attention: sdpa` is not there for {model.__name__}",
+            remedy="Set `attention: eager`, or leave it at `auto`",
+        )
+    return ("sdpa" if able else "eager") if attention == "auto" else attention
+
+
+def _names_of(name: str, revision: str | None) -> frozenset[str] | None:
+    """The names of the weights of a folder, or of a hub name with one file of weights; None of
+    others.
+    """
+    from transformers.utils import cached_file
+
+    if looks_like_path(name):
+        return weight_names(Path(name))
+    path = cached_file(
+        name, _WEIGHTS, revision=revision, _raise_exceptions_for_missing_entries=False
+    )
+    return None if path is None else names_in(Path(path))
+
+
+def _refuse_others(name: str, config: Any) -> None:
+    """Raises `DataError` for what has no states to read as an encoder's: both halves of a model
+    that translates.
+    """
+    from transformers.models.auto import modeling_auto as auto
+
+    if type(config) not in auto.MODEL_MAPPING:
+        kind = type(config).__name__
+        raise DataError(name, f"is not an encoder that transformers can open ({kind})")
+    if config.is_encoder_decoder:
+        raise DataError(
+            name,
+            f"is not an encoder: {config.model_type} is an encoder with a decoder",
+            remedy="Name a masked LM, an encoder without a head, a T5 (mT5, umT5), or a decoder",
+        )
 
 
 def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
@@ -80,9 +153,9 @@ def _check_whole(name: str, missing_keys: Iterable[str]) -> None:
     if missing:
         raise DataError(
             name,
-            f"is not a whole masked LM: {len(missing)} weights are missing"
+            f"is not a whole encoder: {len(missing)} weights are missing"
             f" ({', '.join(missing[:3])})",
-            remedy=_HEAD,
+            remedy="Save it again with save_pretrained, or name another",
         )
 
 
@@ -102,76 +175,6 @@ def _own_weights(name: str, model: Any) -> None:
         # Loaded weights are views of the mapped file, at odd addresses. Their products are
         # slower, and not bit-equal to those of trained ones.
         parameter.data = parameter.data.clone()
-
-
-_APART = "Tokenizer and model do not belong together"
-_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
-_SAVE = "Save the tokenizer next to the model: tokenizer.save_pretrained(folder)"
-_HEAD = "An encoder has to be saved with its masked-LM head (AutoModelForMaskedLM)"
-
-
-def hub_revision(name: str) -> str:
-    """The commit of a hub name's main branch now. Raises `TransientError` where the hub cannot be
-    reached, `DataError` where it has no such name.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-
-    try:
-        revision = HfApi().model_info(name, timeout=20).sha
-    except RepositoryNotFoundError as error:
-        raise DataError(
-            name, "the hub has no such encoder", remedy="Is it a folder? Then write ./name"
-        ) from error
-    except HFValidationError as error:
-        raise DataError(name, NO_NAME, remedy=NAMES) from error
-    except Exception as error:
-        if not _is_unreachable(error):
-            raise
-        text = (
-            f"{name}: the hub cannot be reached to look up its revision ({first_line(error)}). Go"
-            " online, give `revision`, or name a folder"
-        )
-        raise TransientError(text) from error
-    if revision is None:
-        raise TransientError(f"{name}: the hub gives no revision")
-    return revision
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """Whether an error is the network's. The hub's client lets those of its HTTP library through,
-    whose module has another name at times.
-    """
-    return isinstance(error, OSError) or any(
-        kind.__name__ == "TransportError" for kind in type(error).__mro__
-    )
-
-
-def check_folder(folder: Path) -> None:
-    """Raises `DataError` unless there is a config, safetensors weights and a tokenizer's
-    vocabulary.
-    """
-    if not folder.is_dir():
-        raise DataError(
-            folder,
-            "no such encoder folder",
-            remedy="Name a folder that AutoModelForMaskedLM opens, or a hub name",
-        )
-    if not (folder / "config.json").is_file():
-        raise DataError(folder, "has no config.json, so it is not an encoder")
-    if not any(folder.glob("*.safetensors")):
-        found = (
-            ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")]))
-            or "no weights at all"
-        )
-        remedy = "raxalign unpickles nothing: load it in transformers and save_pretrained it again"
-        raise DataError(folder, f"has no *.safetensors ({found})", remedy=remedy)
-    if not any(path.is_file() for pattern in _TOKENIZERS for path in folder.glob(pattern)):
-        # transformers would make a tokenizer of the special pieces alone, to which every word is
-        # unknown.
-        raise DataError(
-            folder, f"has no tokenizer (none of {', '.join(_TOKENIZERS)})", remedy=_SAVE
-        )
 
 
 def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
@@ -195,12 +198,12 @@ def _check_fit(name: str, model: Any, tokenizer: Any) -> None:
         raise DataError(
             name,
             f"its tokenizer has {pieces} pieces, but the model {rows} embeddings",
-            remedy=f"{_APART}. {_SAVE}",
+            remedy=f"{_APART}. {SAVE_TOKENIZER}",
         )
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _explained(name: str, revision: str | None) -> Iterator[None]:
     """Turns what transformers raises on a bad folder or an unreachable hub into the user's
     errors.
     """
@@ -210,49 +213,25 @@ def _explained(name: str) -> Iterator[None]:
         yield
     except RaxalignError:
         raise
-    except (ConnectionError, TimeoutError) as error:
-        raise TransientError(f"{name}: the hub does not answer ({first_line(error)})") from error
-    except OSError as error:
-        raise _of_os_error(name, error) from error
-    except SafetensorError as error:
-        raise DataError(
-            name,
-            f"its weights are damaged ({first_line(error)})",
-            remedy="Copy or download the folder again",
-        ) from error
-    except (ValueError, KeyError, RuntimeError) as error:
-        raise DataError(
-            name, f"is not a masked LM that transformers can open ({first_line(error)})"
-        ) from error
     except Exception as error:
-        if looks_like_path(name) or not _is_unreachable(error):
-            raise
-        raise TransientError(
-            f"{name}: the hub does not answer ({first_line(error)}). Go online, or name a folder"
-        ) from error
-
-
-def _of_os_error(name: str, error: OSError) -> RaxalignError:
-    """The user's error for what transformers raises where files are missing or the hub does not
-    answer.
-    """
-    if looks_like_path(name):
-        return DataError(name, first_line(error))
-    if any(sign in str(error) for sign in ("connect", "offline", "resolve", "timed out", "cached")):
-        return TransientError(
-            f"{name}: the hub cannot be reached, and its local cache does not have this encoder"
-            f" ({first_line(error)}). Go online, or name a folder"
-        )
-    return DataError(
-        name,
-        first_line(error),
-        remedy="Is it a folder? Then write ./name; else a hub name with safetensors weights",
-    )
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        local = looks_like_path(name)
+        known = None if local else explain(name, "load it", error, revision)
+        if known is not None:
+            raise known from error
+        if isinstance(error, SafetensorError):
+            raise DataError(
+                name,
+                f"its weights are damaged ({first_line(error)})",
+                remedy="Copy or download the folder again",
+            ) from error
+        if isinstance(error, OSError):
+            remedy = "" if local else "Name one with safetensors weights, or a folder as ./name"
+            raise DataError(name, first_line(error), remedy=remedy) from error
+        if isinstance(error, (ValueError, KeyError, RuntimeError)):
+            raise DataError(
+                name, f"is not an encoder that transformers can open ({first_line(error)})"
+            ) from error
+        raise
 
 
 @contextmanager
@@ -271,8 +250,10 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
-    """A folder that `AutoModel`, `AutoModelForMaskedLM` and `AutoTokenizer` open."""
+def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Writes a folder that `AutoModel` and `AutoTokenizer` open, and `AutoModelForMaskedLM` where
+    the model has its head.
+    """
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

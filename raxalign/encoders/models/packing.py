@@ -2,19 +2,20 @@
 without padding.
 
 Position ids begin anew with each sentence, and a block-diagonal mask keeps sentences apart, so
-every sentence has exactly the states that it has alone. Architectures whose positions cannot be
-given are run padded.
+every sentence has exactly the states that it has alone. Encoders in which a probe finds that it has
+others are run padded (`packing_probe`).
 """
 
 from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 import numpy as np
 
+from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-_PACKABLE = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
 _WIDTH = 128
 
 
@@ -43,8 +43,10 @@ class Packed:
 
 
 def can_pack(encoder: TransformerEncoder) -> bool:
-    """Whether sentences may share a row."""
-    return encoder.model.config.model_type in _PACKABLE
+    """Whether sentences may share a row, which a probe finds at the first call."""
+    if encoder.packs is None:
+        encoder.packs = probe(encoder)
+    return encoder.packs
 
 
 def pack(
@@ -118,14 +120,13 @@ def flat_states(
     segments_BT = None
     if (
         packed.segments_BT is not None
-        and (getattr(encoder.model.config, "type_vocab_size", 0) or 0) > 1
+        and encoder.inputs.has_segments
+        and (encoder.model.config.type_vocab_size or 0) > 1
     ):
         segments_BT = torch.from_numpy(packed.segments_BT).to(encoder.device)
     if can_pack(encoder):
         positions_BT = torch.from_numpy(packed.positions_BT).to(encoder.device)
-        states = _packed_states(
-            encoder.model, ids_BT, sentences_BT, positions_BT, segments_BT, layers
-        )
+        states = packed_states(encoder, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
     else:
         mask_BT, none_BT = (sentences_BT >= 0).long(), torch.full_like(ids_BT, -1)
         batch = Batch(
@@ -140,36 +141,3 @@ def flat_states(
         hidden = encoder.hidden(batch, upto=max(layers))
         states = [hidden[layer] for layer in layers]
     return [state.reshape(-1, state.shape[-1]) for state in states]
-
-
-def _packed_states(
-    model: Any,
-    ids_BT: torch.Tensor,
-    sentences_BT: torch.Tensor,
-    positions_BT: torch.Tensor,
-    segments_BT: torch.Tensor | None,
-    layers: tuple[int, ...],
-) -> list[torch.Tensor]:
-    base = model.base_model
-    dtype = next(base.parameters()).dtype
-    same_BTT = sentences_BT[:, :, None] == sentences_BT[:, None, :]
-    mask_B1TT = torch.zeros_like(same_BTT, dtype=dtype).masked_fill_(
-        ~same_BTT, torch.finfo(dtype).min
-    )[:, None]
-    padding = getattr(base.embeddings.position_embeddings, "padding_idx", None)
-    first = (
-        0 if padding is None else padding + 1
-    )  # RoBERTa counts positions from behind the padding index
-    top = int(model.config.num_hidden_layers)
-    inputs = {
-        "input_ids": ids_BT,
-        "attention_mask": mask_B1TT,
-        "position_ids": positions_BT + first,
-    }
-    if segments_BT is not None:
-        inputs["token_type_ids"] = segments_BT
-    output = base(**inputs, output_hidden_states=layers != (top,))
-    return [
-        output.last_hidden_state if layer == top else output.hidden_states[layer]
-        for layer in layers
-    ]

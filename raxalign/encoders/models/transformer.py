@@ -4,7 +4,6 @@ speed of the bare forward.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,9 @@ from raxalign.encoders.models.decoders import (
     is_decoder,
     with_a_piece,
 )
-from raxalign.encoders.models.loading import load_masked_lm, save_masked_lm
+from raxalign.encoders.models.head import apply_head
+from raxalign.encoders.models.loading import Attention, load_model, save_model
+from raxalign.encoders.models.model_inputs import ModelInputs
 from raxalign.encoders.models.pieces import (
     PieceRow,
     Pieces,
@@ -35,6 +36,7 @@ from raxalign.encoders.models.pieces import (
     token_batches,
 )
 from raxalign.encoders.models.pooling import index_words, pool_words, refuse_infinite
+from raxalign.encoders.models.positions import limit_note, max_positions
 from raxalign.encoders.models.sentence_config import (
     SentenceConfig,
     files_of,
@@ -42,13 +44,12 @@ from raxalign.encoders.models.sentence_config import (
     write_sentence_config,
 )
 from raxalign.encoders.models.vectors import Batch, Pooling, WordVectors
-from raxalign.errors import RaxalignError
 
 
 class TransformerEncoder(Encoder):
-    """A masked LM, or the base model of a decoder, and its tokenizer. Layer 0 is what enters the
-    first block, layer l what leaves block l (the last one after the final norm, where the
-    architecture has one).
+    """An encoder, with its masked-LM head where it has one (`has_head`), or the base model of a
+    decoder, and its tokenizer. Layer 0 is what enters the first block, layer l what leaves block l
+    (the last one after the final norm, where the architecture has one).
     """
 
     family: ClassVar[str] = "transformer"
@@ -59,36 +60,48 @@ class TransformerEncoder(Encoder):
         self.device = device
         self.hidden_size: int = model.config.hidden_size
         self.n_layers: int = model.config.num_hidden_layers
-        self.max_positions = _positions(model, tokenizer)
+        self.has_head: bool = model.base_model is not model
+        self.max_positions = max_positions(model, tokenizer)
+        self.limit_note = limit_note(model, tokenizer)
         self.batch_tokens = 16_384 if str(device).startswith("cuda") else 4_096
         self.not_as_trained: Mapping[str, str] = {}
         self._template = read_template(tokenizer)
         self.sentences: SentenceConfig | None = None
         self._filler = tokenizer.pad_token_id or tokenizer.eos_token_id or 0
         self.trailing = 0 if is_decoder(model.config) else len(self._template.after_single)
-        self._segments = (
-            "token_type_ids" in inspect.signature(model.base_model.forward).parameters
-            and getattr(model.config, "type_vocab_size", 0) > 0
-        )
-        self._segment_types: int = getattr(model.config, "type_vocab_size", 0) or 0
+        self.inputs = ModelInputs(model)
+        self.packs: bool | None = None
+        """Whether several sentences may share a row; None until `can_pack` has probed it."""
 
     @classmethod
     def from_folder(
-        cls, path_or_name: str | Path, revision: str | None = None, device: str = "cpu"
+        cls,
+        path_or_name: str | Path,
+        revision: str | None = None,
+        device: str = "cpu",
+        attention: Attention = "auto",
     ) -> TransformerEncoder:
         """The encoder of a local folder or a hub name, in eval mode, with its configuration of
-        sentence-transformers, where it has one; see `load_masked_lm` for the errors. Pieces that
-        are not the tokenizer's own are reported wherever text is read.
+        sentence-transformers, where it has one; see `load_model` for the arguments and the errors.
+        Pieces that are not the tokenizer's own are reported wherever text is read.
         """
-        encoder = cls(*load_masked_lm(str(path_or_name), revision), device)
+        encoder = cls(*load_model(str(path_or_name), revision, attention), device)
         encoder.sentences = read_sentence_config(files_of(str(path_or_name), revision))
         differing = other_pieces(encoder.tokenizer)
         encoder.not_as_trained = {} if differing is None else {str(path_or_name): differing}
         return encoder
 
+    @property
+    def opened_by(self) -> str:
+        """The class of transformers that opens what `save` writes."""
+        if self.has_head:
+            return "AutoModelForMaskedLM"
+        half = type(self.model).__name__.endswith("EncoderModel")  # of T5 and its like
+        return "AutoModelForTextEncoding" if half else "AutoModel"
+
     def save(self, folder: Path | str) -> None:
-        """Write a masked-LM folder (safetensors, tokenizer) that `AutoModel` opens."""
-        save_masked_lm(self.model, self.tokenizer, Path(folder))
+        """Write a folder (safetensors, tokenizer) that transformers opens (`opened_by`)."""
+        save_model(self.model, self.tokenizer, Path(folder))
         if self.sentences is not None and not self.sentences.unread:
             self.write_sentences(Path(folder), self.sentences)
 
@@ -197,7 +210,7 @@ class TransformerEncoder(Encoder):
             [(number[row.languages[0]], number[row.languages[-1]]) for row in rows], dtype=np.int64
         ).reshape(-1, 2)
         langs_BT = np.where(mask_BT, np.where(second_BT, langs_B2[:, 1:], langs_B2[:, :1]), -1)
-        segments_BT = second_BT if self._segment_types > 1 else np.zeros_like(second_BT)
+        segments_BT = second_BT if self.inputs.segment_types > 1 else np.zeros_like(second_BT)
         arrays = (ids_BT, mask_BT, segments_BT, words_BT, lasts_BT, langs_BT)
         ids, mask, segments, words, lasts, langs = (
             torch.from_numpy(array.astype(np.int64, copy=False)).to(self.device) for array in arrays
@@ -215,9 +228,7 @@ class TransformerEncoder(Encoder):
         """
         top = self.n_layers if upto is None else upto
         states: list[torch.Tensor] = []
-        inputs = {"input_ids": batch.ids_BT, **attention_inputs(self.model, batch.mask_BT)}
-        if self._segments:
-            inputs["token_type_ids"] = batch.segments_BT
+        inputs = {**self.inputs.of(batch), **attention_inputs(self.model, batch.mask_BT)}
         with watched(self.model.base_model, max(top, 1), states, edits or {}, batch):
             output = self.model.base_model(**inputs)
         if top == self.n_layers:
@@ -226,22 +237,9 @@ class TransformerEncoder(Encoder):
 
     def lm_logits(self, states: torch.Tensor) -> torch.Tensor:
         """The masked-LM head on last-layer states (..., H): logits (..., V). Only the positions
-        that are needed should be given.
+        that are needed should be given. Raises `RaxalignError` where there is no such head.
         """
-        model = self.model
-        if hasattr(model, "cls"):
-            logits = model.cls(states)
-        elif hasattr(model, "lm_head"):
-            logits = model.lm_head(states)
-        elif hasattr(model, "vocab_transform"):
-            logits = model.vocab_projector(
-                model.vocab_layer_norm(model.activation(model.vocab_transform(states)))
-            )
-        elif hasattr(model, "head"):
-            logits = model.decoder(model.head(states))
-        else:
-            raise RaxalignError(f"{type(model).__name__}: no known masked-LM head")
-        return logits  # type: ignore[no-any-return]
+        return apply_head(self.model, states)
 
     def iter_words(
         self,
@@ -284,19 +282,6 @@ class TransformerEncoder(Encoder):
 def _specials(before: int, words: np.ndarray, after: int) -> np.ndarray:
     """The words of pieces with special pieces (-1) around them."""
     return np.concatenate([np.full(before, -1), words, np.full(after, -1)])
-
-
-def _positions(model: Any, tokenizer: Any) -> int:
-    """Return the largest number of pieces in a row, special ones included."""
-    limit = int(model.config.max_position_embeddings)
-    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
-    padding = getattr(embeddings, "padding_idx", None)
-    if padding is not None:
-        limit -= (
-            padding + 1
-        )  # RoBERTa's positions count from behind the padding index: 514 rows are 512 positions
-    tokenizer_limit = int(tokenizer.model_max_length)
-    return min(limit, tokenizer_limit) if 2 < tokenizer_limit < 1_000_000 else limit
 
 
 @contextmanager

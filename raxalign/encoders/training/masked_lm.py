@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from raxalign.arrays import offsets_of, ranges
-from raxalign.encoders.models.loading import save_masked_lm
+from raxalign.encoders.models.loading import save_model
 from raxalign.encoders.models.packing import flat_states, pack
 from raxalign.encoders.models.pieces import PieceRow, bulk_pieces
 from raxalign.encoders.models.transformer import TransformerEncoder
@@ -72,7 +72,7 @@ def pretrain(
         settings, where = train_settings(params, rows), replace(runtime, seed=params.seed)
         fitted = fit(Pretraining(encoder, rows, params), len(rows), settings, where, name=NAME)
         if runtime.rank == 0:
-            save_masked_lm(encoder.model, tokenizer, folder)
+            save_model(encoder.model, tokenizer, folder)
     counts = {"vocabulary": len(tokenizer), "pieces": len(rows.ids)}
     return {
         "sentences": {lang: len(part) for lang, part in sentences.items()},

@@ -62,7 +62,8 @@ def load_teacher(folder: Path, device: str) -> TransformerEncoder:
     """
     from transformers import AutoModel, AutoTokenizer
 
-    from raxalign.encoders.models.loading import check_folder, first_line
+    from raxalign.encoders.models.folder import check_folder
+    from raxalign.encoders.models.hub_errors import first_line
     from raxalign.encoders.models.transformer import TransformerEncoder
 
     check_folder(folder)
