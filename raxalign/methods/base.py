@@ -99,6 +99,8 @@ class Method(ABC):
     reference: ClassVar[str]
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
+    reads_head: ClassVar[bool] = False
+    """Whether it reads the masked-LM head of the encoder, which not every encoder has."""
     per_language: ClassVar[tuple[str, ...]] = ()
     """Numeric params whose value can be chosen for each language, because a language's results
     depend on no other language's value.

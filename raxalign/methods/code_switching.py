@@ -48,6 +48,7 @@ class CodeSwitching(MaskedLMMethod):
     """
 
     VERSION = 1
+    reads_head = True
     reference = "Qin et al. 2020"
 
     class Params(MaskedLMParams):

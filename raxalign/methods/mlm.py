@@ -36,6 +36,7 @@ class Mlm(MaskedLMMethod):
     """
 
     VERSION = 1
+    reads_head = True
     reference = "Devlin et al. 2019; Pan et al. 2021"
 
     class Params(MaskedLMParams):

@@ -61,6 +61,7 @@ class Ppa(TrainedMethod):
     """
 
     VERSION = 1
+    reads_head = True
     reference = "Pan et al. 2021; He et al. 2020"
     profiles = _PROFILES
 

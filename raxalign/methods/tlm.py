@@ -52,6 +52,7 @@ class Tlm(MaskedLMMethod):
     """
 
     VERSION = 1
+    reads_head = True
     reference = "Conneau and Lample 2019; Pan et al. 2021"
     profiles = _PROFILES
 

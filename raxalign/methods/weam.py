@@ -50,6 +50,7 @@ class Weam(TrainedMethod):
     """
 
     VERSION = 1
+    reads_head = True
     reference = "Yang et al. 2021"
     profiles = _PROFILES
 

@@ -137,6 +137,8 @@ class Task(ABC):
 
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
+    reads_head: ClassVar[bool] = False
+    """Whether it reads the masked-LM head of the encoder, which not every encoder has."""
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included."""
     main_metric: ClassVar[str]

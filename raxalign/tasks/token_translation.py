@@ -89,6 +89,7 @@ class TokenTranslation(Task):
     """
 
     VERSION = 3
+    reads_head = True
     accepts = frozenset({"transformer"})
     metrics = MEASURED
     main_metric = "bleu1"
