@@ -66,7 +66,7 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
     """
     try:
         encoder = _load(name)
-        texts = sample_texts(opened)
+        texts, origin = sample_texts(opened)
         by_language = {lang: _found(encoder, lang, texts[lang]) for lang in texts}
     except RaxalignError as error:
         return [*_row("broken", str(error))], BROKEN
@@ -74,7 +74,7 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
     methods, tasks = _suitable(opened.grid if opened else None, encoder, head=head)
     lines = [*_row("encoder", name), *_model(encoder, head=head), *_tokenizer(encoder)]
     lines += [*_row("methods", methods.told()), *_row("tasks", tasks.told())]
-    lines += [*_running_text(by_language), "", *_table(by_language)]
+    lines += [*_row("sentences", origin), *_running_text(by_language), "", *_table(by_language)]
     fine = not any(found.differing for found in by_language.values())
     refused = opened is not None and (methods.refused or tasks.refused)
     return lines, HEALTHY if fine and not refused else DIFFERENT
@@ -104,40 +104,50 @@ def has_head(encoder: TransformerEncoder) -> bool:
     return True
 
 
-def sample_texts(opened: Opened | None) -> dict[str, list[Sentence]]:
-    """Return sentences of each language: of the grid's corpus where it is on this machine, else the
-    built-in ones. Raises `RaxalignError` where there are neither.
+def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]:
+    """Return sentences of each language, and where they are from: the grid's corpus where it is on
+    this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
     """
     if opened is None:
-        return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}
-    texts: dict[str, list[Sentence]] = {}
-    for lang, sentences in _of_corpus(opened):
-        texts.setdefault(lang, sentences)
-    for lang in (opened.plan.pivot, *opened.grid.languages):
+        return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}, "built in"
+    languages = (opened.plan.pivot, *opened.grid.languages)
+    texts, built_in = dict(_of_corpus(opened)), []
+    for lang in languages:
         if lang not in texts and lang in TEXTS:
             texts[lang] = _sentences(lang, TEXTS[lang])
+            built_in.append(lang)
     if not texts:
         raise RaxalignError(
             f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
             f" sentences in {', '.join(TEXTS)} alone"
         )
-    return texts
+    without = [lang for lang in languages if lang not in texts]
+    parts = [
+        "the first of the grid's corpus" if len(texts) > len(built_in) else "",
+        f"built in for {', '.join(built_in)}" if built_in else "",
+        f"none for {', '.join(without)}" if without else "",
+    ]
+    return texts, "; ".join(part for part in parts if part)
 
 
 def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Sentence]]]:
     """Yield (language, its first sentences) of both sides of the corpora that need no download."""
+    seen: set[str] = set()
     for stage in opened.plan.stages.values():
-        if stage.kind != "bitext" or not all(Path(p).is_file() for p in stage.locations.values()):
+        lang, pivot = str(stage.params.get("lang")), str(stage.params.get("pivot"))
+        there = all(Path(place).is_file() for place in stage.locations.values())
+        if stage.kind != "bitext" or lang in seen or not there:
             continue
-        lang, pivot = str(stage.params["lang"]), str(stage.params["pivot"])
         inputs = CorpusInputs(stage.locations, Path(opened.root) / "downloads", stage.digests)
         pairs = list(islice(stage.plugin().read(lang, pivot, inputs), _SENTENCES))
         how: Any = stage.params.get("segmentation", "characters")
-        for code, texts, words in (
-            (lang, [p.source for p in pairs], [p.source_words for p in pairs]),
-            (pivot, [p.target for p in pairs], [p.target_words for p in pairs]),
-        ):
-            yield code, _sentences(code, texts, words, how)
+        sides = {
+            lang: ([p.source for p in pairs], [p.source_words for p in pairs]),
+            pivot: ([p.target for p in pairs], [p.target_words for p in pairs]),
+        }
+        for code in set(sides) - seen:
+            yield code, _sentences(code, *sides[code], how)
+        seen |= set(sides)
 
 
 def _sentences(
@@ -201,7 +211,9 @@ def _suitable(
         ("tasks", grid.tasks if grid else ()),
     ):
         kinds = catalog(folder)
-        chosen = {spec.name: spec.kind for spec in specs} if grid else {kind: kind for kind in kinds}
+        chosen = (
+            {spec.name: spec.kind for spec in specs} if grid else {kind: kind for kind in kinds}
+        )
         refused = {}
         for name, kind in chosen.items():
             if encoder.family not in kinds[kind].accepts:

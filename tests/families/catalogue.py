@@ -328,7 +328,13 @@ FAMILIES = {
             partial(byte_level, regex=LLAMA_3),
             EUROBERT,
             "PreTrainedTokenizerFast",
-            {**DECODER, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 1, "mask_token_id": 2},
+            {
+                **DECODER,
+                "pad_token_id": 1,
+                "bos_token_id": 0,
+                "eos_token_id": 1,
+                "mask_token_id": 2,
+            },
         ),
         Family(
             "UltraBERT",
@@ -406,7 +412,12 @@ FAMILIES = {
             pooling="mean",
         ),
         _xlmr(
-            "BGE-M3", "BAAI/bge-m3", "XLMRobertaConfig", "XLMRobertaModel", head=False, pooling="cls"
+            "BGE-M3",
+            "BAAI/bge-m3",
+            "XLMRobertaConfig",
+            "XLMRobertaModel",
+            head=False,
+            pooling="cls",
         ),
         _xlmr(
             "paraphrase-multilingual",

@@ -34,7 +34,10 @@ TASKS = {
     "token_translation": "{alpha: [1.0], block_size: 60, max_blocks: 2, dev_sentences: 10}",
     "word_alignment": "{data: {test: {text: text.txt, links: links.txt}}}",
     "xnli": "{data: phrasebook, epochs: 1, phrasebook: {train: 9, dev: 6, test: 6}}",
-    "pawsx": "{data: {train: paws.tsv, dev: paws.tsv, test: paws-test.tsv}, epochs: 1}",
+    "pawsx": (
+        "{data: {train: 'train.{pivot}.tsv', dev: 'dev.{lang}.tsv', test: 'test.{lang}.tsv'},"
+        " epochs: 1}"
+    ),
     "mlqa": (
         "{data: phrasebook, epochs: 1, max_length: 96, doc_stride: 32,"
         " phrasebook: {train: 6, dev: 4, test: 4}}"
@@ -251,20 +254,21 @@ def task_grid(root: Path, encoder: Path) -> Opened:
 
 
 def _write_task_files(root: Path) -> None:
-    words = zip("Hund Katze Haus Brot Wasser".split(), "dog cat house bread water".split(), strict=True)
-    (root / "words.txt").write_text("".join(f"{a} {b}\n" for a, b in words), encoding="utf-8")
+    entries = "Hund dog\nKatze cat\nHaus house\nBrot bread\nWasser water\n"
+    (root / "words.txt").write_text(entries, encoding="utf-8")
     pairs = list(zip(sentences("de"), sentences("en"), strict=True))
     (root / "text.txt").write_text(
         "".join(f"{' '.join(a)} ||| {' '.join(b)}\n" for a, b in pairs), encoding="utf-8"
     )
     (root / "links.txt").write_text("0-0 1-1 2-2\n" * len(pairs), encoding="utf-8")
-    for name, start in (("paws", 0), ("paws-test", 5)):
-        rows = [
-            f"{start + i}\t{TEXTS['en'][start + i]}\t{TEXTS['en'][(start + i + i % 2) % 10]}\t{1 - i % 2}\n"
-            for i in range(5)
-        ]
-        header = "id\tsentence1\tsentence2\tlabel\n"
-        (root / f"{name}.tsv").write_text(header + "".join(rows), encoding="utf-8")
+    for split, places in (("train", (0, 1, 2, 3)), ("dev", (4, 5, 6)), ("test", (7, 8, 9))):
+        for lang in ("de", "en"):
+            rows = [
+                f"{place}\t{TEXTS[lang][place]}\t{TEXTS[lang][places[-k % 2]]}\t{k % 2}\n"
+                for k, place in enumerate(places)
+            ]
+            header = "id\tsentence1\tsentence2\tlabel\n"
+            (root / f"{split}.{lang}.tsv").write_text(header + "".join(rows), encoding="utf-8")
 
 
 def _same(found: torch.Tensor, wanted: torch.Tensor, where: str) -> None:

@@ -10,6 +10,7 @@ from raxalign.running import Sentence
 
 __all__ = ["TEXTS", "all_texts", "sentences"]
 
+
 @cache
 def sentences(lang: str) -> tuple[Sentence, ...]:
     """The sentences of a language as a corpus has them: its words, in the running text."""

@@ -105,7 +105,7 @@ def _attempt(row: Row, check: str, function: Callable[[], None]) -> None:
     try:
         function()
         row.found[check] = None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         last = traceback.extract_tb(error.__traceback__)[-1]
         text = (str(error).strip().splitlines() or [""])[0]
         row.found[check] = (
@@ -113,24 +113,31 @@ def _attempt(row: Row, check: str, function: Callable[[], None]) -> None:
         )
 
 
-def as_markdown(rows: Sequence[Row]) -> str:
-    """The table, and under it the first error of each kind of check and family."""
-    methods, tasks = len(TRANSFORMER_METHODS), len(TASKS)
-    lines = [
-        "| family | loads | pieces | states | words | export opens | methods | tasks |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        cells = [row.cell(check) for check in (*PROMISES, "export")]
-        cells += [row.share("method ", methods), row.share("task ", tasks)]
-        lines.append(f"| {row.family} | {' | '.join(cells)} |")
-    errors: dict[str, list[str]] = {}
+def heading() -> str:
+    """The table's first two lines."""
+    return (
+        "| family | loads | pieces | states | words | export opens | methods | tasks |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
+
+
+def line(row: Row) -> str:
+    """A family's line of the table."""
+    cells = [row.cell(check) for check in (*PROMISES, "export")]
+    cells += [row.share("method ", len(TRANSFORMER_METHODS)), row.share("task ", len(TASKS))]
+    return f"| {row.family} | {' | '.join(cells)} |"
+
+
+def errors(rows: Sequence[Row]) -> str:
+    """Every error with the families and checks that it was raised in; where an encoder does not
+    load, that alone.
+    """
+    found: dict[str, list[str]] = {}
     for row in rows:
         for check, error in row.found.items():
-            if error and not (row.found["loads"] and check != "loads"):
-                errors.setdefault(error, []).append(f"{row.family} ({check})")
-    lines += [""] + [f"* {', '.join(places[:8])}: {error}" for error, places in errors.items()]
-    return "\n".join(lines)
+            if error and (check == "loads" or not row.found["loads"]):
+                found.setdefault(error, []).append(f"{row.family} ({check})")
+    return "\n".join(f"* {', '.join(places[:8])}: {error}" for error, places in found.items())
 
 
 def missing_tasks() -> set[str]:

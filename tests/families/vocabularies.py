@@ -1,5 +1,5 @@
-"""Tokenizers of the kinds that encoders have, trained on a few sentences in milliseconds: WordPiece,
-Unigram, byte-level BPE and BPE with byte fallback, with the special pieces of a family.
+"""Tokenizers of the kinds that encoders have, trained on a few sentences in milliseconds:
+WordPiece, Unigram, byte-level BPE and BPE with byte fallback, with the special pieces of a family.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROBERTA = Specials(
 
 
 def wordpiece(specials: Specials, unknown: str = "[UNK]", *, lowercase: bool = False) -> Tokenizer:
-    """BERT's: words at blanks and punctuation, each Chinese character alone, ``##`` within words."""
+    """BERT's: words at blanks and punctuation, each Chinese character alone, ``##`` in words."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
     made = Tokenizer(models.WordPiece(unk_token=unknown))
@@ -169,9 +169,7 @@ def end_of_word(specials: Specials) -> Tokenizer:
     return framed(made, specials)
 
 
-def _without_added(
-    made: Tokenizer, specials: Specials, added: Callable[..., object]
-) -> Tokenizer:
+def _without_added(made: Tokenizer, specials: Specials, added: Callable[..., object]) -> Tokenizer:
     """The tokenizer with bytes as plain pieces: a trainer knows no pieces but special ones."""
     import json
 
@@ -179,9 +177,7 @@ def _without_added(
 
     record = json.loads(made.to_str())
     keep = {*specials.pieces, *specials.last}
-    record["added_tokens"] = [
-        piece for piece in record["added_tokens"] if piece["content"] in keep
-    ]
+    record["added_tokens"] = [piece for piece in record["added_tokens"] if piece["content"] in keep]
     again = Tokenizer.from_str(json.dumps(record))
     again.add_special_tokens([added(piece, special=True) for piece in specials.last])
     return again

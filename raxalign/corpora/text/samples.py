@@ -1,5 +1,5 @@
-"""Ten parallel sentences in eight languages of six scripts, for looking at a tokenizer where no corpus
-is named.
+"""Ten parallel sentences in eight languages of six scripts, for looking at a tokenizer where no
+corpus is named.
 """
 
 from __future__ import annotations
