@@ -24,13 +24,15 @@ class Needs:
     """What `align` reads. `links` are word pairs of the trial's own sentences (with their bitext),
     `bitext` the sentence pairs alone, `text` monolingual text of every language and the pivot.
     `dev` is the dev part of the corpus: as word pairs with `links`, else as sentence pairs. Outside
-    files (dictionaries) are declared by `sources` instead.
+    files (dictionaries) are declared by `sources` instead. `head` is the encoder's masked-LM head,
+    which predicts words.
     """
 
     bitext: bool = False
     links: bool = False
     text: bool = False
     dev: bool = False
+    head: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,6 @@ class Method(ABC):
     reference: ClassVar[str]
     is_baseline: ClassVar[bool] = False
     """Whether it leaves the encoder as it is, so that other methods are compared with it."""
-    reads_head: ClassVar[bool] = False
-    """Whether it reads the masked-LM head of the encoder, which not every encoder has."""
     per_language: ClassVar[tuple[str, ...]] = ()
     """Numeric params whose value can be chosen for each language, because a language's results
     depend on no other language's value.

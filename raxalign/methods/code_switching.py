@@ -48,7 +48,6 @@ class CodeSwitching(MaskedLMMethod):
     """
 
     VERSION = 1
-    reads_head = True
     reference = "Qin et al. 2020"
 
     class Params(MaskedLMParams):
@@ -79,7 +78,7 @@ class CodeSwitching(MaskedLMMethod):
 
     def needs(self) -> Needs:
         """Text."""
-        return Needs(text=True, dev=self.selects())
+        return Needs(text=True, dev=self.selects(), head=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return the dictionary."""

@@ -36,7 +36,6 @@ class Mlm(MaskedLMMethod):
     """
 
     VERSION = 1
-    reads_head = True
     reference = "Devlin et al. 2019; Pan et al. 2021"
 
     class Params(MaskedLMParams):
@@ -55,7 +54,7 @@ class Mlm(MaskedLMMethod):
     def needs(self) -> Needs:
         """Text, or sentence pairs."""
         text = self.params.data == "text"
-        return Needs(text=text, bitext=not text, dev=self.selects())
+        return Needs(text=text, bitext=not text, dev=self.selects(), head=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -61,7 +61,6 @@ class Ppa(TrainedMethod):
     """
 
     VERSION = 1
-    reads_head = True
     reference = "Pan et al. 2021; He et al. 2020"
     profiles = _PROFILES
 
@@ -120,7 +119,7 @@ class Ppa(TrainedMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects())
+        return Needs(bitext=True, dev=self.selects(), head=self.params.tlm)
 
     def canonical(self) -> dict[str, Any]:
         """Return the resolved params without those of a part that is left out."""

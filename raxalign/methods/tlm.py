@@ -52,7 +52,6 @@ class Tlm(MaskedLMMethod):
     """
 
     VERSION = 1
-    reads_head = True
     reference = "Conneau and Lample 2019; Pan et al. 2021"
     profiles = _PROFILES
 
@@ -92,7 +91,7 @@ class Tlm(MaskedLMMethod):
 
     def needs(self) -> Needs:
         """Sentence pairs."""
-        return Needs(bitext=True, dev=self.selects())
+        return Needs(bitext=True, dev=self.selects(), head=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

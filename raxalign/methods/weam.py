@@ -50,7 +50,6 @@ class Weam(TrainedMethod):
     """
 
     VERSION = 1
-    reads_head = True
     reference = "Yang et al. 2021"
     profiles = _PROFILES
 
@@ -83,7 +82,7 @@ class Weam(TrainedMethod):
 
     def needs(self) -> Needs:
         """Word pairs."""
-        return Needs(links=True, dev=self.selects())
+        return Needs(links=True, dev=self.selects(), head=True)
 
     def train(
         self, encoder: TransformerEncoder, inputs: MethodInputs, runtime: Runtime

@@ -16,10 +16,10 @@ from raxalign.corpora.text.samples import TEXTS
 from raxalign.corpora.text.words import tokenize
 from raxalign.encoders.base import EncoderInputs
 from raxalign.errors import RaxalignError
+from raxalign.report.suitable import suitable
 from raxalign.running import Sentence
 
 if TYPE_CHECKING:
-    from raxalign.config.grid import Grid
     from raxalign.encoders.models.transformer import TransformerEncoder
     from raxalign.plan.load import Opened
 
@@ -71,7 +71,7 @@ def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str],
     except RaxalignError as error:
         return [*_row("broken", str(error))], BROKEN
     head = has_head(encoder)
-    methods, tasks = _suitable(opened.grid if opened else None, encoder, head=head)
+    methods, tasks = suitable(opened.grid if opened else None, encoder, head=head)
     lines = [*_row("encoder", name), *_model(encoder, head=head), *_tokenizer(encoder)]
     lines += [*_row("methods", methods.told()), *_row("tasks", tasks.told())]
     lines += [*_row("sentences", origin), *_running_text(by_language), "", *_table(by_language)]
@@ -183,45 +183,6 @@ def _found(encoder: TransformerEncoder, lang: str, sentences: list[Sentence]) ->
         unknowns += own.count(unknown)
     words = sum(map(len, sentences))
     return Found(words, pieces, unknowns, len(sentences), differing, difference)
-
-
-@dataclass(frozen=True)
-class _Suitable:
-    """Names of what takes an encoder, and name -> why of what does not."""
-
-    names: Sequence[str]
-    refused: Mapping[str, str]
-
-    def told(self) -> str:
-        """Both, in words."""
-        reasons: dict[str, list[str]] = {}
-        for name, reason in self.refused.items():
-            reasons.setdefault(reason, []).append(name)
-        without = [f"not {', '.join(names)}: {reason}" for reason, names in reasons.items()]
-        return "; ".join([", ".join(self.names) or "none", *without])
-
-
-def _suitable(
-    grid: Grid | None, encoder: TransformerEncoder, *, head: bool
-) -> tuple[_Suitable, _Suitable]:
-    """The methods and the tasks, of a grid or of the catalogue, that take an encoder."""
-    groups = []
-    for folder, specs in (
-        ("methods", grid.methods if grid else ()),
-        ("tasks", grid.tasks if grid else ()),
-    ):
-        kinds = catalog(folder)
-        chosen = (
-            {spec.name: spec.kind for spec in specs} if grid else {kind: kind for kind in kinds}
-        )
-        refused = {}
-        for name, kind in chosen.items():
-            if encoder.family not in kinds[kind].accepts:
-                refused[name] = f"does not take {encoder.family} encoders"
-            elif kinds[kind].reads_head and not head:
-                refused[name] = "needs a masked-LM head"
-        groups.append(_Suitable([name for name in chosen if name not in refused], refused))
-    return groups[0], groups[1]
 
 
 def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:

@@ -36,6 +36,7 @@ class TaskNeeds:
             grid's largest).
         text: monolingual text of the languages and the pivot; where it is from training sets, from
             the grid's largest.
+        head: the encoder's masked-LM head, which predicts words.
     """
 
     heldout: bool = False
@@ -43,6 +44,7 @@ class TaskNeeds:
     seen: bool = False
     unseen_in: int | None = None
     text: bool = False
+    head: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,6 @@ class Task(ABC):
 
     VERSION: ClassVar[int]
     accepts: ClassVar[frozenset[str]] = frozenset({"transformer"})
-    reads_head: ClassVar[bool] = False
-    """Whether it reads the masked-LM head of the encoder, which not every encoder has."""
     metrics: ClassVar[tuple[Measured, ...]] = ()
     """Every metric that an evaluation reports, the main one included."""
     main_metric: ClassVar[str]

@@ -89,7 +89,6 @@ class TokenTranslation(Task):
     """
 
     VERSION = 3
-    reads_head = True
     accepts = frozenset({"transformer"})
     metrics = MEASURED
     main_metric = "bleu1"
@@ -145,7 +144,7 @@ class TokenTranslation(Task):
 
     def needs(self) -> TaskNeeds:
         """Return the held-out sentences, and text for the means."""
-        return TaskNeeds(bitext=self.params.data == "corpus", text=True)
+        return TaskNeeds(bitext=self.params.data == "corpus", text=True, head=True)
 
     def sources(self, lang: str, pivot: str) -> Mapping[str, Source]:
         """Return XNLI's data in a language and in the pivot; nothing for `data: corpus`."""

@@ -209,7 +209,7 @@ def check_method(subject: Subject, kind: str, inputs: Path, folder: Path) -> Non
     """
     method = make(kind, inputs)
     encoder = copy.deepcopy(subject.encoder)
-    if method.reads_head and not subject.family.head:
+    if method.needs().head and not subject.family.head:
         try:
             method.align(encoder, asked_for(method, inputs), Runtime(seed=1))
         except RaxalignError:
@@ -229,7 +229,8 @@ def check_task(subject: Subject, name: str, root: Path) -> None:
     """
     opened = task_grid(root, subject.folder)
     request = EvaluateRequest(str(subject.folder), tasks=(name,), device="cpu")
-    if catalog("tasks")[name].reads_head and not subject.family.head:
+    spec = next(spec for spec in opened.grid.tasks if spec.name == name)
+    if catalog("tasks")[name](spec.params).needs().head and not subject.family.head:
         try:
             evaluate_encoder(opened, request)
         except RaxalignError:
