@@ -4,65 +4,16 @@ WordPiece, Unigram, byte-level BPE and BPE with byte fallback, with the special 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.families.sentences import all_texts
+from tests.families.specials import Specials
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 SPACE = "▁"
-
-
-@dataclass(frozen=True)
-class Specials:
-    """The special pieces of a family, in the order of their numbers.
-
-    Attributes:
-        pieces: those at the front of the vocabulary.
-        single: how one sentence is framed, ``[CLS] $A [SEP]``; empty: it is not.
-        pair: how a pair is.
-        names: the names that `tokenizer_config.json` gives them, such as ``cls_token``.
-        last: those at the end of the vocabulary.
-    """
-
-    pieces: tuple[str, ...]
-    single: str
-    pair: str
-    names: Mapping[str, str]
-    last: tuple[str, ...] = field(default=())
-
-
-BERT = Specials(
-    ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
-    "[CLS] $A [SEP]",
-    "[CLS] $A [SEP] $B:1 [SEP]:1",
-    {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    },
-)
-_ANGLES = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "cls_token": "<s>",
-    "sep_token": "</s>",
-    "pad_token": "<pad>",
-    "unk_token": "<unk>",
-    "mask_token": "<mask>",
-}
-ROBERTA = Specials(
-    ("<s>", "<pad>", "</s>", "<unk>"),
-    "<s> $A </s>",
-    "<s> $A </s> </s> $B </s>",
-    _ANGLES,
-    ("<mask>",),
-)
 
 
 def wordpiece(specials: Specials, unknown: str = "[UNK]", *, lowercase: bool = False) -> Tokenizer:
