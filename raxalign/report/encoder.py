@@ -239,7 +239,7 @@ def _running_text(by_language: Mapping[str, Found]) -> Iterator[str]:
             text, ours, theirs = found.difference
             at = next((k for k, (a, b) in enumerate(zip(ours, theirs)) if a != b), 0)  # noqa: B905
             part = slice(max(at - 1, 0), at + 4)
-            yield from _row("", f"{lang}: {text}")
+            yield from _row("", f"{lang}: {text if len(text) <= 60 else text[:59] + '…'}")
             yield from _row("", f"read: … {' '.join(ours[part])} …")
             yield from _row("", f"text: … {' '.join(theirs[part])} …")
             return
@@ -273,4 +273,5 @@ def _row(label: str, text: str) -> Iterable[str]:
         initial_indent=f"{label:{_INDENT}}",
         subsequent_indent=" " * _INDENT,
         break_on_hyphens=False,
+        break_long_words=False,  # paths stay whole
     ) or [label]
