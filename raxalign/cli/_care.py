@@ -72,17 +72,41 @@ def list_(
 
 
 def doctor(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None, storage: Storage = None
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE]")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(help="A folder or a hub name: report on this encoder alone."),
+    ] = None,
+    storage: Storage = None,
 ) -> None:
     """Report what is installed, which devices there are and whether the storage can be written;
     with a grid, whether its data exists and can be read.
+
+    With --encoder, report what the encoder is, how many pieces its tokenizer makes per word of each
+    language, whether they are those of running text, and which methods and tasks take it, in the
+    grid or in the catalogue. Exit code 1: the pieces differ, or the grid has what does not take it.
     """
+    if encoder is not None:
+        _doctor_encoder(encoder, file, storage)
+        return
     from raxalign.report.doctor import examine
 
     lines, healthy = examine(file, storage)
     print_out("\n".join(lines))
     if not healthy:
         raise typer.Exit(2)
+
+
+def _doctor_encoder(name: str, file: Path | None, storage: str | None) -> None:
+    """Print the report on an encoder."""
+    from raxalign.plan.load import open_grid
+    from raxalign.report.encoder import examine_encoder
+
+    opened = open_grid(file, storage=storage) if file is not None else None
+    lines, code = examine_encoder(name, opened)
+    print_out("\n".join(lines))
+    if code:
+        raise typer.Exit(code)
 
 
 def gc(

@@ -1,0 +1,277 @@
+"""What an encoder is, how its tokenizer reads languages, and which methods and tasks take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from raxalign.catalog import catalog
+from raxalign.config.options import read_options
+from raxalign.corpora.base import CorpusInputs
+from raxalign.corpora.text.samples import TEXTS
+from raxalign.corpora.text.words import tokenize
+from raxalign.encoders.base import EncoderInputs
+from raxalign.errors import RaxalignError
+from raxalign.report.suitable import suitable
+from raxalign.running import Sentence
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+    from raxalign.plan.load import Opened
+
+_WIDTH, _INDENT = 80, 14
+_SENTENCES = 200
+"""Sentences of each language that are read of a grid's corpus."""
+HEALTHY, DIFFERENT, BROKEN = 0, 1, 2
+"""Exit codes: the encoder can be used as it was trained; its pieces are not those of running text,
+or a method or a task of the grid does not take it; it cannot be used.
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found on one language's sentences.
+
+    Attributes:
+        words: how many words they have.
+        pieces: how many pieces, without special ones.
+        unknown: how many of the pieces are the unknown one.
+        sentences: how many there are.
+        differing: how many have other pieces than their running text.
+        difference: the first such sentence and its two lists of pieces (None: there is none).
+    """
+
+    words: int
+    pieces: int
+    unknown: int
+    sentences: int
+    differing: int
+    difference: tuple[str, list[str], list[str]] | None
+
+
+def examine_encoder(name: str, opened: Opened | None = None) -> tuple[list[str], int]:
+    """Return lines about an encoder, at most 80 columns wide, and the exit code.
+
+    Args:
+        name: a folder or a hub name.
+        opened: the grid whose languages, corpus, methods and tasks are looked at (None: the
+            built-in sentences and the whole catalogue).
+
+    Returns:
+        The lines, and `HEALTHY`, `DIFFERENT` or `BROKEN`.
+    """
+    try:
+        encoder = _load(name)
+        texts, origin = sample_texts(opened)
+        by_language = {lang: _found(encoder, lang, texts[lang]) for lang in texts}
+    except RaxalignError as error:
+        return [*_row("broken", str(error))], BROKEN
+    head = has_head(encoder)
+    methods, tasks = suitable(opened.grid if opened else None, encoder, head=head)
+    lines = [*_row("encoder", name), *_model(encoder, head=head), *_tokenizer(encoder)]
+    lines += [*_row("methods", methods.told()), *_row("tasks", tasks.told())]
+    lines += [*_row("sentences", origin), *_running_text(by_language), "", *_table(by_language)]
+    fine = not any(found.differing for found in by_language.values())
+    refused = opened is not None and (methods.refused or tasks.refused)
+    return lines, HEALTHY if fine and not refused else DIFFERENT
+
+
+def _load(name: str) -> TransformerEncoder:
+    """Load an encoder as `raxalign align` does. Raises `RaxalignError` where that cannot be."""
+    kind = catalog("encoders")["transformer"](
+        read_options("encoders", "transformer", [f"name={name}"], Path.cwd())
+    )
+    for fault in kind.check():
+        raise RaxalignError(fault)
+    kind.sources()
+    encoder: TransformerEncoder = kind.load(EncoderInputs(), "cpu")
+    return encoder
+
+
+def has_head(encoder: TransformerEncoder) -> bool:
+    """Return whether the encoder has a masked-LM head that gives a number per piece."""
+    import torch
+
+    try:
+        with torch.no_grad():
+            encoder.lm_logits(torch.zeros(1, encoder.hidden_size, device=encoder.device))
+    except RaxalignError:
+        return False
+    return True
+
+
+def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]:
+    """Return sentences of each language, and where they are from: the grid's corpus where it is on
+    this machine, else the built-in ones. Raises `RaxalignError` where there are neither.
+    """
+    if opened is None:
+        return {lang: _sentences(lang, TEXTS[lang]) for lang in TEXTS}, "built in"
+    languages = (opened.plan.pivot, *opened.grid.languages)
+    texts, built_in = dict(_of_corpus(opened)), []
+    for lang in languages:
+        if lang not in texts and lang in TEXTS:
+            texts[lang] = _sentences(lang, TEXTS[lang])
+            built_in.append(lang)
+    if not texts:
+        raise RaxalignError(
+            f"{opened.grid.path}: its corpus is not on this machine, and there are built-in"
+            f" sentences in {', '.join(TEXTS)} alone"
+        )
+    without = [lang for lang in languages if lang not in texts]
+    parts = [
+        "the first of the grid's corpus" if len(texts) > len(built_in) else "",
+        f"built in for {', '.join(built_in)}" if built_in else "",
+        f"none for {', '.join(without)}" if without else "",
+    ]
+    return texts, "; ".join(part for part in parts if part)
+
+
+def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Sentence]]]:
+    """Yield (language, its first sentences) of both sides of the corpora that need no download."""
+    seen: set[str] = set()
+    for stage in opened.plan.stages.values():
+        lang, pivot = str(stage.params.get("lang")), str(stage.params.get("pivot"))
+        there = all(Path(place).is_file() for place in stage.locations.values())
+        if stage.kind != "bitext" or lang in seen or not there:
+            continue
+        inputs = CorpusInputs(stage.locations, Path(opened.root) / "downloads", stage.digests)
+        pairs = list(islice(stage.plugin().read(lang, pivot, inputs), _SENTENCES))
+        how: Any = stage.params.get("segmentation", "characters")
+        sides = {
+            lang: ([p.source for p in pairs], [p.source_words for p in pairs]),
+            pivot: ([p.target for p in pairs], [p.target_words for p in pairs]),
+        }
+        for code in set(sides) - seen:
+            yield code, _sentences(code, *sides[code], how)
+        seen |= set(sides)
+
+
+def _sentences(
+    lang: str,
+    texts: Sequence[str],
+    words: Sequence[Sequence[str] | None] | None = None,
+    segmentation: Any = "characters",
+) -> list[Sentence]:
+    """Sentences with their words, in their text where the words stand in it."""
+    divide, found = tokenize(lang, segmentation), []
+    for i, text in enumerate(texts):
+        own = list((words[i] if words else None) or divide(text))
+        if own:
+            found.append(Sentence.within(own, text) or Sentence.joined(own, lang))
+    return found
+
+
+def _found(encoder: TransformerEncoder, lang: str, sentences: list[Sentence]) -> Found:
+    """Read sentences of one language as words, and as running text."""
+    rows = encoder.pieces(sentences, lang)
+    special = set(encoder.tokenizer.all_special_ids) - {encoder.tokenizer.unk_token_id}
+    name, unknown = encoder.tokenizer.convert_ids_to_tokens, encoder.tokenizer.unk_token_id
+    differing, difference, pieces, unknowns = 0, None, 0, 0
+    for row, sentence in zip(rows, sentences, strict=True):
+        ours = row.ids.tolist()
+        theirs = list(encoder.tokenizer(sentence.text)["input_ids"])[: encoder.max_positions]
+        # What is cut off at the last position is not compared.
+        if ours != theirs and len(ours) < encoder.max_positions:
+            differing += 1
+            difference = difference or (sentence.text, name(ours), name(theirs))
+        own = [piece for piece in ours if piece not in special]
+        pieces += len(own)
+        unknowns += own.count(unknown)
+    words = sum(map(len, sentences))
+    return Found(words, pieces, unknowns, len(sentences), differing, difference)
+
+
+def _model(encoder: TransformerEncoder, *, head: bool) -> Iterator[str]:
+    """Lines about the model."""
+    from raxalign.encoders.models.packing import can_pack
+
+    model, config = encoder.model, encoder.model.config
+    weights = list(model.parameters())
+    count, size = (
+        sum(w.numel() for w in weights),
+        sum(w.numel() * w.element_size() for w in weights),
+    )
+    yield from _row("architecture", f"{type(model).__name__} ({config.model_type})")
+    yield from _row("layers", f"{encoder.n_layers} of {encoder.hidden_size} dimensions")
+    yield from _row("parameters", f"{count:,}, {_bytes(size)} in memory")
+    yield from _row("positions", f"{encoder.max_positions} pieces per row, special ones included")
+    yield from _row("attention", str(getattr(config, "_attn_implementation", None) or "its own"))
+    packed = "several sentences share a row in training" if can_pack(encoder) else "padded"
+    yield from _row("rows", packed)
+    yield from _row("masked LM", "has a head" if head else "has no head")
+
+
+def _tokenizer(encoder: TransformerEncoder) -> Iterator[str]:
+    """Lines about the tokenizer."""
+    kind = piece_kind(encoder.tokenizer)
+    yield from _row("tokenizer", f"{kind} of {len(encoder.tokenizer):,} pieces")
+
+
+def piece_kind(tokenizer: Any) -> str:
+    """Return which kind of pieces a tokenizer makes: ``WordPiece``, ``Unigram``, ``byte-level
+    BPE``, ``BPE with byte fallback`` or the name of its model.
+    """
+    import json
+
+    record = json.loads(tokenizer.backend_tokenizer.to_str())
+    model = record["model"]
+    kind = str(model.get("type") or "Unigram")
+    if kind != "BPE":
+        return kind
+    steps = record["pre_tokenizer"] or {}
+    if any(step["type"] == "ByteLevel" for step in steps.get("pretokenizers", [steps]) if step):
+        return "byte-level BPE"
+    return "BPE with byte fallback" if model.get("byte_fallback") else "BPE"
+
+
+def _running_text(by_language: Mapping[str, Found]) -> Iterator[str]:
+    """Lines on whether pieces are those of running text, with the first difference."""
+    total = sum(found.sentences for found in by_language.values())
+    differing = sum(found.differing for found in by_language.values())
+    same = f"{total - differing} of {total} sentences have the pieces of running text"
+    yield from _row("running text", same)
+    for lang, found in by_language.items():
+        if found.difference:
+            text, ours, theirs = found.difference
+            at = next((k for k, (a, b) in enumerate(zip(ours, theirs)) if a != b), 0)  # noqa: B905
+            part = slice(max(at - 1, 0), at + 4)
+            yield from _row("", f"{lang}: {text if len(text) <= 60 else text[:59] + '…'}")
+            yield from _row("", f"read: … {' '.join(ours[part])} …")
+            yield from _row("", f"text: … {' '.join(theirs[part])} …")
+            return
+
+
+def _table(by_language: Mapping[str, Found]) -> Iterator[str]:
+    """A line per language."""
+    yield f"{'language':{_INDENT}}pieces per word  unknown  other than running text"
+    for lang, found in by_language.items():
+        unknown = 100 * found.unknown / max(found.pieces, 1)
+        yield (
+            f"{lang:{_INDENT}}{found.pieces / max(found.words, 1):15.2f}{unknown:7.1f} %"
+            f"{found.differing:12d} of {found.sentences}"
+        )
+
+
+def _bytes(size: int) -> str:
+    """A number of bytes in the unit that leaves at most three digits."""
+    value, units = float(size), iter(("bytes", "kB", "MB", "GB", "TB"))
+    unit = next(units)
+    while value >= 1000 and unit != "TB":
+        value, unit = value / 1000, next(units)
+    return f"{value:.3g} {unit}"
+
+
+def _row(label: str, text: str) -> Iterable[str]:
+    """A label and a text, wrapped within the width of a terminal."""
+    return wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"{label:{_INDENT}}",
+        subsequent_indent=" " * _INDENT,
+        break_on_hyphens=False,
+        break_long_words=False,  # paths stay whole
+    ) or [label]

@@ -1,0 +1,126 @@
+"""The report on an encoder, as `raxalign doctor --encoder` prints it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import open_grid
+from raxalign.report.encoder import BROKEN, DIFFERENT, HEALTHY, examine_encoder, piece_kind
+from tests.families.catalogue import FAMILIES, build
+from tests.grids import write_grid
+from tests.tiny import tiny_bert
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    words = ["the", "a", "dog", "der", "die", "das", "."]
+    return tiny_bert(tmp_path_factory.mktemp("encoder") / "tiny", words, positions=32)
+
+
+def field(lines: list[str], label: str) -> str:
+    """What follows a label, its continued lines included."""
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"{label} "))
+    rest = lines[start + 1 :]
+    end = next((i for i, line in enumerate(rest) if not line.startswith(" ")), len(rest))
+    return " ".join(line[14:].strip() for line in lines[start : start + 1 + end])
+
+
+def test_a_model_is_described_in_aligned_lines_that_fit_a_terminal(folder: Path) -> None:
+    lines, _ = examine_encoder(str(folder))
+    assert field(lines, "architecture") == "BertForMaskedLM (bert)"
+    assert field(lines, "layers") == "2 of 32 dimensions"
+    assert field(lines, "positions") == "32 pieces per row, special ones included"
+    assert field(lines, "rows") == "several sentences share a row in training"
+    assert field(lines, "masked LM") == "has a head"
+    assert field(lines, "tokenizer").startswith("WordPiece of ")
+    assert field(lines, "sentences") == "built in"
+    assert "not " not in field(lines, "methods") + field(lines, "tasks")
+    assert all(len(line) <= 80 or "/" in line for line in lines)
+
+
+def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(
+    folder: Path, tmp_path: Path
+) -> None:
+    """English has 7 pieces in 6 words, as "dogs" is two; German 6 in 6, of which ö is unknown."""
+    (tmp_path / "text.en").write_text("the dog.\nthe dogs.\n", encoding="utf-8")
+    (tmp_path / "text.de").write_text("der die.\nö die.\n", encoding="utf-8")
+    path = write_grid(tmp_path, languages="{each: [de]}", sentences="1")
+    text = path.read_text(encoding="utf-8").replace("{test: 30, dev: 30}", "{test: 1, dev: 0}")
+    text = text.replace(
+        "source: phrasebook\n  size: 400", f"source: moses\n  path: {tmp_path}/text"
+    )
+    path.write_text(text, encoding="utf-8")
+    lines, _ = examine_encoder(str(folder), open_grid(path, storage=str(tmp_path / "storage")))
+    assert field(lines, "sentences") == "the first of the grid's corpus"
+    rows = {line.split()[0]: line.split()[1:3] for line in lines[lines.index("") + 2 :]}
+    assert rows == {"en": [f"{7 / 6:.2f}", "0.0"], "de": ["1.00", "16.7"]}
+
+
+def test_pieces_that_are_not_those_of_running_text_are_shown_with_their_exit_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = TransformerEncoder.pieces
+
+    def backwards(self, sentences, lang, *more):
+        return pieces(self, [words[::-1] for words in sentences], lang, *more)
+
+    monkeypatch.setattr(TransformerEncoder, "pieces", backwards)
+    lines, code = examine_encoder(str(folder))
+    assert code == DIFFERENT
+    told = field(lines, "running text")
+    assert int(told.split(" of 80 sentences")[0]) < 80
+    assert "en: The teacher opened" in told
+
+
+def test_what_needs_a_masked_lm_head_does_not_take_an_encoder_without_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self, states):
+        raise RaxalignError("no head")
+
+    monkeypatch.setattr(TransformerEncoder, "lm_logits", refuse)
+    lines, _ = examine_encoder(str(folder))
+    assert field(lines, "masked LM") == "has no head"
+    assert field(lines, "methods").endswith(
+        "not code_switching, mlm, ppa, tlm, weam: needs a masked-LM head"
+    )
+    assert field(lines, "tasks").endswith("not token_translation: needs a masked-LM head")
+    grid = write_grid(tmp_path, languages="{each: [de]}", methods=("none: {}", "mine: {kind: mlm}"))
+    lines, code = examine_encoder(str(folder), open_grid(grid, storage=str(tmp_path / "storage")))
+    assert field(lines, "methods") == "none; not mine: needs a masked-LM head"
+    assert code == DIFFERENT
+
+
+def test_an_encoder_that_cannot_be_loaded_is_one_sentence(tmp_path: Path) -> None:
+    lines, code = examine_encoder(str(tmp_path / "nowhere"))
+    assert code == BROKEN
+    assert field(lines, "broken").startswith(f"{tmp_path}/nowhere: no such encoder folder")
+
+
+def test_words_at_blanks_alone_are_those_of_running_text(tmp_path: Path) -> None:
+    encoder = tiny_bert(tmp_path / "tiny", ["the"], positions=64)
+    grid = write_grid(tmp_path, languages="{each: [de]}", methods=("none: {}",))
+    _, code = examine_encoder(str(encoder), open_grid(grid, storage=str(tmp_path / "storage")))
+    assert code == HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("mBERT", "WordPiece"),
+        ("XLM-R", "Unigram"),
+        ("RoBERTa", "byte-level BPE"),
+        ("Llama", "byte-level BPE"),
+        ("Gemma", "BPE with byte fallback"),
+        ("XLM", "BPE"),
+    ],
+)
+def test_tokenizers_are_told_apart(family: str, kind: str, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(build(FAMILIES[family], tmp_path / "encoder"))
+    assert piece_kind(tokenizer) == kind
