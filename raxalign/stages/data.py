@@ -56,7 +56,7 @@ def _piece_filter(bench: Bench, stage: Stage) -> PieceFilter | None:
     tokenizer = encoder.tokenizer
 
     def count(words: Sequence[str], lang: str) -> int:
-        ((ids, _),) = bulk_pieces(tokenizer, [words], lang)
+        ((ids, *_),) = bulk_pieces(tokenizer, [words], lang)
         return len(ids)
 
     return PieceFilter(count, **limits)

@@ -88,7 +88,7 @@ def test_an_architecture_that_is_no_encoder_is_refused(tiny_folder: Path, tmp_pa
     (folder / "config.json").write_text(
         json.dumps({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 1})
     )
-    with pytest.raises(DataError, match="gpt2"):
+    with pytest.raises(DataError, match="is not a whole encoder"):
         kind(folder).load(EncoderInputs(), "cpu")
 
 

@@ -83,8 +83,8 @@ def with_a_piece(row: PieceRow, filler: int) -> PieceRow:
     """
     if len(row):
         return row
-    one = np.array([filler]), np.array([-1])
-    return PieceRow(*one, 1, row.n_words, row.languages)
+    none = np.array([-1])
+    return PieceRow(np.array([filler]), none, none, 1, row.n_words, row.languages)
 
 
 def summary_states(model: Any, states_BTH: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:

@@ -149,8 +149,8 @@ def target_layers(model: Any, targets: str) -> list[str]:
 
     from raxalign.encoders.models.blocks import find_blocks
 
-    _, _, blocks = find_blocks(model.base_model)
-    inside = {id(module) for module in blocks.modules() if isinstance(module, nn.Linear)}
+    modules = (module for part in find_blocks(model.base_model).parts for module in part.modules())
+    inside = {id(module) for module in modules if isinstance(module, nn.Linear)}
     layers = [name for name, module in model.named_modules() if id(module) in inside]
     if targets == AUTO:
         known = _known_to_peft(model.config.model_type)

@@ -73,7 +73,7 @@ def _both(encoder: TransformerEncoder) -> tuple[list[torch.Tensor], list[torch.T
         for part in (ids[None], owners[None], places[None], apart, mask)
     )
     none_BT = torch.full_like(apart_BT, -1)
-    batch = Batch(apart_BT, mask_BT, torch.zeros_like(apart_BT), none_BT, none_BT, ())
+    batch = Batch(apart_BT, mask_BT, torch.zeros_like(apart_BT), none_BT, none_BT, none_BT, ())
     layers = tuple(range(encoder.n_layers + 1))
     together = packed_states(encoder, ids_BT, owners_BT, places_BT, None, layers)
     return [state[0] for state in together], [s[mask_BT.bool()] for s in encoder.hidden(batch)]

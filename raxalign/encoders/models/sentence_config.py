@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from raxalign.encoders.models.loading import looks_like_path
+from raxalign.encoders.models.folder import looks_like_path
 from raxalign.errors import DataError
 
 SentencePooling = Literal["cls", "mean", "last", "weighted"]

@@ -41,5 +41,5 @@ def short_rows(table: Any, encoder: Encoder, langs: tuple[str, str], max_pieces:
         for name, lang in zip(("src", "tgt"), langs, strict=True):
             sentences = read_sentences(table.slice(start, _CHUNK), name)
             pieces = bulk_pieces(encoder.tokenizer, sentences, lang)
-            kept[part] &= np.array([len(ids) <= max_pieces for ids, _ in pieces])
+            kept[part] &= np.array([len(ids) <= max_pieces for ids, *_ in pieces])
     return table.take(np.flatnonzero(kept))

@@ -81,9 +81,7 @@ def _shown(cell: Cell, task: str, lang: str) -> _Shown:
     return _Shown(max(layer for layer, _ in points["test"]), None)
 
 
-def _table(
-    table: pa.Table, lang: str, shown: _Shown, sides: tuple[str, str]
-) -> Iterator[Table]:
+def _table(table: pa.Table, lang: str, shown: _Shown, sides: tuple[str, str]) -> Iterator[Table]:
     """The table of a direction, where it has kept texts."""
     import pyarrow.compute as pc
 
