@@ -99,6 +99,8 @@ def build(family: Family, folder: Path, seed: int = 0) -> Path:
     }
     if family.tokenizer_class in ("BertTokenizer", "DistilBertTokenizer", "MPNetTokenizer"):
         settings["do_lower_case"] = not family.cased
+    if family.tokenizer_class == "T5Tokenizer":
+        settings["extra_ids"] = 0  # as mT5's, whose vocabulary has its own
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     if family.pooling:
         _write_modules(folder, family.pooling)

@@ -148,7 +148,7 @@ class TransformerEncoder(Encoder):
         before, after = self._template.before, self._template.after_single
         ids, words, lasts = cut(pieces, self.max_positions - len(before) - len(after))
         return PieceRow(
-            np.concatenate([before, ids, after]),
+            np.concatenate([before, ids, after]).astype(np.int64),
             _specials(len(before), words, len(after)),
             _specials(len(before), lasts, len(after)),
             len(ids) + len(before) + len(after),
@@ -182,7 +182,7 @@ class TransformerEncoder(Encoder):
             for own, others in ((first.words, second.words), (first.lasts, second.lasts))
         )
         return PieceRow(
-            np.concatenate([before, first.ids, between, second.ids, after]),
+            np.concatenate([before, first.ids, between, second.ids, after]).astype(np.int64),
             words,
             lasts,
             len(before) + len(first.ids) + len(between),
