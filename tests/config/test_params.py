@@ -45,8 +45,8 @@ LOOP = {"betas", "clip", "eps", "schedule", "select_every", "selection", "weight
 @pytest.mark.parametrize(
     ("folder", "kind", "names"),
     [
-        ("methods", "rotation", {"swap", "toward_identity"}),
-        ("methods", "strong_contrastive", {"negatives", *LOOP}),
+        ("methods", "rotation", {"max_pieces", "swap", "toward_identity"}),
+        ("methods", "strong_contrastive", {"lora", "negatives", *LOOP}),
         ("corpora", "moses", {"pretokenized", "codes"}),
         ("tasks", "dictionary_retrieval", {"swap"}),
     ],

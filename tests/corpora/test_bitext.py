@@ -244,6 +244,8 @@ def test_metadata_tells_where_rows_come_from(moses, tmp_path):
     counts = {"lines": 3, "blank": 0, "overlong": 0, "kept": 3}
     assert read_metadata(tmp_path / "dev") == {
         "lang_pair": "de-en",
+        "lang": "de",
+        "pivot": "en",
         "corpus": "moses",
         "split": "dev",
         "counts": counts,

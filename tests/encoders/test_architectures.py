@@ -27,9 +27,8 @@ def batch() -> Batch:
     mask, langs = torch.ones_like(ids), torch.tensor([[0] * 9, [1] * 9])
     mask[1, 6:] = 0
     ids[1, 6:] = 0
-    return Batch(
-        ids, mask, torch.zeros_like(ids), torch.where(mask > 0, 0, -1), langs, ("en", "de")
-    )
+    words = torch.where(mask > 0, 0, -1)
+    return Batch(ids, mask, torch.zeros_like(ids), words, words, langs, ("en", "de"))
 
 
 def languages(name: str, example: Batch) -> dict[str, torch.Tensor]:
@@ -132,11 +131,13 @@ def test_the_published_head_of_mdeberta_is_read_though_its_config_does_not_name_
     assert torch.allclose(logits, wanted, atol=1e-4)
 
 
-def test_decoders_are_refused_by_their_name(tmp_path: Path) -> None:
-    from transformers import GPT2Config, GPT2Model
+def test_what_translates_is_refused_by_its_name(tmp_path: Path) -> None:
+    from transformers import MarianConfig, MarianModel
 
-    model = GPT2Model(GPT2Config(vocab_size=80, n_embd=32, n_layer=2, n_head=2))
-    with pytest.raises(DataError, match="is not an encoder: gpt2 is a decoder"):
+    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "pad_token_id": 0}
+    model = MarianModel(MarianConfig(vocab_size=80, **sizes, **heads))
+    with pytest.raises(DataError, match="is not an encoder: marian is an encoder with a decoder"):
         TransformerEncoder.from_folder(folder_of(tmp_path / "encoder", model))
 
 

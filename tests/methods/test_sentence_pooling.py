@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -39,7 +38,7 @@ def test_pieces_are_pooled_within_their_sentences(
 
 def test_rows_know_how_many_special_pieces_end_them(tmp_path: Path) -> None:
     encoder = toy_encoder(tmp_path)
-    side = tokenise(encoder, pa.chunked_array([[["haus", "sieht"], ["rot"]]]), 32)
+    side = tokenise(encoder, [[["haus", "sieht"], ["rot"]]], 32)
     states = read_states(encoder, [(side, np.arange(2))], (encoder.n_layers,))
     rows = encoder.pieces([["haus", "sieht"], ["rot"]], "de")
     with torch.no_grad():
