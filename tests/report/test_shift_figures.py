@@ -94,7 +94,7 @@ def test_without_dev_sentences_are_shown_at_the_last_layer() -> None:
     metrics = ("layer1_alpha1_bleu1", "layer1_alpha2_bleu1", "layer2_alpha1_bleu1")
     rows = [row(0.9, metric=metric, **base) for metric in metrics]
     (cell,) = Results.of(rows, Plan("p", "en", 1, (), {}, {})).cells
-    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()))
+    (table,) = sample_tables(cell, "token_translation", cast(Ledger, _Kept()), ("de", "en"))
     assert [(line.entries[0].text, line.sub) for line in table.lines] == [
         ("der hund", ""),
         ("x", ""),

@@ -171,7 +171,7 @@ def test_nothing_is_overwritten(site: Path) -> None:
         ({"options": ("sise=3", "seed=x", "7")}, "3 faults"),
         ({"options": ("size=[1",)}, "is not a YAML value"),
         ({"lang": "en"}, "is the pivot"),
-        ({"lang": "dee"}, "unknown language"),
+        ({"lang": "jp"}, "unknown language"),
         ({"source": "moses", "options": ("path={lang}/x",)}, r"de/x\.de: No such file"),
         ({"heldout": 500}, "the corpus has 200 lines"),
     ],
@@ -240,7 +240,7 @@ def test_exported_links_are_read_back_with_the_words_of_the_dataset(
 
 def test_pairs_are_named_by_language() -> None:
     assert parse_named(["de=/a", "fr=/b=c"], "--pairs") == {"de": Path("/a"), "fr": Path("/b=c")}
-    for wrong in (["de"], ["de=/a", "de=/b"], ["dee=/a"]):
+    for wrong in (["de"], ["de=/a", "de=/b"], ["jp=/a"]):
         with pytest.raises(RaxalignError):
             parse_named(wrong, "--pairs")
 

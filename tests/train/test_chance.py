@@ -28,6 +28,7 @@ def test_every_stream_keeps_its_number() -> None:
         "USES": 3,
         "DROPOUT_TWICE": 3,
         "NEW_WEIGHTS": 4,
+        "ADAPTERS": 6,
         "DEV": 5,
         "MASKING": 0,
         "MIXING": 1,
