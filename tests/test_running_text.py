@@ -64,9 +64,9 @@ class Heard:
 def heard(monkeypatch):
     found, bulk_pieces = Heard(), pieces.bulk_pieces
 
-    def recording(tokenizer, sentences, lang):
+    def recording(tokenizer, sentences, *languages):
         found.hear(sentences)
-        return bulk_pieces(tokenizer, sentences, lang)
+        return bulk_pieces(tokenizer, sentences, *languages)
 
     for module in (pieces, transformer, token_means, masked_lm, sides):
         monkeypatch.setattr(module, "bulk_pieces", recording)
@@ -166,7 +166,7 @@ BOTH_SIDES = (
     lambda encoder, folder: read_sentence_rows(encoder, [folder / "pairs"], 64),
     lambda encoder, folder: read_bitexts(encoder, {"de": folder / "pairs"}, "en", 64),
     lambda encoder, folder: list(
-        linked_vectors(encoder, folder / "pairs", "de", "en", FIRST, "mean")
+        linked_vectors(encoder, read_table(folder / "pairs"), "de", "en", FIRST, "mean")
     ),
 )
 

@@ -74,7 +74,7 @@ class Transformer(EncoderKind):
         bidirectional: Annotated[bool, LATER] = Field(
             False,
             description=(
-                "Whether each piece of a decoder sees the whole row, in place of what stands before"
+                "Whether each piece of a decoder sees the whole row, in place of the pieces before"
                 " it."
             ),
         )
@@ -82,7 +82,7 @@ class Transformer(EncoderKind):
             "auto",
             description=(
                 "How attention is computed: by PyTorch's fused kernels (`sdpa`), by plain products"
-                " (`eager`), or `auto`: `sdpa` where the architecture has it, else `eager`. The two"
+                " (`eager`), or by the first of these that the architecture has (`auto`); the two"
                 " differ by rounding, so one that is set enters the key."
             ),
         )

@@ -50,7 +50,7 @@ def _wrapped(tokenizer: Tokenizer) -> Any:
 
 
 def _unigram() -> Any:
-    """As XLM-R's: a blank is put before what stands between blanks."""
+    """As XLM-R's: a blank is put before each run of other characters."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]

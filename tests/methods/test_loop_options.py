@@ -64,7 +64,9 @@ def method(kind: str, root: Path, **options: Any) -> TrainedMethod:
 
 def test_all_that_trains_is_covered_by_this_file() -> None:
     assert sorted(BEFORE) == sorted(KINDS)
-    assert set(EVERY) == set(TrainedParams.model_fields) - {"lora"}  # of the weights, not of the loop
+    assert set(EVERY) == set(TrainedParams.model_fields) - {
+        "lora"
+    }  # of the weights, not of the loop
 
 
 @pytest.mark.parametrize("kind", KINDS)

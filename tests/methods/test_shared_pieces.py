@@ -85,7 +85,7 @@ def test_a_shared_piece_is_among_those_of_each_of_its_words() -> None:
 
 
 def shared_sentences(max_length: int) -> Sentences:
-    """[1] 10 11 12 [2] and [1] 20 21 [2]; piece 11 is of the words 0 and 1, 12 of 1 and 2."""
+    """[1] 10 11 12 [2] and [1] 20 21 [2]; the words 0 and 1 share piece 11, 1 and 2 piece 12."""
     return Sentences(
         np.array([1, 2, 2, 2, 10, 11, 12, 20, 21]),
         np.array([-1, -1, -1, -1, 0, 0, 1, 0, 1]),

@@ -17,15 +17,13 @@ import pyarrow as pa
 from raxalign.corpora.base import Corpus, CorpusInputs, SentencePair
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.corpora.text.lengths import PIECE_COUNTS, PieceFilter, basic_tokens
-from raxalign.corpora.text.overlap import fingerprint, normalize
+from raxalign.corpora.text.overlap import ELSEWHERE, without_overlap
 from raxalign.corpora.text.sentences import cells, sentence_columns
 from raxalign.corpora.text.tail import Tail, read_tail
 from raxalign.corpora.text.words import Segmentation, Tokenize, describe, tokenize, within_text
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 
-ELSEWHERE = "overlapping_elsewhere"
-"""The count of training pairs whose pivot side is held out for another language."""
 WORDS, OWN_WORDS = "words", "own"
 """Metadata of a dataset whose words are those of the corpus: no tokeniser made any."""
 BATCH_ROWS = 1000
@@ -146,7 +144,7 @@ class Cleaner:
         )
         pairs: Iterable[SentencePair] = self._count(self._before(tail, len(heldout)), counts)
         if self.options.overlap == "drop":
-            pairs = _without_overlap(pairs, heldout, self.elsewhere, counts)
+            pairs = without_overlap(pairs, heldout, self.elsewhere, counts)
         self.write(
             folder / "data", "training", islice(self.clean(pairs, counts), sentences), counts
         )
@@ -258,44 +256,6 @@ class Cleaner:
         """Return an error that names the corpus by its first place."""
         place = next(iter(self.source.inputs.locations.values()), self.name)
         return kind(place, f"{self.source.lang}-{self.source.pivot}: {problem}", remedy=remedy)
-
-
-def _without_overlap(
-    pairs: Iterable[SentencePair],
-    heldout: Sequence[SentencePair],
-    elsewhere: frozenset[str],
-    counts: Counter[str],
-) -> Iterator[SentencePair]:
-    """Yield the pairs of which neither side is in the held-out text, nor the pivot side in that of
-    other languages, each once.
-
-    Args:
-        pairs: sentence pairs of the training part.
-        heldout: the sentence pairs of test and dev.
-        elsewhere: normalised pivot sides that are held out for other languages.
-        counts: is added to, by the reason why a pair is left out.
-
-    Yields:
-        The other pairs, in order. Sides are compared as `normalize` leaves them.
-    """
-    sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
-    sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
-    seen: set[bytes] = set()
-    for pair in pairs:
-        source, target = normalize(pair.source), normalize(pair.target)
-        if not source or not target:
-            yield pair  # which `clean` counts as blank
-            continue
-        key = fingerprint(source, target)
-        if source in sources or target in targets:
-            counts["overlapping"] += 1
-        elif target in elsewhere:
-            counts[ELSEWHERE] += 1
-        elif key in seen:
-            counts["repeated"] += 1
-        else:
-            seen.add(key)
-            yield pair
 
 
 def write_rows(writer: DatasetWriter, rows: Iterable[Row]) -> None:

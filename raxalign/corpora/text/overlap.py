@@ -1,5 +1,5 @@
-"""When two sentences count as the same: for keeping test sentences, and repeated pairs, out of
-training.
+"""When two sentences count as the same, and training pairs without test sentences and
+repetitions.
 """
 
 from __future__ import annotations
@@ -7,10 +7,16 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from hashlib import blake2b
 
+from raxalign.corpora.base import SentencePair
 from raxalign.corpora.text.words import clean
+
+ELSEWHERE = "overlapping_elsewhere"
+"""The count of training pairs whose pivot side is held out for another language."""
 
 _ASCII = {code: None for code in range(128) if not chr(code).isalnum()}
 
@@ -48,3 +54,41 @@ def _other_characters() -> re.Pattern[str]:
         if unicodedata.category(chr(code))[0] == "M"
     )
     return re.compile(rf"(?:[\W_](?<![{marks}]))+")
+
+
+def without_overlap(
+    pairs: Iterable[SentencePair],
+    heldout: Sequence[SentencePair],
+    elsewhere: frozenset[str],
+    counts: Counter[str],
+) -> Iterator[SentencePair]:
+    """Yield the pairs of which neither side is in the held-out text, nor the pivot side in that of
+    other languages, each once.
+
+    Args:
+        pairs: sentence pairs of the training part.
+        heldout: the sentence pairs of test and dev.
+        elsewhere: normalised pivot sides that are held out for other languages.
+        counts: is added to, by the reason why a pair is left out.
+
+    Yields:
+        The other pairs, in order. Sides are compared as `normalize` leaves them.
+    """
+    sides = [(normalize(pair.source), normalize(pair.target)) for pair in heldout]
+    sources, targets = ({pair[side] for pair in sides if all(pair)} for side in (0, 1))
+    seen: set[bytes] = set()
+    for pair in pairs:
+        source, target = normalize(pair.source), normalize(pair.target)
+        if not source or not target:
+            yield pair  # which `clean` counts as blank
+            continue
+        key = fingerprint(source, target)
+        if source in sources or target in targets:
+            counts["overlapping"] += 1
+        elif target in elsewhere:
+            counts[ELSEWHERE] += 1
+        elif key in seen:
+            counts["repeated"] += 1
+        else:
+            seen.add(key)
+            yield pair

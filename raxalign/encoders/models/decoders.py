@@ -1,7 +1,7 @@
 """Decoders (causal language models such as Qwen, Llama, Gemma and Mistral) read as encoders: their
 hidden states, without a language-modelling head.
 
-A piece sees only what stands before it, unless an encoder is opened as `bidirectional`.
+A piece sees only the pieces before it, unless an encoder is opened as `bidirectional`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many pieces a row of a transformer may have, and where its position numbers begin."""
+"""The most pieces per row of a transformer, and where its position numbers begin."""
 
 from __future__ import annotations
 

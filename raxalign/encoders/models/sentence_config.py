@@ -44,7 +44,7 @@ class SentenceConfig:
     """The pooling over all pieces, special ones included, with `last` the very last one;
     `normalize` scales vectors to length 1; `prompt` is put before every sentence, and is left out
     of a mean unless `include_prompt`. `unread` names what the folder has and raxalign does not
-    read: such a configuration is of no use.
+    read: such a configuration cannot be used.
     """
 
     pooling: SentencePooling = "mean"

@@ -99,11 +99,10 @@ def supervised_pairs(
     """Vectors of the pairs of one language, blocks of (P, L, H) for it and for the pivot: linked
     words, or anchors of a dictionary's entries whose words both occur `min_count` times.
     """
+    langs = (lang, inputs.pivot)
     if params.supervision == "parallel":
-        rows = short_rows(
-            read_pairs(inputs.pairs[lang]), encoder, (lang, inputs.pivot), params.max_pieces
-        )
-        yield from linked_vectors(encoder, rows, lang, inputs.pivot, layers, params.pooling)
+        rows = short_rows(read_pairs(inputs.pairs[lang]), encoder, langs, params.max_pieces)
+        yield from linked_vectors(encoder, rows, *langs, layers, params.pooling)
         return
     import torch
 
@@ -111,9 +110,7 @@ def supervised_pairs(
 
     entries = dictionary_entries(params, inputs, lang)
     refuse_exchanged_sides(params, inputs, lang)
-    rows = short_rows(
-        read_table(inputs.bitext[lang]), encoder, (lang, inputs.pivot), params.max_pieces
-    )
+    rows = short_rows(read_table(inputs.bitext[lang]), encoder, langs, params.max_pieces)
     src, tgt = (
         collect_anchors(
             encoder,
@@ -123,7 +120,7 @@ def supervised_pairs(
             layers,
             params.pooling,
         )
-        for i, (side, code) in enumerate((("src", lang), ("tgt", inputs.pivot)))
+        for i, (side, code) in enumerate(zip(("src", "tgt"), langs, strict=True))
     )
     src_E, tgt_E = (
         torch.tensor([side.words[entry[i]] for entry in entries], device=encoder.device)

@@ -22,8 +22,8 @@ _UNDIVIDED = "SpaceAfter=No"
 
 
 class Word(NamedTuple):
-    """A word with its line and tag; an empty form ends a sentence. `after` is what stands between
-    it and the next word in the running text, None where the file does not have it.
+    """A word with its line and tag; an empty form ends a sentence. `after` is the text
+    between it and the next word, None where the file does not have it.
     """
 
     line: int
