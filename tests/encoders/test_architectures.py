@@ -27,9 +27,8 @@ def batch() -> Batch:
     mask, langs = torch.ones_like(ids), torch.tensor([[0] * 9, [1] * 9])
     mask[1, 6:] = 0
     ids[1, 6:] = 0
-    return Batch(
-        ids, mask, torch.zeros_like(ids), torch.where(mask > 0, 0, -1), langs, ("en", "de")
-    )
+    words = torch.where(mask > 0, 0, -1)
+    return Batch(ids, mask, torch.zeros_like(ids), words, words, langs, ("en", "de"))
 
 
 def languages(name: str, example: Batch) -> dict[str, torch.Tensor]:
@@ -208,10 +207,10 @@ def test_a_language_without_an_adapter_is_named_with_those_that_have_one(tmp_pat
         folder_of(tmp_path / "encoder", model_of("xmod", head=False))
     )
     with pytest.raises(
-        RaxalignError, match=r"no adapter for el \(it has one for de, en\); leave out this language"
+        RaxalignError, match=r"no adapter for el \(it has one for de_DE, en_XX\); leave out this language"
     ):
         encoder.hidden(replace(batch(), languages=("en", "el")))
-    with pytest.raises(RaxalignError, match=r"one adapter per language, .* not trained by this"):
+    with pytest.raises(RaxalignError, match=r"one adapter per language, .* is not known"):
         encoder.hidden(replace(batch(), languages=()))
 
 
