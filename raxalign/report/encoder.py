@@ -127,7 +127,8 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]
         f"built in for {', '.join(built_in)}" if built_in else "",
         f"none for {', '.join(without)}" if without else "",
     ]
-    return texts, "; ".join(part for part in parts if part)
+    in_order = {lang: texts[lang] for lang in languages if lang in texts}
+    return in_order, "; ".join(part for part in parts if part)
 
 
 def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Sentence]]]:

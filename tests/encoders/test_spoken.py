@@ -1,4 +1,4 @@
-"""The languages of sentences that share a training batch, and the adapters or embeddings of them."""
+"""The languages of sentences in a training batch, and the adapters or embeddings of them."""
 
 from __future__ import annotations
 
