@@ -157,9 +157,9 @@ def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
     value = f"{entry.value.mean:.4f}"
     value += f" [{around.low:.4f}, {around.high:.4f}]" if around else ""
-    difference = "" if entry.difference is None else f"{entry.difference:+.4f}"
+    difference = "" if entry.difference is None else f"{entry.difference:+z.4f}"
     if found is not None and found.low is not None and found.high is not None:
-        difference += f" [{found.low:+.4f}, {found.high:+.4f}]"
+        difference += f" [{found.low:+z.4f}, {found.high:+z.4f}]"
     runs, examples = f"{entry.value.n}", f"{around.examples:,}" if around else ""
     if against is not None:
         runs, examples = f"{runs} / {against.n}", f"{found.examples:,}" if found else ""

@@ -127,7 +127,8 @@ def sample_texts(opened: Opened | None) -> tuple[dict[str, list[Sentence]], str]
         f"built in for {', '.join(built_in)}" if built_in else "",
         f"none for {', '.join(without)}" if without else "",
     ]
-    return texts, "; ".join(part for part in parts if part)
+    in_order = {lang: texts[lang] for lang in languages if lang in texts}
+    return in_order, "; ".join(part for part in parts if part)
 
 
 def _of_corpus(opened: Opened) -> Iterator[tuple[str, list[Sentence]]]:
@@ -173,7 +174,8 @@ def _found(encoder: TransformerEncoder, lang: str, sentences: list[Sentence]) ->
     differing, difference, pieces, unknowns = 0, None, 0, 0
     for row, sentence in zip(rows, sentences, strict=True):
         ours = row.ids.tolist()
-        theirs = list(encoder.tokenizer(sentence.text)["input_ids"])[: encoder.max_positions]
+        whole = encoder.tokenizer(sentence.text, verbose=False)["input_ids"]  # however long it is
+        theirs = list(whole)[: encoder.max_positions]
         # What is cut off at the last position is not compared.
         if ours != theirs and len(ours) < encoder.max_positions:
             differing += 1

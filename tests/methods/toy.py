@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -48,8 +49,10 @@ def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:
     return columns
 
 
-def write_pairs(folder: Path, columns: dict[str, list[object]]) -> Path:
-    with DatasetWriter(folder, PAIRS_SCHEMA, {}) as writer:
+def write_pairs(
+    folder: Path, columns: dict[str, list[object]], record: Mapping[str, object] | None = None
+) -> Path:
+    with DatasetWriter(folder, PAIRS_SCHEMA, record or {}) as writer:
         writer.write(columns)
     return folder
 
@@ -58,9 +61,10 @@ def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) ->
     """All that a method may ask for, written."""
     for k, lang in enumerate(languages):
         columns = toy_rows(n - 5 * k, seed=k)
-        write_pairs(root / f"pairs-{lang}", columns)
+        record = {"lang": lang, "pivot": "en", "lang_pair": f"{lang}-en"}
+        write_pairs(root / f"pairs-{lang}", columns, record)
         schema = pa.schema([PAIRS_SCHEMA.field(name) for name in ("id", "src", "tgt")])
-        with DatasetWriter(root / f"bitext-{lang}", schema, {}) as writer:
+        with DatasetWriter(root / f"bitext-{lang}", schema, record) as writer:
             writer.write({name: columns[name] for name in schema.names})
         for side, code in (("src", lang), ("tgt", "en")):
             with DatasetWriter(

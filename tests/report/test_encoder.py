@@ -58,6 +58,16 @@ def test_languages_have_pieces_per_word_and_a_share_of_unknown_ones(
     assert field(lines, "sentences") == "the first of the grid's corpus"
     rows = {line.split()[0]: line.split()[1:3] for line in lines[lines.index("") + 2 :]}
     assert rows == {"en": [f"{7 / 6:.2f}", "0.0"], "de": ["1.00", "16.7"]}
+    assert list(rows) == ["en", "de"]  # the pivot first
+
+
+def test_a_text_longer_than_the_encoders_positions_is_read_without_a_warning(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines, code = examine_encoder(str(folder))
+    assert code == HEALTHY
+    assert any(float(line.split()[1]) > 1 for line in lines[lines.index("") + 2 :])
+    assert "sequence length is longer" not in caplog.text
 
 
 def test_pieces_that_are_not_those_of_running_text_are_shown_with_their_exit_code(

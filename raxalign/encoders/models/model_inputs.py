@@ -5,10 +5,12 @@ has an adapter (X-MOD) or an embedding (XLM) per language.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from raxalign.encoders.models.vectors import Batch
 from raxalign.errors import RaxalignError
+from raxalign.languages import is_code, language
 
 if TYPE_CHECKING:
     import torch
@@ -23,17 +25,19 @@ class ModelInputs:
         self.segment_types: int = getattr(config, "type_vocab_size", 0) or 0
         self.has_segments = "token_type_ids" in known and self.segment_types > 0
         self.has_positions = "position_ids" in known
-        self.adapters = _codes(config.languages) if "lang_ids" in known else {}
-        self.embedded = (
-            dict(getattr(config, "lang2id", None) or {})
+        adapters = config.languages if "lang_ids" in known else ()
+        self.adapters = _Numbers({name: i for i, name in enumerate(adapters)}, "adapter")
+        embedded = (
+            getattr(config, "lang2id", None)
             if "langs" in known and getattr(config, "use_lang_emb", False) and config.n_langs > 1
-            else {}
+            else None
         )
+        self.embedded = _Numbers(embedded or {}, "language embedding")
 
     @property
     def has_languages(self) -> bool:
         """Whether the states depend on the language that a batch records."""
-        return bool(self.adapters or self.embedded)
+        return bool(self.adapters.named or self.embedded.named)
 
     def of(self, batch: Batch) -> dict[str, torch.Tensor]:
         """The inputs of a batch, on its device. A row of two languages has the adapter of its
@@ -42,43 +46,64 @@ class ModelInputs:
         inputs = {"input_ids": batch.ids_BT, "attention_mask": batch.mask_BT}
         if self.has_segments:
             inputs["token_type_ids"] = batch.segments_BT
-        if self.adapters:
-            inputs["lang_ids"] = _numbers(batch, self.adapters, "adapter")[:, 0]
-        if self.embedded:
-            inputs["langs"] = _numbers(batch, self.embedded, "language embedding")
+        if self.adapters.named:
+            inputs["lang_ids"] = self.adapters.of(batch)[:, 0]
+        if self.embedded.named:
+            inputs["langs"] = self.embedded.of(batch)
         return inputs
 
 
-def _codes(languages: Any) -> dict[str, int]:
-    """Language code -> number of the adapter, of X-MOD's names such as ``de_DE``; of several with
-    one code (``zh_CN``, ``zh_TW``), the first.
-    """
-    codes: dict[str, int] = {}
-    for number, name in enumerate(languages):
-        codes.setdefault(str(name).split("_")[0], number)
-    return codes
+class _Numbers:
+    """The numbers of a model's adapters or embeddings by the languages that they are of."""
 
+    def __init__(self, named: Mapping[str, int], what: str) -> None:
+        self.named, self.what = named, what
+        self.known = {name: language(name) for name in named if is_code(name)}
+        self.found: dict[str, int | None] = {}
 
-def _numbers(batch: Batch, numbers: dict[str, int], what: str) -> torch.Tensor:
-    """The model's number of the language of each piece (B, T), 0 at padding."""
-    import torch
+    def of(self, batch: Batch) -> torch.Tensor:
+        """Return the number of the language of each piece (B, T), any at padding."""
+        import torch
 
-    if not batch.languages:
-        raise RaxalignError(
-            f"this encoder has one {what} per language, and here the language of its rows is not"
-            " known: it can be read and evaluated, but not trained by this method. Use another"
-            " encoder for it"
-        )
-    missing = [lang for lang in batch.languages if _base(lang) not in numbers]
-    if missing:
-        raise RaxalignError(
-            f"the encoder has no {what} for {', '.join(missing)} (it has one for"
-            f" {', '.join(sorted(numbers))}); leave out this language, or use another encoder"
-        )
-    table = torch.tensor([numbers[_base(lang)] for lang in batch.languages])
-    return table.to(batch.langs_BT.device)[batch.langs_BT.clamp(min=0)]
+        if not batch.languages:
+            raise RaxalignError(
+                f"this encoder has one {self.what} per language, and here the language of its rows"
+                " is not known: the datasets do not record it. Use another encoder"
+            )
+        numbers = [self.number(lang) for lang in batch.languages]
+        missing = [
+            lang for lang, found in zip(batch.languages, numbers, strict=True) if found is None
+        ]
+        if missing:
+            raise RaxalignError(
+                f"the encoder has no {self.what} for {', '.join(missing)} (it has one for"
+                f" {', '.join(sorted(self.named))}); leave out this language, or use another"
+                " encoder"
+            )
+        table = torch.tensor(numbers).to(batch.langs_BT.device)
+        return table[batch.langs_BT.clamp(min=0)]
 
+    def number(self, lang: str) -> int | None:
+        """Return the number of a language, None where the model does not have it."""
+        if lang not in self.found:
+            self.found[lang] = self._match(lang)
+        return self.found[lang]
 
-def _base(lang: str) -> str:
-    """The language of a code without its script or region (``zh-Hant``)."""
-    return lang.split("-")[0]
+    def _match(self, lang: str) -> int | None:
+        """The number under the same name or tag, else of the same language in the same script, else
+        of the same language: models name regions (``zh_TW``) that codes leave out (``zh-Hant``).
+        """
+        if lang in self.named:
+            return self.named[lang]
+        if not is_code(lang):
+            return None
+        wanted = language(lang)
+        for alike in (
+            lambda other: other.tag == wanted.tag,
+            lambda other: (other.base, other.script) == (wanted.base, wanted.script),
+            lambda other: other.base == wanted.base,
+        ):
+            for name, other in self.known.items():
+                if alike(other):
+                    return self.named[name]
+        return None

@@ -16,6 +16,7 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.encoders.models.packing_probe import packed_states, probe
+from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 else:
     torch = lazy.load("torch")
 
-_WIDTH = 128
+WIDTH = 128
+"""Pieces per row, about, where sentences share rows."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Packed:
     """Rows of pieces: `ids_BT`, the place of each piece in its sentence `positions_BT`, and its
     sentence `sentences_BT` (-1: padding). Sentence s begins at `starts_S` of the rows laid end to
     end. `segments_BT` are token types (None: all 0), which encoders without a second one ignore.
+    `langs_BT` is the language of each piece, a number of `languages` (-1: padding; None: it is not
+    known).
     """
 
     ids_BT: np.ndarray
@@ -40,6 +44,8 @@ class Packed:
     sentences_BT: np.ndarray
     starts_S: np.ndarray
     segments_BT: np.ndarray | None = None
+    langs_BT: np.ndarray | None = None
+    languages: tuple[str, ...] = ()
 
 
 def can_pack(encoder: TransformerEncoder) -> bool:
@@ -53,16 +59,22 @@ def pack(
     ids: np.ndarray,
     lengths_S: np.ndarray,
     pad: int,
-    width: int = _WIDTH,
+    width: int = WIDTH,
     segments: np.ndarray | None = None,
+    spoken: Spoken | None = None,
 ) -> Packed:
-    """Put sentences, laid end to end in `ids`, into as few rows as hold them at about `width`
-    pieces each; width 0: one row per sentence.
-
-    For sentence pairs `segments` holds the token type of each piece.
+    """Put sentences into as few rows as hold them at about `width` pieces each.
 
     The longest come first, each into the emptiest row, so that rows are filled evenly and hardly
     any padding is left.
+
+    Args:
+        ids: the pieces of the sentences, laid end to end.
+        lengths_S: the number of pieces of each sentence.
+        pad: the piece that fills rows up.
+        width: pieces per row; 0: one row per sentence.
+        segments: the token type of each piece, for sentence pairs.
+        spoken: the language of each piece, where it is known.
     """
     rows_S, columns_S, n_rows, used = (
         _spread(lengths_S, -(-int(lengths_S.sum()) // width)) if width else _a_row_each(lengths_S)
@@ -71,20 +83,20 @@ def pack(
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
     flat = starts_S[owners] + places
-    ids_F = np.full(n_rows * used, pad, np.int64)
-    positions_F, sentences_F = (
-        np.zeros(n_rows * used, np.int64),
-        np.full(n_rows * used, -1, np.int64),
-    )
-    ids_F[flat], positions_F[flat], sentences_F[flat] = ids, places, owners
-    segments_F = np.zeros(n_rows * used, np.int64)
-    if segments is not None:
-        segments_F[flat] = segments
-    ids_BT, positions_BT, sentences_BT, segments_BT = (
-        part.reshape(n_rows, used) for part in (ids_F, positions_F, sentences_F, segments_F)
-    )
+
+    def placed(values: np.ndarray, filler: int) -> np.ndarray:
+        rows_F = np.full(n_rows * used, filler, np.int64)
+        rows_F[flat] = values
+        return rows_F.reshape(n_rows, used)
+
     return Packed(
-        ids_BT, positions_BT, sentences_BT, starts_S, None if segments is None else segments_BT
+        placed(ids, pad),
+        placed(places, 0),
+        placed(owners, -1),
+        starts_S,
+        None if segments is None else placed(segments, 0),
+        None if spoken is None else placed(spoken.numbers, -1),
+        () if spoken is None else spoken.names,
     )
 
 
@@ -128,16 +140,29 @@ def flat_states(
         positions_BT = torch.from_numpy(packed.positions_BT).to(encoder.device)
         states = packed_states(encoder, ids_BT, sentences_BT, positions_BT, segments_BT, layers)
     else:
-        mask_BT, none_BT = (sentences_BT >= 0).long(), torch.full_like(ids_BT, -1)
-        batch = Batch(
-            ids_BT,
-            mask_BT,
-            torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
-            none_BT,
-            none_BT,
-            none_BT,
-            (),
-        )
+        batch = _padded(packed, ids_BT, sentences_BT, segments_BT)
         hidden = encoder.hidden(batch, upto=max(layers))
         states = [hidden[layer] for layer in layers]
     return [state.reshape(-1, state.shape[-1]) for state in states]
+
+
+def _padded(
+    packed: Packed,
+    ids_BT: torch.Tensor,
+    sentences_BT: torch.Tensor,
+    segments_BT: torch.Tensor | None,
+) -> Batch:
+    """Rows of one sentence each as a batch, with their languages where they are known."""
+    none_BT = torch.full_like(ids_BT, -1)
+    langs_BT = none_BT
+    if packed.langs_BT is not None:
+        langs_BT = torch.from_numpy(packed.langs_BT).to(ids_BT.device)
+    return Batch(
+        ids_BT,
+        (sentences_BT >= 0).long(),
+        torch.zeros_like(ids_BT) if segments_BT is None else segments_BT,
+        none_BT,
+        none_BT,
+        langs_BT,
+        packed.languages,
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,10 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.spoken import Spoken
 from raxalign.errors import DataError, RaxalignError
 from raxalign.methods.objectives.rounding import real_gap
-from raxalign.methods.rows.linked_words import PieceSide, tokenise
+from raxalign.methods.rows.linked_words import PieceSide, side_languages, tokenise
 from raxalign.methods.rows.states import pool_sentences, read_states
 from raxalign.methods.rows.typed import SentenceRows, pivot_sentences
 from raxalign.train.objective import Objective, Step
@@ -110,7 +111,10 @@ class Teacher:
         max_length: int,
     ) -> Teacher:
         """Return a teacher of the pivot's sentences of some bitexts."""
-        return cls(encoder, tokenise(encoder, pivot_sentences(folders), max_length), layer, pooling)
+        side = tokenise(encoder, pivot_sentences(folders), max_length)
+        (_, (pivot, _)) = side_languages(folders[0])
+        spoken = None if pivot is None else Spoken.of(pivot, len(side))
+        return cls(encoder, replace(side, spoken=spoken), layer, pooling)
 
     def frozen(self) -> Teacher:
         """Return the same with weights of its own, which stay as they are now."""

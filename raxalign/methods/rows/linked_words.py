@@ -14,6 +14,7 @@ import numpy as np
 from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.spoken import Spoken
 from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 
@@ -32,6 +33,7 @@ class PieceSide:
 
     Word w of sentence i, number ``word_offsets[i] + w``, begins at the place `first_W` of its row
     and has `count_W` adjacent pieces (none where it was not read). Neighbours may share a piece.
+    `spoken` are the languages of the sentences (None: they are not known).
     """
 
     ids: np.ndarray
@@ -39,6 +41,7 @@ class PieceSide:
     first_W: np.ndarray
     count_W: np.ndarray
     word_offsets: np.ndarray
+    spoken: Spoken | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -128,7 +131,8 @@ def tokenise(
         flat = np.concatenate(rows).astype(np.int32)
         parts.append((flat, *_spans(pieces, sizes, len(before)), lengths, sizes))
     ids, first, count, n_pieces, n_words = map(np.concatenate, zip(*parts, strict=True))
-    return PieceSide(ids, offsets_of(n_pieces), first, count, offsets_of(n_words))
+    spoken = None if lang is None else Spoken.of(lang, len(n_pieces))
+    return PieceSide(ids, offsets_of(n_pieces), first, count, offsets_of(n_words), spoken)
 
 
 def _spans(pieces: list[Pieces], sizes: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
+from raxalign.encoders.models.spoken import Spoken
 
 
 @dataclass(frozen=True)
@@ -22,9 +23,9 @@ class Rows:
     1]`` of the flat arrays.
 
     `ids` are the pieces, special ones included; `words` and `lasts` are the first and the last word
-    of each piece in its own sentence (-1: none); `langs` its language, an index into
-    `Sentences.languages`; `segments` is 1 in the second sentence of a pair and its separator, else
-    0. The k-th sentence of row r (K is 1, or 2 for pairs) has its first piece at the place
+    of each piece in its own sentence (-1: none); `langs` its language, an index into `languages`
+    (those of the `Sentences`); `segments` is 1 in the second sentence of a pair and its separator,
+    else 0. The k-th sentence of row r (K is 1, or 2 for pairs) has its first piece at the place
     ``first_RK[r, k]`` *of the row* and ``kept_RK[r, k]`` pieces there, which are the first ones of
     the sentence: its last word may have lost some of its own.
     """
@@ -37,9 +38,15 @@ class Rows:
     offsets: np.ndarray
     first_RK: np.ndarray
     kept_RK: np.ndarray
+    languages: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @property
+    def spoken(self) -> Spoken | None:
+        """The language of each piece; None where the rows do not name their languages."""
+        return Spoken(self.languages, self.langs) if self.languages else None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -60,17 +67,21 @@ class Rows:
             offsets_of(self.lengths[rows]),
             self.first_RK[rows],
             self.kept_RK[rows],
+            self.languages,
         )
 
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
-        """Return all rows of several parts, of as many sentences each, one after the other."""
+        """Return all rows of several parts, of as many sentences each, one after the other. The
+        parts number the same languages.
+        """
         flat = ("ids", "words", "lasts", "langs", "segments")
         ids, words, lasts, langs, segments, lengths, first_RK, kept_RK = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in (*flat, "lengths", "first_RK", "kept_RK")
         )
-        return cls(ids, words, lasts, langs, segments, offsets_of(lengths), first_RK, kept_RK)
+        flat_parts = (ids, words, lasts, langs, segments, offsets_of(lengths))
+        return cls(*flat_parts, first_RK, kept_RK, parts[0].languages)
 
 
 @dataclass(frozen=True)
@@ -186,4 +197,5 @@ def _laid_out(
         offsets_of(lengths_RP.sum(axis=1)),
         first_RK,
         kept_RK,
+        sentences.languages,
     )

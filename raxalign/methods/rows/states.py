@@ -10,8 +10,9 @@ import lazy_loader as lazy
 import numpy as np
 
 from raxalign.arrays import ranges
-from raxalign.encoders.models.packing import can_pack, flat_states, pack
+from raxalign.encoders.models.packing import WIDTH, can_pack, flat_states, pack
 from raxalign.encoders.models.sentence_config import SentencePooling
+from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Pooling
 from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
@@ -48,8 +49,14 @@ def read_states(
     lengths_S = np.concatenate(
         [side.offsets[rows + 1] - side.offsets[rows] for side, rows in parts]
     )
-    pad = int(encoder.tokenizer.pad_token_id or 0)
-    packed = pack(ids, lengths_S, pad) if can_pack(encoder) else pack(ids, lengths_S, pad, width=0)
+    spoken = Spoken.join([side.spoken and side.spoken.take(rows) for side, rows in parts])
+    packed = pack(
+        ids,
+        lengths_S,
+        int(encoder.tokenizer.pad_token_id or 0),
+        spoken=spoken and spoken.repeat(lengths_S),
+        width=WIDTH if can_pack(encoder) else 0,
+    )
     states = flat_states(encoder, packed, layers)
     return States(states, packed.starts_S, lengths_S, encoder.trailing)
 
@@ -71,9 +78,13 @@ def read_rows(
             [rows.segments for rows, _ in parts],
         )
     )
-    width = {} if can_pack(encoder) else {"width": 0}
     packed = pack(
-        ids, lengths, int(encoder.tokenizer.pad_token_id or 0), segments=segments, **width
+        ids,
+        lengths,
+        int(encoder.tokenizer.pad_token_id or 0),
+        segments=segments,
+        spoken=Spoken.join([rows.spoken for rows, _ in parts]),
+        width=WIDTH if can_pack(encoder) else 0,
     )
     (states_FH,) = flat_states(encoder, packed, (encoder.n_layers,))
     return states_FH, packed.starts_S

@@ -199,6 +199,7 @@ def _laid_out(
         offsets_of(lengths_R),
         np.full((len(numbers), 1), before[1]),
         lengths_R[:, None] - before[1] - after[1],
+        sentences.languages,
     )
 
 

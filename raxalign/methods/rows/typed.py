@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import sentence_chunks
+from raxalign.encoders.models.spoken import Spoken
 from raxalign.errors import DataError
 from raxalign.methods.rows.linked_words import (
     CHUNK,
@@ -230,6 +231,7 @@ def _join_sides(sides: Sequence[PieceSide]) -> PieceSide:
         first,
         count,
         _join_offsets([side.word_offsets for side in sides]),
+        Spoken.join([side.spoken for side in sides]),
     )
 
 

@@ -74,6 +74,20 @@ def of_methods(results: Results, most: int) -> str:
     )
 
 
+def of_encoder(results: Results) -> str:
+    """Return what a caption says where a figure or table of a grid with several encoders shows the
+    `representatives`, which are of one.
+    """
+    if len({cell.encoder for cell in results.cells}) < 2:
+        return ""
+    shown = {
+        cell.encoder
+        for task, metric in transfer_tasks(results)
+        for cell in representatives(results, task, metric)
+    }
+    return f" Of the grid's encoders only {', '.join(sorted(shown))} is shown." if shown else ""
+
+
 def titled(results: Results, task: str) -> str:
     """Return a task's name, marked where its values are those of the dev set."""
     return task if results.split(task) == "test" else f"{task} (dev set)"

@@ -40,6 +40,7 @@ class Facts(Section):
             "sentence pairs per language": ", ".join(f"{size:,}" for size in sizes),
             "seeds": f"{len(results.seeds)}" if results.seeds else "",
             "trials": f"{len(trials):,}",
+            "left out": "; ".join(line for line in plan.merged if line.endswith("dropped")),
             "evaluations": f"{results.done:,} of {results.planned:,} done",
             "made by": f"raxalign {VERSION}",
         }

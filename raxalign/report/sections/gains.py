@@ -10,6 +10,7 @@ from raxalign.report.cells.choice import (
     baseline,
     best_on_dev,
     colour_of,
+    of_encoder,
     of_methods,
     representatives,
     single_languages,
@@ -39,7 +40,7 @@ class Gains(Section):
         caption = (
             "One point per language; the baseline is the original encoder (as in Kulshreshtha et"
             " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
-            f" chooses.{of_methods(results, MOST_CURVES)}"
+            f" chooses.{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         )
         title = "Gain over the baseline against the baseline"
         sketch = Sketch("gain-over-baseline", title, caption, gain_panels(results))

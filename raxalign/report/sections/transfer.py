@@ -13,6 +13,7 @@ from raxalign.analysis.correlation import Correlation, correlate
 from raxalign.report.cells.choice import (
     best_on_dev,
     colour_of,
+    of_encoder,
     of_methods,
     representatives,
     single_languages,
@@ -46,7 +47,7 @@ class Transfer(Section):
         caption = (
             "One point per language (as in Cao et al. 2020, Figure 2, which shows only the original"
             " encoder). The table above has all correlations."
-            f"{of_methods(results, MOST_CURVES)}"
+            f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         )
         panels = transfer_panels(results, MOST_CURVES)
         sketch = Sketch("retrieval-transfer", "Retrieval against transfer", caption, panels)
@@ -117,7 +118,7 @@ def transfer_table(results: Results) -> Table | None:
     caption = (
         "Pearson's r over languages; under it Spearman's ρ and the number of languages n. The"
         " methods are those of the figure below, and those for which it has no room. A correlation"
-        " over three or four languages means little."
+        f" over three or four languages means little.{of_encoder(results)}"
     )
     return Table(
         "retrieval-transfer",

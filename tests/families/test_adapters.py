@@ -1,0 +1,76 @@
+"""Encoders with an adapter per language are trained with those of the languages that they read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
+from raxalign.train.runtime import Runtime
+from tests.families.catalogue import FAMILIES, build
+from tests.families.checks import Subject
+from tests.methods.contract import asked_for, make, trained
+from tests.methods.toy import toy_inputs
+
+LANGUAGES = ("de", "fr")  # of the data of `asked_for`, with English
+ADAPTERS_READ = {
+    "finetune": {"de", "fr", "en"},
+    "tlm": {"de", "fr", "en"},  # a row has the adapter of its first sentence, which either may be
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("adapters")
+    toy_inputs(root / "inputs", 16, LANGUAGES)
+    return root
+
+
+def _adapters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The weights of all adapters by language, copied."""
+    found: dict[str, list[torch.Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if ".adapter_modules." in name:
+            lang = name.split(".adapter_modules.")[1].split("_")[0]
+            found.setdefault(lang, []).append(weight.detach().clone().flatten())
+    return {lang: torch.cat(weights) for lang, weights in found.items()}
+
+
+@pytest.mark.parametrize("kind", ["finetune", "tlm"])
+def test_a_training_changes_the_adapters_of_the_languages_that_it_reads_and_no_other(
+    kind: str, root: Path
+) -> None:
+    encoder = Subject.of("X-MOD", root).load()
+    before = _adapters(encoder.model)
+    # Weight decay, where there is some, shrinks the others too.
+    method = make(kind, root / "inputs", weight_decay=0.0)
+    method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
+    after = _adapters(encoder.model)
+    changed = {lang for lang in before if not torch.equal(before[lang], after[lang])}
+    assert changed == ADAPTERS_READ[kind]
+
+
+@pytest.mark.parametrize("kind", trained())
+def test_every_method_that_trains_does_so_with_adapters(kind: str, root: Path) -> None:
+    encoder = Subject.of("X-MOD", root).load()
+    method = make(kind, root / "inputs")
+    method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
+
+
+def test_a_language_without_an_adapter_stops_a_training_by_its_name(root: Path) -> None:
+    whole = FAMILIES["X-MOD"]
+    names = tuple(name for name in whole.sizes["languages"] if name != "fr_XX")
+    folder = build(replace(whole, sizes={**whole.sizes, "languages": names}), root / "without")
+    encoder = TransformerEncoder.from_folder(folder)
+    method = make("finetune", root / "inputs")
+    with pytest.raises(RaxalignError, match="no adapter for fr"):
+        method.align(encoder, asked_for(method, root / "inputs"), Runtime(seed=1))
