@@ -25,6 +25,7 @@ RECORD = (
     *("method", "params", "encoder", "sentences", "notes"),
 )
 """The columns of published.csv: a figure, what was measured, and by which cell."""
+_NOT_RUN = "not run"
 _SHORT = {"exact_match": "EM", "f1": "F1"}
 
 
@@ -82,7 +83,8 @@ class TableMaker:
         found = [entry for line in lines for entry in line.entries if entry.state == "value"]
         everywhere, lines = lifted(lines, found)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
-        if (self.table.match or self.table.analysis) and not found:
+        absent = {entry.text for line in lines for entry in line.entries if entry.state == "absent"}
+        if not found and absent & {_NOT_RUN, UNTOUCHED}:
             caption += " None of these cells were run."
         made = Table(
             f"{self.name}-{self.label}",
@@ -181,7 +183,7 @@ class TableMaker:
             self.table.analysis is not None or rule is not None or spot.column in self.table.means
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
-        how = UNTOUCHED if reason is not None else "not run" if measurable else "published alone"
+        how = UNTOUCHED if reason is not None else _NOT_RUN if measurable else "published alone"
         self._record(spot, *[None] * 9, how)
         if reason is not None:
             marks = tuple(sorted({*marks, self.notes.number(reason)}))
