@@ -434,6 +434,8 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
         250_000,
     )
     assert "Of one seed." in record["notes"]
+    reasons = {one[3]: one[-1] for one in records if one[1:3] == ("retrieval_by_pos", "base")}
+    assert (reasons["PUNCT"], reasons["VERB"]) == ("too few queries", "not run")
 
 
 def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() -> None:

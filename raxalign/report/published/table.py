@@ -184,6 +184,9 @@ class TableMaker:
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
         how = UNTOUCHED if reason is not None else _NOT_RUN if measurable else "published alone"
+        why = spot.row.fill.values.get(spot.column) if spot.row.fill is not None else None
+        if how == _NOT_RUN and isinstance(why, str):
+            how = why
         self._record(spot, *[None] * 9, how)
         if reason is not None:
             marks = tuple(sorted({*marks, self.notes.number(reason)}))
@@ -191,9 +194,6 @@ class TableMaker:
             if not spot.printed:
                 return Entry("–", notes=marks, state="empty")
             return Entry(spot.printed, notes=marks, state="published")
-        else:
-            why = spot.row.fill.values.get(spot.column) if spot.row.fill is not None else None
-            how = why if isinstance(why, str) else how
         return Entry(how, below=spot.printed, notes=marks, state="absent")
 
     def _measured(
