@@ -514,6 +514,16 @@ def test_a_row_with_a_weight_per_language_says_so_and_that_it_is_not_zero_shot()
     assert "not a purely zero-shot result" in told
 
 
+def test_no_weight_is_chosen_for_the_pivot_and_weights_have_no_mean() -> None:
+    choices = {"en": {0.0: (0.5, 0.5), 0.1: (0.6, 0.6)}, "de": CHOICES["de"]}
+    table = table_of(results(shifted(choices)), "xnli_mds", "liu2020")
+    assert entry_of(table, "finetune-last-6-layers", "en").text == "50.00"
+    for label in ("finetune-last-6-layers/mds", "shifting-weight"):
+        assert entry_of(table, label, "en").text == "–"
+    assert entry_of(table, "shifting-weight", "average-without-en").text == "–"
+    assert entry_of(table, "finetune-last-6-layers/mds", "average-without-en").text == "55.00"
+
+
 def test_without_dev_values_no_weight_is_chosen() -> None:
     only_test = [entry for entry in shifted(CHOICES) if entry["split"] == "test"]
     table = table_of(results(only_test), "xnli_mds", "liu2020")

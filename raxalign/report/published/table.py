@@ -180,7 +180,7 @@ class TableMaker:
         label, rule = spot.row.row, spot.rule
         ruled = self.table.match is not None and self.table.rows[label].match is not None
         measurable = ruled and (
-            self.table.analysis is not None or rule is not None or spot.column in self.table.means
+            self.table.analysis is not None or rule is not None or self._is_mean(spot)
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
         how = UNTOUCHED if reason is not None else _NOT_RUN if measurable else "published alone"
@@ -195,6 +195,11 @@ class TableMaker:
                 return Entry("–", notes=marks, state="empty")
             return Entry(spot.printed, notes=marks, state="published")
         return Entry(how, below=spot.printed, notes=marks, state="absent")
+
+    def _is_mean(self, spot: _Spot) -> bool:
+        """Whether a figure is a mean over columns; there is none of chosen params."""
+        rule = self.table.rows[spot.row.row].match
+        return spot.column in self.table.means and (rule is None or rule.show == "value")
 
     def _measured(
         self, spot: _Spot, found: Measured, match: Match, marks: tuple[int, ...]
