@@ -135,15 +135,33 @@ def test_a_paper_s_grid_measures_every_figure_as_published(
         if column not in table.means and value is not None and (rule := table.rule(row, column))
     }
     assert rules
-    assert [place for place, rule in rules.items() if not measured(plan, rule)] == []
+    assert [place for place, rule in rules.items() if not measuring(plan, rule)] == []
 
 
-def measured(plan: Plan, rule: Rule) -> bool:
-    """Whether some trial and task are as a rule says, in what must hold and in what should."""
-    return any(
-        is_of(trial, rule) and any(is_task(plan, trial, task, rule) for task in trial.evaluations)
-        for trial in plan.trials
+@pytest.mark.parametrize(("name", "paper", "label"), TABLES)
+def test_every_row_of_a_paper_is_measured_on_one_encoder_of_its_grid(
+    name: str, paper: str, label: str
+) -> None:
+    plan, table = (
+        expand(load(GRIDS / f"{name}.yaml"), allow_missing=True),
+        read(paper).tables[label],
     )
+    encoders = {
+        row: {trial.encoder for trial in measuring(plan, rule)}
+        for row in table.rows
+        if (rule := table.rule(row, table.columns[0])) is not None
+    }
+    assert {row: names for row, names in encoders.items() if len(names) > 1} == {}
+
+
+def measuring(plan: Plan, rule: Rule) -> list[Trial]:
+    """The trials that have a task as a rule says, in what must hold and in what should."""
+    return [
+        trial
+        for trial in plan.trials
+        if is_of(trial, rule)
+        and any(is_task(plan, trial, task, rule) for task in trial.evaluations)
+    ]
 
 
 def is_of(trial: Trial, rule: Rule) -> bool:
@@ -198,6 +216,13 @@ def test_the_words_of_a_paper_s_plane_are_placed_by_its_grid(
     (task,) = [task for task in load(GRIDS / f"{name}.yaml").tasks if task.kind == "representation"]
     assert (task.languages, task.params.layers, task.params.projection) == (("de",), layers, "tsne")
     assert getattr(task.params, points) == {"occurrences": 100, "types": 20}[points]
+
+
+def test_the_plane_of_cao_et_al_has_the_vectors_that_they_align() -> None:
+    grid = load(GRIDS / "cao2020.yaml")
+    finetune = next(spec for spec in grid.methods if spec.kind == "finetune").points[0]
+    plane = next(task.params for task in grid.tasks if task.kind == "representation")
+    assert (plane.layers, plane.pooling) == (finetune.layers, finetune.pooling) == ("last", "last")
 
 
 def should_hold(params: Any, wanted: Any) -> bool:

@@ -137,10 +137,14 @@ class PublishedTable(_Frozen):
 
     def rule(self, row: str, column: str) -> Rule | None:
         """Return the joined rule of a cell that is not a mean; None where nothing measures it. An
-        analysis measures what has a mean over languages.
+        analysis measures what has a mean over languages. Where a param is chosen for each column,
+        a column without a figure has nothing to choose.
         """
         own = self.rows[row].match
         if own is None or self.match is None:
+            return None
+        printed = self.rows[row].values[self.columns.index(column)]
+        if own.per_language is not None and printed is None:
             return None
         lang = column if self.analysis is None else "avg"
         return self.match.joined(self.where.get(column, Rule(lang=lang))).joined(own)

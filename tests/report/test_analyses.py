@@ -395,6 +395,26 @@ def test_without_phrasebook_or_treebank_there_are_no_tags(
     assert tagger[1](pa.table({"tgt": ["Dogs", "dogs", "cats"]})) == ["NOUN", "NOUN", None]
 
 
+def test_the_papers_table_names_what_is_missing_where_words_have_no_tags(
+    made: tuple[Opened, Ledger], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened, ledger = made
+    monkeypatch.setattr(
+        "raxalign.report.sections.parts_of_speech.pivot_tags", lambda plan, root: None
+    )
+    write_report(
+        rows(opened.plan, ledger), opened.plan, tmp_path, ledger=ledger, published=["cao2020"]
+    )
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    part = text.partition("### Non-contextual retrieval by part of speech")[2].partition("\n### ")[
+        0
+    ]
+    assert part.count("no tags (0.") == 30
+    assert "not run" not in part
+    assert "None of these cells were run" not in part
+    assert "install spaCy and its small model of the pivot" in part
+
+
 def test_the_words_of_a_linked_pair_are_joined_and_those_of_occurrences_are_not(
     made: tuple[Opened, Ledger], tmp_path: Path
 ) -> None:

@@ -434,6 +434,8 @@ def test_an_analysis_fills_the_rows_of_its_table_by_the_cells_that_match_them() 
         250_000,
     )
     assert "Of one seed." in record["notes"]
+    reasons = {one[3]: one[-1] for one in records if one[1:3] == ("retrieval_by_pos", "base")}
+    assert (reasons["PUNCT"], reasons["VERB"]) == ("too few queries", "not run")
 
 
 def test_the_nearest_size_stands_where_the_grid_has_larger_and_smaller_ones() -> None:
@@ -510,6 +512,16 @@ def test_a_row_with_a_weight_per_language_says_so_and_that_it_is_not_zero_shot()
     assert line.sub == "mean_shift, α per language, 250,000 pairs"
     assert "alpha chosen for each language on its own dev set among 2 values" in told
     assert "not a purely zero-shot result" in told
+
+
+def test_no_weight_is_chosen_for_the_pivot_and_weights_have_no_mean() -> None:
+    choices = {"en": {0.0: (0.5, 0.5), 0.1: (0.6, 0.6)}, "de": CHOICES["de"]}
+    table = table_of(results(shifted(choices)), "xnli_mds", "liu2020")
+    assert entry_of(table, "finetune-last-6-layers", "en").text == "50.00"
+    for label in ("finetune-last-6-layers/mds", "shifting-weight"):
+        assert entry_of(table, label, "en").text == "–"
+    assert entry_of(table, "shifting-weight", "average-without-en").text == "–"
+    assert entry_of(table, "finetune-last-6-layers/mds", "average-without-en").text == "55.00"
 
 
 def test_without_dev_values_no_weight_is_chosen() -> None:

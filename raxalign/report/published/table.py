@@ -25,6 +25,7 @@ RECORD = (
     *("method", "params", "encoder", "sentences", "notes"),
 )
 """The columns of published.csv: a figure, what was measured, and by which cell."""
+_NOT_RUN = "not run"
 _SHORT = {"exact_match": "EM", "f1": "F1"}
 
 
@@ -82,7 +83,8 @@ class TableMaker:
         found = [entry for line in lines for entry in line.entries if entry.state == "value"]
         everywhere, lines = lifted(lines, found)
         caption += "".join(f" {self.notes.texts[number - 1]}" for number in everywhere)
-        if (self.table.match or self.table.analysis) and not found:
+        absent = {entry.text for line in lines for entry in line.entries if entry.state == "absent"}
+        if not found and absent & {_NOT_RUN, UNTOUCHED}:
             caption += " None of these cells were run."
         made = Table(
             f"{self.name}-{self.label}",
@@ -178,10 +180,13 @@ class TableMaker:
         label, rule = spot.row.row, spot.rule
         ruled = self.table.match is not None and self.table.rows[label].match is not None
         measurable = ruled and (
-            self.table.analysis is not None or rule is not None or spot.column in self.table.means
+            self.table.analysis is not None or rule is not None or self._is_mean(spot)
         )
         reason = untouched(self.results, rule) if measurable and rule is not None else None
-        how = UNTOUCHED if reason is not None else "not run" if measurable else "published alone"
+        how = UNTOUCHED if reason is not None else _NOT_RUN if measurable else "published alone"
+        why = spot.row.fill.values.get(spot.column) if spot.row.fill is not None else None
+        if how == _NOT_RUN and isinstance(why, str):
+            how = why
         self._record(spot, *[None] * 9, how)
         if reason is not None:
             marks = tuple(sorted({*marks, self.notes.number(reason)}))
@@ -189,10 +194,12 @@ class TableMaker:
             if not spot.printed:
                 return Entry("–", notes=marks, state="empty")
             return Entry(spot.printed, notes=marks, state="published")
-        else:
-            why = spot.row.fill.values.get(spot.column) if spot.row.fill is not None else None
-            how = why if isinstance(why, str) else how
         return Entry(how, below=spot.printed, notes=marks, state="absent")
+
+    def _is_mean(self, spot: _Spot) -> bool:
+        """Whether a figure is a mean over columns; there is none of chosen params."""
+        rule = self.table.rows[spot.row.row].match
+        return spot.column in self.table.means and (rule is None or rule.show == "value")
 
     def _measured(
         self, spot: _Spot, found: Measured, match: Match, marks: tuple[int, ...]

@@ -29,6 +29,10 @@ _TASK = "retrieval"
 _COLUMNS = {"tgt", "id", "tgt_position", "direction", "identical"}
 _COLUMNS |= {"correct_first", "first", "first_any"}
 _MEASURE = "retrieval_by_pos"  # as published tables call it
+_UNTAGGED = (
+    "Retrieval was measured, but no word has a part of speech: install spaCy and its small model"
+    " of the pivot, or add the task `pos` with treebank files of the pivot."
+)
 
 
 @final
@@ -50,8 +54,10 @@ class PartsOfSpeech(Section):
         return Share((Part("analyses", "Analyses", tables=tables),))
 
     def measures(self) -> Mapping[str, Measure]:
-        """Return the accuracy of a cell by part of speech, under `retrieval_by_pos`."""
-        return {_MEASURE: self._measure} if self._tagged is not None else {}
+        """Return the accuracy of a cell by part of speech, under `retrieval_by_pos`; without tags
+        the reason.
+        """
+        return {_MEASURE: self._measure if self._tagged is not None else self._untagged}
 
     @cached_property
     def _shown(self) -> tuple[str, list[Asked]]:
@@ -112,6 +118,19 @@ class PartsOfSpeech(Section):
             for part in bins
         }
         return Fill(values, f"Of one seed, mean over {languages([asked])}.{self._reading(task)}")
+
+    def _untagged(self, cell: Cell) -> Fill | None:
+        """No value of a cell, and why; None where retrieval was not run."""
+        if not self.material.predictions.of(cell, self._shown[0], _COLUMNS).tables:
+            return None
+        return Fill(
+            {
+                name: "no tags"
+                for group, parts in GROUPS.items()
+                for name in (*parts, f"{group}-average")
+            },
+            _UNTAGGED,
+        )
 
     def _reading(self, task: str) -> str:
         """The note that the task reads non-contextual vectors in another way than the paper."""
