@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ARCHITECTURES = re.compile(r"(?!Electra).*(ForMaskedLM|ForPreTraining)|(XLM|Flaubert)With.*")
 _WEIGHTS = re.compile(
     r"cls\.predictions\.|lm_head\.(dense|layer_norm|weight)|vocab_transform\.|lm_predictions\."
-    r"|pred_layer\.proj|predictions\.dense|generator_predictions\."
+    r"|pred_layer\.proj|predictions\.dense|generator_predictions\.|head\.linear1\."
 )
 # ModernBERT's classifiers have `head.dense` too, but not the decoder.
 _MODERN = frozenset({"head.dense.weight", "decoder.bias"})

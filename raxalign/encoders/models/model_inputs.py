@@ -54,7 +54,7 @@ class ModelInputs:
 
 
 class _Numbers:
-    """The numbers of a model's adapters or embeddings by the languages that they are of."""
+    """The numbers of a model's adapters or embeddings by language."""
 
     def __init__(self, named: Mapping[str, int], what: str) -> None:
         self.named, self.what = named, what

@@ -63,10 +63,8 @@ def pack(
     segments: np.ndarray | None = None,
     spoken: Spoken | None = None,
 ) -> Packed:
-    """Put sentences into as few rows as hold them at about `width` pieces each.
-
-    The longest come first, each into the emptiest row, so that rows are filled evenly and hardly
-    any padding is left.
+    """Put sentences into as few rows as hold them at about `width` pieces each. The longest come
+    first, each into the emptiest row, so that hardly any padding is left.
 
     Args:
         ids: the pieces of the sentences, laid end to end.
@@ -76,9 +74,9 @@ def pack(
         segments: the token type of each piece, for sentence pairs.
         spoken: the language of each piece, where it is known.
     """
-    rows_S, columns_S, n_rows, used = (
-        _spread(lengths_S, -(-int(lengths_S.sum()) // width)) if width else _a_row_each(lengths_S)
-    )
+    n_least = -(-int(lengths_S.sum()) // width) if width else 0
+    found = _spread(lengths_S, n_least) if width else _a_row_each(lengths_S)
+    rows_S, columns_S, n_rows, used = found
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
