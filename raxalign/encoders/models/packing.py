@@ -74,9 +74,7 @@ def pack(
         segments: the token type of each piece, for sentence pairs.
         spoken: the language of each piece, where it is known.
     """
-    n_least = -(-int(lengths_S.sum()) // width) if width else 0
-    found = _spread(lengths_S, n_least) if width else _a_row_each(lengths_S)
-    rows_S, columns_S, n_rows, used = found
+    rows_S, columns_S, n_rows, used = _layout(lengths_S, width)
     owners = np.repeat(np.arange(len(lengths_S)), lengths_S)
     places = np.arange(len(owners)) - np.repeat(np.cumsum(lengths_S) - lengths_S, lengths_S)
     starts_S = rows_S * used + columns_S
@@ -96,6 +94,13 @@ def pack(
         None if spoken is None else placed(spoken.numbers, -1),
         () if spoken is None else spoken.names,
     )
+
+
+def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """(row, column) of each sentence, the number of rows, and the width of the fullest."""
+    if not width:
+        return _a_row_each(lengths_S)
+    return _spread(lengths_S, -(-int(lengths_S.sum()) // width))
 
 
 def _spread(lengths_S: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray, int, int]:
