@@ -170,8 +170,8 @@ class WordExchange(Objective):
         self, encoder: TransformerEncoder, bitexts: Bitexts, links: Links, options: ExchangeOptions
     ) -> None:
         self.encoder, self.bitexts, self.links, self.options = encoder, bitexts, links, options
-        self.decoder = output_embedding(encoder.model)
         self.head = CrossHead(copy_transform(encoder.model), encoder.hidden_size).to(encoder.device)
+        self.decoder = output_embedding(encoder.model)
         self.module = nn.ModuleDict({"model": encoder.model, "head": self.head})
         self.rule = MaskRule.of(encoder, options.mask_share)
         self.batch: _Batch | None = None
