@@ -59,7 +59,8 @@ def missing_stages(
             present = store.has(stage.kind, key) and (
                 stage.kind in TRAINED or store.verify(stage.kind, key)
             )
-        for damage in damages:
+        own = [damage for damage in damages if damage.category is UserWarning]  # not of libraries
+        for damage in own:
             observer.noticed(f"{damage.message} It is made again.")
         if not present:
             wanted.append(key)

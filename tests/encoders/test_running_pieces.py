@@ -168,7 +168,7 @@ def test_the_pieces_of_a_word_cover_each_of_its_characters(
     words = Sentence.within(split_characters(text), text) if characters else None
     words = words or Sentence.of_text(text)
     tokenizer = tokenizer_of(kind)
-    encoded = encode_texts(tokenizer, [text], None)
+    encoded = encode_texts(tokenizer, [words.text], None)
     (found,) = bulk_pieces(tokenizer, [words], "en")
     for w, (word, start) in enumerate(zip(words, words.starts, strict=True)):
         chosen = np.flatnonzero((found.words <= w) & (w <= found.lasts))
