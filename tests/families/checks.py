@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -217,7 +218,9 @@ def check_method(subject: Subject, kind: str, inputs: Path, folder: Path) -> Non
     if method.needs().head and (unknown or not subject.family.head):
         try:
             method.align(encoder, asked_for(method, inputs), Runtime(seed=1))
-        except RaxalignError:
+        except RaxalignError as error:
+            if not re.search("masked-LM head|mask token", str(error)):
+                raise
             return
         raise AssertionError(f"{kind} trains a masked-LM head that the encoder does not have")
     aligned = method.align(encoder, asked_for(method, inputs), Runtime(seed=1))
@@ -238,7 +241,9 @@ def check_task(subject: Subject, name: str, root: Path) -> None:
     if catalog("tasks")[name](spec.params).needs().head and not subject.family.head:
         try:
             evaluate_encoder(opened, request)
-        except RaxalignError:
+        except RaxalignError as error:
+            if not re.search("masked-LM head|mask token", str(error)):
+                raise
             return
         raise AssertionError(f"{name} reads a masked-LM head that the encoder does not have")
     rows, _ = evaluate_encoder(opened, request)
