@@ -67,7 +67,7 @@ def random_bert(folder: Path, pairs: Path) -> Path:
         vocab_size=16_000,
     )
     config = BertConfig(
-        vocab_size=16_000,
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=256,
         num_hidden_layers=4,
         num_attention_heads=4,
