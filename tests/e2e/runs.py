@@ -51,13 +51,17 @@ class Site:
         )
 
     @contextmanager
-    def running(self, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-        """`grid` in a process group of its own; what is left of it in the end is killed."""
+    def running(
+        self, *arguments: str, said: IO[str] | None = None, **environment: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """`grid` in a process group of its own; what is left of it in the end is killed. What it
+        says goes into a pipe, or into the file `said`.
+        """
         process = subprocess.Popen(
             self.command("grid", *arguments),
             env=self.environment(environment),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stdout=said or subprocess.PIPE,
+            stderr=said or subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
@@ -74,8 +78,8 @@ class Site:
         kept = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
         return {**kept, "RAXALIGN_STORAGE": str(self.storage), **more}
 
-    def results(self) -> list[dict[str, object]]:
-        done = self.run("--format", "json", command="results")
+    def results(self, **environment: str) -> list[dict[str, object]]:
+        done = self.run("--format", "json", command="results", **environment)
         assert done.returncode == 0, done.stderr
         rows: list[dict[str, object]] = json.loads(done.stdout)
         return rows
