@@ -40,15 +40,15 @@ def phrasebook_pairs(folder: Path, rows: int) -> Path:
     from raxalign.corpora.base import CorpusInputs
     from raxalign.corpora.phrasebook import Phrasebook
     from raxalign.corpora.text.dataset import DatasetWriter
-    from raxalign.pairing.schema import PAIRS_SCHEMA
+    from raxalign.pairing.schema import pairs_schema
 
     corpus = Phrasebook(Phrasebook.Params(size=rows))
-    with DatasetWriter(folder, PAIRS_SCHEMA, {}) as writer:
+    with DatasetWriter(folder, pairs_schema(), {}) as writer:
         for pair in corpus.read("de", "en", CorpusInputs({}, folder)):
             src, tgt = zip(*sorted(pair.links or ()), strict=True)
             values = (pair.id, pair.source_words, pair.target_words, src, tgt)
             writer.write(
-                {name: [value] for name, value in zip(PAIRS_SCHEMA.names, values, strict=True)}
+                {name: [value] for name, value in zip(pairs_schema().names, values, strict=True)}
             )
     return folder
 

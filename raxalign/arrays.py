@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
-Ints = npt.NDArray[np.int64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
+
+
+Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def offsets_of(lengths: np.ndarray | Sequence[int]) -> Ints:

@@ -22,17 +22,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
+else:
+    np = lazy.load("numpy")
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Array = npt.NDArray[Any]
+Floats: TypeAlias = "npt.NDArray[np.float64]"
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Array: TypeAlias = "npt.NDArray[Any]"
 Ratios = Mapping[str, tuple[Sequence[str], Sequence[str]]]
 """Metric -> the columns that are summed above and below the line."""
 

@@ -336,3 +336,26 @@ def test_looking_starts_nothing_heavy(code):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["plan", "status", "results"])
+def test_looking_at_a_small_grid_needs_neither_numpy_nor_pyarrow(command, tmp_path):
+    script = f"""
+import sys
+sys.argv = ["raxalign", {command!r}, "grids/quickstart.yaml", "--storage", {str(tmp_path)!r}]
+from raxalign.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+# a lazily loaded module is there by its name: its compiled part shows whether it was loaded
+print(sorted({{"numpy._core._multiarray_umath", "pyarrow.lib"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PACKAGE.parent,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -27,7 +27,7 @@ from raxalign.methods.statistics.pair_moments import (
 )
 from raxalign.pairing.aligners.base import AlignerInputs
 from raxalign.pairing.aligners.simalign import SimAlign
-from raxalign.pairing.schema import FULL_SCHEMA
+from raxalign.pairing.schema import full_schema
 from raxalign.pairing.words import Words
 from raxalign.running import Sentence
 from raxalign.tasks.classification.examples import Example, Examples
@@ -82,11 +82,11 @@ def encoder(tmp_path_factory):
 def root(tmp_path_factory):
     """Word pairs (a bitext too), and the text of both sides."""
     folder = tmp_path_factory.mktemp("data")
-    with DatasetWriter(folder / "pairs", FULL_SCHEMA, {}) as writer:
+    with DatasetWriter(folder / "pairs", full_schema(), {}) as writer:
         for i, (src, tgt) in enumerate(zip(SRC, TGT, strict=True)):
             row = {"id": i, "src_links": [0], "tgt_links": [0]}
             row |= cells("src", src) | cells("tgt", tgt)
-            writer.write({name: [row[name]] for name in FULL_SCHEMA.names})
+            writer.write({name: [row[name]] for name in full_schema().names})
     for lang, sentences in (("de", SRC), ("en", TGT)):
         schema = pa.schema(sentence_columns("words"))
         with DatasetWriter(folder / lang, schema, {}) as writer:

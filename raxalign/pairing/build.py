@@ -20,7 +20,7 @@ from raxalign.corpora.text.sentences import text_columns
 from raxalign.pairing.aligners.base import AlignerInputs, Links, WordAligner
 from raxalign.pairing.filters import OneToOne, thin
 from raxalign.pairing.pharaoh import write_links
-from raxalign.pairing.schema import FULL_SCHEMA, link_columns, links_of, read_pairs
+from raxalign.pairing.schema import full_schema, link_columns, links_of, read_pairs
 from raxalign.pairing.symmetrize import symmetrize_links
 from raxalign.pairing.types import linked_types, write_types
 from raxalign.pairing.words import Words
@@ -249,14 +249,14 @@ def _write(
 ) -> dict[str, Json]:
     """Streams the sentences of the memory-mapped table with their links."""
     counts = _counts(links)
-    with DatasetWriter(folder, FULL_SCHEMA, {**metadata, "counts": counts}) as writer:
+    with DatasetWriter(folder, full_schema(), {**metadata, "counts": counts}) as writer:
         for start in range(0, table.num_rows, _BATCH_ROWS):
             rows = table.slice(start, _BATCH_ROWS)
             columns = [_column(rows, name) for name in ("id", *SIDES)]
             texts = [_column(rows, name) for side in SIDES for name in text_columns(side)]
             links_here = link_columns(links.part(start, start + rows.num_rows))
             writer.write(
-                pa.RecordBatch.from_arrays([*columns, *links_here, *texts], schema=FULL_SCHEMA)
+                pa.RecordBatch.from_arrays([*columns, *links_here, *texts], schema=full_schema())
             )
     return counts
 
@@ -264,5 +264,5 @@ def _write(
 def _column(rows: pa.Table, name: str) -> pa.Array:
     """A column in one piece; nulls for running text that a bitext does not have."""
     if name not in rows.column_names:
-        return pa.nulls(rows.num_rows, FULL_SCHEMA.field(name).type)
+        return pa.nulls(rows.num_rows, full_schema().field(name).type)
     return rows.column(name).combine_chunks()

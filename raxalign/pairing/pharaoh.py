@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    np = lazy.load("numpy")
 
 _BLOCK = 1 << 24
 _ZERO, _NEWLINE, _HYPHEN, _P = (ord(c) for c in "0\n-p")

@@ -3,49 +3,67 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import lazy_loader as lazy
 
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.dataset import read_table
-from raxalign.corpora.text.sentences import WORDS_TYPE, read_sentences, text_columns
+from raxalign.corpora.text.sentences import read_sentences, text_columns, words_type
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
 from raxalign.pairing.words import Words
 from raxalign.running import Sentence
 
-LINKS_TYPE = pa.list_(pa.int32())
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
 
-PAIRS_SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("src", WORDS_TYPE),
-        ("tgt", WORDS_TYPE),
-        ("src_links", LINKS_TYPE),
-        ("tgt_links", LINKS_TYPE),
-    ]
-)
-"""The columns that every word-pair dataset has, one row per sentence pair: link k joins word
-``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``, positions 0-based.
-"""
 
-FULL_SCHEMA = pa.schema([*PAIRS_SCHEMA, *text_columns("src").items(), *text_columns("tgt").items()])
-"""The columns that are written: those of `PAIRS_SCHEMA`, and the running text of both sides."""
+def links_type() -> pa.DataType:
+    """Return the type of a column of links."""
+    return pa.list_(pa.int32())
 
-TYPES_SCHEMA = pa.schema([("src", pa.string()), ("tgt", pa.string())])
-"""A row a pair of word types (surface forms, cased), each once."""
+
+def pairs_schema() -> pa.Schema:
+    """Return the columns that every word-pair dataset has, one row per sentence pair: link k joins
+    word ``src[src_links[k]]`` with word ``tgt[tgt_links[k]]``, positions 0-based.
+    """
+    return pa.schema(
+        [
+            ("id", pa.int64()),
+            ("src", words_type()),
+            ("tgt", words_type()),
+            ("src_links", links_type()),
+            ("tgt_links", links_type()),
+        ]
+    )
+
+
+def full_schema() -> pa.Schema:
+    """Return the columns that are written: those of `pairs_schema`, and the running text of both
+    sides.
+    """
+    texts = [*text_columns("src").items(), *text_columns("tgt").items()]
+    return pa.schema([*pairs_schema(), *texts])
+
+
+def types_schema() -> pa.Schema:
+    """Return the columns of linked word types: one row per pair of surface forms, cased."""
+    return pa.schema([("src", pa.string()), ("tgt", pa.string())])
 
 
 def read_pairs(folder: Path) -> pa.Table:
     """The word pairs of a dataset folder, memory-mapped. Raises `DataError` where it is neither of
-    `FULL_SCHEMA` nor of `PAIRS_SCHEMA`, which has no running text.
+    `full_schema` nor of `pairs_schema`, which has no running text.
     """
     table = read_table(folder)
     schema = table.schema.remove_metadata()
-    if not (schema.equals(FULL_SCHEMA) or schema.equals(PAIRS_SCHEMA)):
+    if not (schema.equals(full_schema()) or schema.equals(pairs_schema())):
         raise DataError(
             folder, f"is not a word-pair dataset: its columns are {', '.join(table.schema.names)}"
         )
@@ -56,6 +74,8 @@ def links_of(table: pa.Table) -> Links:
     """The columns `src_links` and `tgt_links` in compact form. Raises `DataError` with the row's id
     where their lengths differ.
     """
+    import pyarrow.compute as pc
+
     src, tgt = table.column("src_links"), table.column("tgt_links")
     counts = np.asarray(pc.list_value_length(src).to_numpy(), np.int64)
     differ = counts != np.asarray(pc.list_value_length(tgt).to_numpy(), np.int64)
@@ -103,6 +123,8 @@ def link_columns(links: Links) -> tuple[pa.Array, pa.Array]:
 
 
 def _flat(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    import pyarrow.compute as pc
+
     return np.asarray(pc.list_flatten(column).to_numpy(), np.int32)
 
 

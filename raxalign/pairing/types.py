@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from raxalign.errors import DataError
 from raxalign.pairing.aligners.base import Links
-from raxalign.pairing.schema import TYPES_SCHEMA, links_of, read_pairs
+from raxalign.pairing.schema import links_of, read_pairs, types_schema
 from raxalign.pairing.words import Words
 from raxalign.store.key import Json
 
 
 def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
-    """The different (source, target) surface forms that links join, of `TYPES_SCHEMA`, in order of
+    """The different (source, target) surface forms that links join, of `types_schema`, in order of
     the sides' vocabularies.
     """
     rows = links.rows()
@@ -29,24 +29,24 @@ def linked_types(src: Words, tgt: Words, links: Links) -> pa.Table:
         src.vocabulary.take(pa.array(pairs // size)),
         tgt.vocabulary.take(pa.array(pairs % size)),
     ]
-    return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=types_schema())
 
 
 def write_types(types: pa.Table, path: Path) -> int:
-    """Writes a table of `TYPES_SCHEMA` as an Arrow IPC file; returns its number of rows."""
+    """Writes a table of `types_schema` as an Arrow IPC file; returns its number of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with pa.ipc.new_file(str(path), TYPES_SCHEMA) as file:
+    with pa.ipc.new_file(str(path), types_schema()) as file:
         file.write_table(types, max_chunksize=1 << 17)
     return int(types.num_rows)
 
 
 def read_types(path: Path) -> pa.Table:
-    """A table of `TYPES_SCHEMA`, memory-mapped. Raises `DataError` where there is none."""
+    """A table of `types_schema`, memory-mapped. Raises `DataError` where there is none."""
     try:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise DataError(path, f"is not a table of word types ({error})") from error
-    if not table.schema.remove_metadata().equals(TYPES_SCHEMA):
+    if not table.schema.remove_metadata().equals(types_schema()):
         raise DataError(
             path, f"is not a table of word types: its columns are {', '.join(table.schema.names)}"
         )
@@ -81,7 +81,7 @@ def build_seen(
 
 def _distinct(tables: Sequence[pa.Table]) -> pa.Table:
     """Each pair of types once, sorted."""
-    types = pa.concat_tables(tables) if tables else TYPES_SCHEMA.empty_table()
+    types = pa.concat_tables(tables) if tables else types_schema().empty_table()
     types = types.group_by(["src", "tgt"]).aggregate([]).select(["src", "tgt"])
     return types.take(pc.sort_indices(types, [("src", "ascending"), ("tgt", "ascending")]))
 
@@ -90,4 +90,4 @@ def _entries(dictionary: Sequence[tuple[str, str]]) -> pa.Table:
     columns = [
         pa.array([entry[side].lower() for entry in dictionary], pa.string()) for side in (0, 1)
     ]
-    return pa.Table.from_arrays(columns, schema=TYPES_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=types_schema())

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import lazy_loader as lazy
 
 from raxalign.arrays import offsets_of
 from raxalign.corpora.text.sentences import (
-    WORDS_TYPE,
     cells,
     read_sentences,
     sentence_columns,
     text_columns,
+    words_type,
 )
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
+
 _NAME = "words"
-_TEXT = text_columns(_NAME)
 
 
 class Words(Sequence[Sequence[str]]):
@@ -53,13 +57,16 @@ class Words(Sequence[Sequence[str]]):
     def of_table(cls, table: pa.Table, name: str) -> Words:
         """The sentences of a column of words, with their running text where the table has it."""
         known = [column for column in text_columns(name) if column in table.column_names]
-        return cls(table.column(name), table.select(known) if len(known) == len(_TEXT) else None)
+        return cls(
+            table.column(name),
+            table.select(known) if len(known) == len(text_columns(_NAME)) else None,
+        )
 
     @classmethod
     def join(cls, parts: Sequence[Words]) -> Words:
         """The sentences of all parts, one after the other; nothing is copied."""
         chunks = [chunk for part in parts for chunk in part.column.chunks]
-        return cls(pa.chunked_array(chunks, WORDS_TYPE), pa.concat_tables(map(_running, parts)))
+        return cls(pa.chunked_array(chunks, words_type()), pa.concat_tables(map(_running, parts)))
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[list[str]]:
         """The sentences of some rows; a `Sentence` where the running text is known."""
@@ -86,6 +93,8 @@ class Words(Sequence[Sequence[str]]):
     @cached_property
     def lengths(self) -> npt.NDArray[np.int64]:
         """The number of words of each sentence."""
+        import pyarrow.compute as pc
+
         return np.asarray(pc.list_value_length(self.column).to_numpy(), np.int64)
 
     @cached_property
@@ -105,6 +114,8 @@ class Words(Sequence[Sequence[str]]):
 
     @cached_property
     def _encoded(self) -> tuple[npt.NDArray[np.int32], pa.Array]:
+        import pyarrow.compute as pc
+
         encoded = pc.list_flatten(self.column).dictionary_encode().unify_dictionaries()
         if not encoded.num_chunks:
             return np.zeros(0, np.int32), pa.array([], pa.string())
@@ -131,8 +142,9 @@ class Words(Sequence[Sequence[str]]):
 
 
 def _running(words: Words) -> pa.Table:
-    """The columns of `_TEXT` of some sentences, null where the text is not known."""
+    """The columns of running text of some sentences, null where the text is not known."""
+    texts = text_columns(_NAME)
     if words.running is None:
-        nulls = [pa.nulls(len(words), kind) for kind in _TEXT.values()]
-        return pa.table(dict(zip(_TEXT, nulls, strict=True)))
-    return words.running.rename_columns(list(_TEXT))
+        nulls = [pa.nulls(len(words), kind) for kind in texts.values()]
+        return pa.table(dict(zip(texts, nulls, strict=True)))
+    return words.running.rename_columns(list(texts))

@@ -26,9 +26,9 @@ from raxalign.tasks.vectors import wording
 from raxalign.tasks.vectors.dictionary_words import (
     MEANS,
     MEASURED,
-    SCHEMA,
     Entries,
     RankedWords,
+    predictions_schema,
     rank_metrics,
 )
 from raxalign.tasks.vectors.linked_words import Bools
@@ -154,7 +154,11 @@ class DictionaryRetrieval(Task):
             if len(languages) > 1
             else []
         )
-        return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
+        return Outcome(
+            scores,
+            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
+            notes,
+        )
 
     def _entries(self, lang: str, inputs: TaskInputs) -> tuple[Entries, dict[str, object]]:
         """Read the dictionary of a language; return what of it is in the text too, for the notes.

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, final
 
 import lazy_loader as lazy
-import numpy as np
-import pyarrow as pa
 from pydantic import Field, model_validator
 
 from raxalign.encoders.models.vectors import Layers, Pooling, parse_layers
@@ -30,20 +28,24 @@ from raxalign.tasks.vectors.linked_words import (
 from raxalign.tasks.vectors.retrieved_words import (
     ACCURACIES,
     MEASURED,
-    SCHEMA,
     Answers,
     Found,
     first_occurrences,
+    predictions_schema,
     search,
 )
 from raxalign.tasks.vectors.samples import word_pairs
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
     import torch
 
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.train.runtime import Runtime
 else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
     torch = lazy.load("torch")
 
 _AUGMENTATION = (
@@ -168,7 +170,11 @@ class Retrieval(Task):
         if len(languages) > 1:
             labels = [f"{lang}-{inputs.pivot}" for lang in languages]
             scores += means(scores, labels, metrics=[name for name, _, _ in ACCURACIES])
-        return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
+        return Outcome(
+            scores,
+            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
+            notes,
+        )
 
     def _answer(
         self, aligned: AlignedEncoder, pairs: LinkedWords, lang: str, pivot: str, seen: SeenTypes

@@ -22,9 +22,9 @@ from raxalign.tasks.vectors import wording
 from raxalign.tasks.vectors.directions import SearchDirection
 from raxalign.tasks.vectors.found_sentences import (
     MEASURED,
-    SCHEMA,
     FoundSentences,
     SentencePairs,
+    predictions_schema,
 )
 from raxalign.tasks.vectors.samples import directed
 
@@ -167,7 +167,11 @@ class SentenceRetrieval(Task):
         if len(languages) > 1:
             labels = [f"{lang}-{inputs.pivot}" for lang in languages]
             scores += means(scores, labels, metrics=["accuracy"])
-        return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
+        return Outcome(
+            scores,
+            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
+            notes,
+        )
 
     def _answer(
         self, aligned: AlignedEncoder, pairs: SentencePairs, lang: str, pivot: str

@@ -27,11 +27,11 @@ from raxalign.tasks.vectors import wording
 from raxalign.tasks.vectors.gold_links import (
     MEASURED,
     RATIOS,
-    SCHEMA,
     GoldPairs,
     GoldReading,
     link_metrics,
     link_table,
+    predictions_schema,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +224,11 @@ class WordAlignment(Task):
                 }
         if len(languages) > 1:
             scores += means(scores, [f"{lang}-{inputs.pivot}" for lang in languages])
-        return Outcome(scores, pa.concat_tables(tables) if tables else SCHEMA.empty_table(), notes)
+        return Outcome(
+            scores,
+            pa.concat_tables(tables) if tables else predictions_schema().empty_table(),
+            notes,
+        )
 
     def _links(
         self, aligned: AlignedEncoder, gold: GoldPairs, lang: str, pivot: str

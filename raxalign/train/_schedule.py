@@ -7,12 +7,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.errors import RaxalignError
 from raxalign.train.chance import ORDER, mix
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy.load("numpy")
 
 Schedule = Literal["constant", "linear", "cosine", "inverse-sqrt"]
 

@@ -6,9 +6,15 @@ the stream's number. The numbers are part of every result: another number is ano
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy.load("numpy")
+
 
 ORDER: Final = 0
 """The order of the rows in one epoch: ``mix(seed, epoch, ORDER)``."""

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.errors import TrainingDiverged
 from raxalign.train.chance import DEV, mix
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 MICRO = 64

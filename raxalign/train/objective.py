@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.train.chance import BATCH, mix
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
     from torch import nn
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 

@@ -17,7 +17,7 @@ from raxalign.methods.statistics import pair_moments as _pairs
 from raxalign.methods.statistics.anchors import collect_anchors
 from raxalign.methods.statistics.pair_moments import Moments, linked_vectors
 from raxalign.methods.statistics.procrustes import effective_rank
-from raxalign.pairing.schema import PAIRS_SCHEMA, read_pairs
+from raxalign.pairing.schema import pairs_schema, read_pairs
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import TableEncoder, applied, normal, planted_inputs
 from tests.methods.planted import rotation as random_rotation
@@ -157,7 +157,7 @@ def test_pairs_of_sentences_with_too_many_pieces_on_a_side_are_not_read(
     toy_inputs(tmp_path, 5)
     write_pairs(tmp_path / "pairs-de", columns)
     bitext = {name: columns[name] for name in ("id", "src", "tgt")}
-    schema = pa.schema([PAIRS_SCHEMA.field(name) for name in bitext])
+    schema = pa.schema([pairs_schema().field(name) for name in bitext])
     with DatasetWriter(tmp_path / "bitext-de", schema, {}) as writer:
         writer.write(bitext)
     options = {"supervision": supervision, "layers": "2", "pooling": "mean"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.methods.base import MethodInputs
-from raxalign.pairing.schema import PAIRS_SCHEMA
+from raxalign.pairing.schema import pairs_schema
 from tests.tiny import tiny_bert
 
 WORDS = {
@@ -37,7 +37,7 @@ def toy_encoder(folder: Path, **options: int) -> TransformerEncoder:
 
 def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:
     """Sentence pairs with their links; the other language turns the order of words around."""
-    chance, columns = random.Random(seed), {name: [] for name in PAIRS_SCHEMA.names}
+    chance, columns = random.Random(seed), {name: [] for name in pairs_schema().names}
     for i in range(n):
         src = chance.choices(list(WORDS), k=chance.randint(2, 7))
         tgt = [WORDS[word] for word in reversed(src)]
@@ -52,7 +52,7 @@ def toy_rows(n: int, seed: int = 0) -> dict[str, list[object]]:
 def write_pairs(
     folder: Path, columns: dict[str, list[object]], record: Mapping[str, object] | None = None
 ) -> Path:
-    with DatasetWriter(folder, PAIRS_SCHEMA, record or {}) as writer:
+    with DatasetWriter(folder, pairs_schema(), record or {}) as writer:
         writer.write(columns)
     return folder
 
@@ -63,7 +63,7 @@ def toy_inputs(root: Path, n: int = 24, languages: tuple[str, ...] = ("de",)) ->
         columns = toy_rows(n - 5 * k, seed=k)
         record = {"lang": lang, "pivot": "en", "lang_pair": f"{lang}-en"}
         write_pairs(root / f"pairs-{lang}", columns, record)
-        schema = pa.schema([PAIRS_SCHEMA.field(name) for name in ("id", "src", "tgt")])
+        schema = pa.schema([pairs_schema().field(name) for name in ("id", "src", "tgt")])
         with DatasetWriter(root / f"bitext-{lang}", schema, record) as writer:
             writer.write({name: columns[name] for name in schema.names})
         for side, code in (("src", lang), ("tgt", "en")):

@@ -19,15 +19,15 @@ from raxalign.pairing.build import (
 )
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.schema import (
-    FULL_SCHEMA,
-    LINKS_TYPE,
-    PAIRS_SCHEMA,
     check,
+    full_schema,
     links_of,
+    links_type,
+    pairs_schema,
     read_pairs,
 )
 from raxalign.pairing.types import build_seen, read_types
-from raxalign.pairing.words import WORDS_TYPE
+from raxalign.pairing.words import words_type
 
 PAIRS = [
     (["Das", "Haus"], ["the", "house"]),
@@ -39,15 +39,15 @@ GOLD = [[(0, 0), (1, 1)], [(0, 0), (0, 1)], [(1, 1)], []]
 
 
 def write_bitext(folder, pairs, first_id=0, gold=None, **metadata):
-    schema = pa.schema([("id", pa.int64()), ("src", WORDS_TYPE), ("tgt", WORDS_TYPE)])
+    schema = pa.schema([("id", pa.int64()), ("src", words_type()), ("tgt", words_type())])
     columns = {
         "id": list(range(first_id, first_id + len(pairs))),
         "src": [s for s, _ in pairs],
         "tgt": [t for _, t in pairs],
     }
     if gold is not None:
-        schema = schema.append(pa.field("src_links", LINKS_TYPE)).append(
-            pa.field("tgt_links", LINKS_TYPE)
+        schema = schema.append(pa.field("src_links", links_type())).append(
+            pa.field("tgt_links", links_type())
         )
         columns |= {
             "src_links": [[s for s, _ in row] for row in gold],
@@ -124,7 +124,7 @@ def test_the_datasets_library_opens_word_pairs(tmp_path, workplace):
     bitext = write_bitext(tmp_path / "bitext", PAIRS, gold=GOLD)
     build_training(bitext, recipe(), workplace, tmp_path / "pairs")
     loaded = datasets.load_from_disk(str(tmp_path / "pairs" / "data"))
-    assert loaded.features.arrow_schema.remove_metadata() == FULL_SCHEMA
+    assert loaded.features.arrow_schema.remove_metadata() == full_schema()
     assert loaded[0] == {
         "id": 0,
         "src": ["Das", "Haus"],
@@ -274,18 +274,18 @@ def pairs_table(src_links, tgt_links):
         "src_links": [src_links],
         "tgt_links": [tgt_links],
     }
-    return pa.Table.from_pydict(columns, schema=PAIRS_SCHEMA)
+    return pa.Table.from_pydict(columns, schema=pairs_schema())
 
 
 def test_words_that_are_not_in_their_text_are_refused():
     columns = pairs_table([0], [0]).to_pydict() | {"src_text": ["a b"], "src_starts": [[0, 2]]}
     columns |= {"tgt_text": [None], "tgt_starts": [None]}
-    check(pa.Table.from_pydict(columns, schema=FULL_SCHEMA))
+    check(pa.Table.from_pydict(columns, schema=full_schema()))
     columns["src_starts"] = [[0, 1]]
     with pytest.raises(
         DataError, match=r"row 0 \(id 7\) has words in src that are not in src_text"
     ):
-        check(pa.Table.from_pydict(columns, schema=FULL_SCHEMA))
+        check(pa.Table.from_pydict(columns, schema=full_schema()))
 
 
 @pytest.mark.parametrize(

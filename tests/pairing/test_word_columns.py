@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raxalign.pairing.words import WORDS_TYPE, Words
+from raxalign.pairing.words import Words, words_type
 
 sentences = st.lists(st.lists(st.text(max_size=4), max_size=4), max_size=6)
 
@@ -25,7 +25,7 @@ def test_numbers_stand_for_the_words_over_several_chunks(first, second):
 
 
 def test_a_slice_of_a_column_is_numbered_alone():
-    column = pa.chunked_array([pa.array([["a"], ["b", "c"], ["d"]], WORDS_TYPE)]).slice(1, 1)
+    column = pa.chunked_array([pa.array([["a"], ["b", "c"], ["d"]], words_type())]).slice(1, 1)
     words = Words(column)
     assert decode(words) == [["b", "c"]]
     assert words.offsets.tolist() == [0, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from raxalign.corpora.text.dataset import DatasetWriter
 from raxalign.errors import DataError, RaxalignError
-from raxalign.pairing.schema import PAIRS_SCHEMA
+from raxalign.pairing.schema import pairs_schema
 from raxalign.single.aer import ErrorRateRequest, error_rate
 
 
@@ -18,7 +18,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def pairs(folder: Path, rows: list[tuple[int, str, str, list[tuple[int, int]]]]) -> Path:
-    with DatasetWriter(folder, PAIRS_SCHEMA, {}) as writer:
+    with DatasetWriter(folder, pairs_schema(), {}) as writer:
         writer.write(
             {
                 "id": [row[0] for row in rows],

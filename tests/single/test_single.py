@@ -15,7 +15,7 @@ import torch
 from raxalign.corpora.text.dataset import read_metadata
 from raxalign.errors import DataError, RaxalignError
 from raxalign.pairing.pharaoh import read_links
-from raxalign.pairing.schema import FULL_SCHEMA, links_of, read_pairs
+from raxalign.pairing.schema import full_schema, links_of, read_pairs
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.single.align import AlignRequest, make_aligned
@@ -141,7 +141,7 @@ def test_word_pairs_are_a_dataset_that_others_open(site: Path) -> None:
     from datasets import load_from_disk
 
     data = load_from_disk(str(site / "pairs"))
-    assert (len(data), data.column_names) == (80, FULL_SCHEMA.names)
+    assert (len(data), data.column_names) == (80, full_schema().names)
     assert max(data["id"]) < 200 - 60
     assert read_metadata(site / "pairs")["lang_pair"] == "de-en"
 

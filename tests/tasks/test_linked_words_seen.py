@@ -1,13 +1,15 @@
 """What counts as seen."""
 
-from raxalign.pairing.schema import TYPES_SCHEMA
+from raxalign.pairing.schema import types_schema
 from raxalign.pairing.types import build_seen, write_types
 from raxalign.tasks.vectors.linked_words import SeenTypes
 
 
 def test_linked_types_count_as_written_and_dictionary_entries_in_any_case(tmp_path):
-    linked = TYPES_SCHEMA.empty_table().from_pylist(
-        [{"src": "Hund", "tgt": "dog"}], schema=TYPES_SCHEMA
+    linked = (
+        types_schema()
+        .empty_table()
+        .from_pylist([{"src": "Hund", "tgt": "dog"}], schema=types_schema())
     )
     write_types(linked, tmp_path / "linked.arrow")
     build_seen([tmp_path / "linked.arrow"], [], [[("haus", "house")]], tmp_path / "seen")

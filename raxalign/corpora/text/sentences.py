@@ -8,15 +8,22 @@ where the text of a sentence is not known, and datasets of other programs may be
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import lazy_loader as lazy
 
 from raxalign.errors import DataError
 from raxalign.running import Sentence
 
-WORDS_TYPE = pa.list_(pa.string())
-_TYPES = {"text": pa.string(), "starts": pa.list_(pa.int32())}
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = lazy.load("pyarrow")
+
+
+def words_type() -> pa.DataType:
+    """Return the type of a column of words."""
+    return pa.list_(pa.string())
 
 
 def text_columns(column: str) -> dict[str, pa.DataType]:
@@ -25,12 +32,12 @@ def text_columns(column: str) -> dict[str, pa.DataType]:
     >>> list(text_columns("src"))
     ['src_text', 'src_starts']
     """
-    return {f"{column}_{name}": kind for name, kind in _TYPES.items()}
+    return {f"{column}_text": pa.string(), f"{column}_starts": pa.list_(pa.int32())}
 
 
 def sentence_columns(column: str) -> dict[str, pa.DataType]:
     """Return the names and types of all columns of sentences: words and running text."""
-    return {column: WORDS_TYPE, **text_columns(column)}
+    return {column: words_type(), **text_columns(column)}
 
 
 def cells(column: str, words: Sequence[str]) -> dict[str, Any]:

@@ -13,17 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.encoders.models.packing_probe import packed_states, probe
 from raxalign.encoders.models.spoken import Spoken
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 WIDTH = 128

@@ -7,16 +7,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.encoders.models.positions import first_position
 from raxalign.encoders.models.vectors import Batch
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 _LENGTHS = (5, 8)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy.load("numpy")
 
 
 @dataclass(frozen=True)

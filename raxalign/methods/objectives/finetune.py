@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.vectors import Pooling
@@ -20,10 +19,12 @@ from raxalign.methods.rows.states import pool_spans, read_states
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 Norm = Literal["squared", "plain"]
@@ -109,9 +110,6 @@ class _Items:
     first: np.ndarray
     count: np.ndarray
     weight: np.ndarray
-
-
-_NOTHING = _Items(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
 
 def _joined(parts: Sequence[_Items]) -> _Items:
@@ -249,7 +247,8 @@ class Alignment(Objective):
             held, rows, starts[options.align_target], right[link], owners, pair_weight
         )
         if not options.reg_weight:
-            return pairs, targets, _NOTHING, _NOTHING
+            nothing = _Items(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+            return pairs, targets, nothing, nothing
         place, owners = _all_words(held, rows)
         words, origins = (
             self.items(held, rows, starts[name], place, owners, word_weight)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.arrays import offsets_of, word_pieces
 from raxalign.corpora.text.dataset import read_metadata
@@ -19,8 +19,12 @@ from raxalign.errors import DataError
 from raxalign.pairing.schema import links_of, read_pairs
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from raxalign.encoders.models.pieces import Pieces
     from raxalign.encoders.models.transformer import TransformerEncoder
+else:
+    np = lazy.load("numpy")
 
 CHUNK = 8192
 """Sentences that are tokenised at once."""

@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.encoders.models.spoken import Spoken
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy.load("numpy")
 
 
 @dataclass(frozen=True)

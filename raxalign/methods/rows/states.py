@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.arrays import ranges
 from raxalign.encoders.models.packing import WIDTH, can_pack, flat_states, pack
@@ -18,10 +17,12 @@ from raxalign.methods.rows.linked_words import PieceSide
 from raxalign.methods.rows.sentences import Rows
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
     from raxalign.encoders.models.transformer import TransformerEncoder
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 

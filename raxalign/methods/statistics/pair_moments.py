@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lazy_loader as lazy
-import numpy as np
 
 from raxalign.corpora.text.sentences import read_sentences, sentence_chunks
 from raxalign.encoders.base import Encoder
@@ -18,8 +17,10 @@ from raxalign.encoders.models.vectors import Pooling, WordVectors
 from raxalign.pairing.schema import links_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 else:
+    np = lazy.load("numpy")
     torch = lazy.load("torch")
 
 CHUNK = 4096

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import RaxalignError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from raxalign.encoders.base import Encoder
+else:
+    np = lazy.load("numpy")
 
 _CHUNK = 4096
 

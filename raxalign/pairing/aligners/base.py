@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from raxalign.corpora.readers.inspection import FileRead
     from raxalign.encoders.base import Encoder
+else:
+    np = lazy.load("numpy")
 
 _BITS = 16
 _MASK = (1 << _BITS) - 1

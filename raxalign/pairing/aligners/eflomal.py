@@ -15,18 +15,23 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import lazy_loader as lazy
 from pydantic import Field
 
 from raxalign.errors import DependencyError, RaxalignError, TransientError
 from raxalign.pairing.aligners.base import LOWERCASE, AlignerInputs, Links, WordAligner
 from raxalign.pairing.pharaoh import read_links
 from raxalign.pairing.words import Words
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
 
 _PROGRAM = "eflomal-align"
 
@@ -121,6 +126,8 @@ def _write_numbers(path: Path, words: Words, lowercase: bool) -> None:
 
 
 def _lines(codes: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], names: pa.Array) -> str:
+    import pyarrow.compute as pc
+
     tokens = names.take(pa.array(codes[offsets[0] : offsets[-1]]))
     sentences = pa.ListArray.from_arrays(pa.array((offsets - offsets[0]).astype(np.int32)), tokens)
     return "\n".join([*pc.binary_join(sentences, " ").to_pylist(), ""])

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
+import lazy_loader as lazy
 
 from raxalign.measured import Measured
 from raxalign.sample import Sample, of_label_f1, of_labels
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
+else:
+    np = lazy.load("numpy")
 
-Ints = npt.NDArray[np.int64]
+Ints: TypeAlias = "npt.NDArray[np.int64]"
 MEASURED = (
     Measured("accuracy", "Share of the examples whose label is right."),
     Measured("macro_f1", "Mean over labels of the harmonic mean of precision and recall."),

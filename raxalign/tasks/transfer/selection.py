@@ -5,9 +5,15 @@ side.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
+import lazy_loader as lazy
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = lazy.load("numpy")
+
 
 Selection = Literal["pivot-dev", "mean-dev", "target-dev", "last"]
 

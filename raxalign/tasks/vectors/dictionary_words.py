@@ -85,14 +85,22 @@ class RankedWords:
             "rank": rank,
             "correct": rank <= 1,
         }
-        return pa.table(columns, schema=SCHEMA)
+        return pa.table(columns, schema=predictions_schema())
 
 
 _STRINGS = ("lang", "split", "direction", "query", "gold", "found")
-SCHEMA = pa.schema(
-    [*((name, pa.string()) for name in _STRINGS), ("rank", pa.float64()), ("correct", pa.bool_())]
-)
-"""The columns of the predictions."""
+
+
+def predictions_schema() -> pa.Schema:
+    """Return the columns of the predictions."""
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in _STRINGS),
+            ("rank", pa.float64()),
+            ("correct", pa.bool_()),
+        ]
+    )
+
 
 MEASURED = (
     *with_directions(

@@ -95,20 +95,22 @@ class FoundSentences:
             parts.append(
                 pa.table(
                     {**fixed, "id": ids, "unit": units, "found_id": ids[found], "correct": correct},
-                    schema=SCHEMA,
+                    schema=predictions_schema(),
                 )
             )
         return pa.concat_tables(parts)
 
 
-SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in ("lang", "split", "direction")),
-        *((name, pa.int64()) for name in ("id", "unit", "found_id")),
-        ("correct", pa.bool_()),
-    ]
-)
-"""The columns of the predictions."""
+def predictions_schema() -> pa.Schema:
+    """Return the columns of the predictions."""
+    return pa.schema(
+        [
+            *((name, pa.string()) for name in ("lang", "split", "direction")),
+            *((name, pa.int64()) for name in ("id", "unit", "found_id")),
+            ("correct", pa.bool_()),
+        ]
+    )
+
 
 MEASURED = (
     *with_directions(

@@ -120,15 +120,18 @@ def link_metrics(counts: LinkCounts) -> dict[str, float]:
 
 
 _COUNTS = ("id", "n_right", "n_right_sure", "n_gold", "n_predicted", "n_wrong")
-SCHEMA = pa.schema(
-    [
-        ("lang", pa.string()),
-        ("split", pa.string()),
-        *((name, pa.int64()) for name in _COUNTS),
-        ("links", pa.string()),
-    ]
-)
-"""The columns of the predictions."""
+
+
+def predictions_schema() -> pa.Schema:
+    """Return the columns of the predictions."""
+    return pa.schema(
+        [
+            ("lang", pa.string()),
+            ("split", pa.string()),
+            *((name, pa.int64()) for name in _COUNTS),
+            ("links", pa.string()),
+        ]
+    )
 
 
 def link_table(label: str, split: str, rows: Ints, links: Links, counts: LinkCounts) -> pa.Table:
@@ -145,5 +148,6 @@ def link_table(label: str, split: str, rows: Ints, links: Links, counts: LinkCou
     numbers = (rows, counts.right, counts.right_sure, counts.sure, counts.found, counts.wrong)
     fixed = {"lang": [label] * len(rows), "split": [split] * len(rows)}
     return pa.table(
-        {**fixed, **dict(zip(_COUNTS, numbers, strict=True)), "links": shown}, schema=SCHEMA
+        {**fixed, **dict(zip(_COUNTS, numbers, strict=True)), "links": shown},
+        schema=predictions_schema(),
     )

@@ -8,18 +8,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import lazy_loader as lazy
 
 from raxalign.corpora.text.dataset import read_table
 from raxalign.corpora.text.sentences import read_sentences
 from raxalign.errors import DataError
 
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
+
+Ints: TypeAlias = "npt.NDArray[np.int64]"
+Bools: TypeAlias = "npt.NDArray[np.bool_]"
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,8 @@ def read_linked_words(folder: Path) -> LinkedWords:
     """Read a dataset of word pairs. Raises `DataError` for links that point beyond their
     sentence.
     """
+    import pyarrow.compute as pc
+
     table = read_table(folder)
     src, tgt = (Words(read_sentences(table, side)) for side in ("src", "tgt"))
     links = [table[name].combine_chunks() for name in ("src_links", "tgt_links")]

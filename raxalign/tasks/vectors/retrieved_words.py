@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
-import numpy as np
-import pyarrow as pa
 
 from raxalign.measured import Measured, count, standard_error
 from raxalign.similarity import Measure, nearest_neighbors
@@ -19,8 +17,12 @@ from raxalign.tasks.vectors.directions import DIRECTIONS, SearchDirection
 from raxalign.tasks.vectors.linked_words import Bools, Ints, LinkedWords, Words
 
 if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
     import torch
 else:
+    np = lazy.load("numpy")
+    pa = lazy.load("pyarrow")
     torch = lazy.load("torch")
 
 
@@ -182,7 +184,7 @@ class Answers:
         same wherever the pivot's sentence is.
         """
         tables = [
-            pa.table(dict(self._columns(label, split, direction)), schema=SCHEMA)
+            pa.table(dict(self._columns(label, split, direction)), schema=predictions_schema())
             for direction in DIRECTIONS
         ]
         return pa.concat_tables(tables)
@@ -269,10 +271,16 @@ _ORDER = (
     *_PLACES,
     *_FLAGS,
 )
-SCHEMA = pa.schema(
-    [
-        (name, pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64())
-        for name in _ORDER
-    ]
-)
-"""The columns of the predictions."""
+
+
+def predictions_schema() -> pa.Schema:
+    """Return the columns of the predictions."""
+    return pa.schema(
+        [
+            (
+                name,
+                pa.string() if name in _STRINGS else pa.bool_() if name in _FLAGS else pa.int64(),
+            )
+            for name in _ORDER
+        ]
+    )

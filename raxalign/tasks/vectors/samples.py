@@ -13,13 +13,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
+import lazy_loader as lazy
 
 from raxalign.sample import Sample, clusters_of, column, summed, units_of
 from raxalign.tasks.vectors.directions import direction_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+else:
+    np = lazy.load("numpy")
 
 _WORD_METRICS = ("contextual_accuracy", "noncontextual_accuracy")
 
