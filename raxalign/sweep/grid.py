@@ -15,14 +15,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from raxalign.plan.keeping import made_again
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
@@ -61,9 +64,13 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     )
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    with _interrupt_twice():
+    keeper = Keeper(opened.plan, root, settings.keep)
+    _tell_made_again(plan, root)
+    with _interrupt_twice(), signed_on(root, job.plan):
         try:
-            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
+            observers = Several([progress, tracker, keeper])
+            summary = run_grid(plan, job, observers, address=settings.address)
+            kept = keeper.finish()
         except BaseException:
             progress.stop()
             tracker.abandon()
@@ -71,7 +78,21 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
+    if kept is not None:
+        to_stderr(f"note: {kept}")
     return summary, [message] if message else []
+
+
+def _tell_made_again(plan: Plan, root: str) -> None:
+    """Report the weights that were not kept and that a pending evaluation needs."""
+    stored = {key for _, key in ArtifactStore(root).keys()}  # noqa: SIM118
+    if message := made_again(plan, Ledger(root).keys(), stored, root):
+        to_stderr(f"note: {message}")
+
+
+def drop_weights(opened: Opened) -> str | None:
+    """Remove the weights of a finished grid that it does not keep; returns a line on them."""
+    return Keeper(opened.plan, opened.root, opened.run.keep).finish()
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
