@@ -403,9 +403,9 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
         store.make(
             "pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)}
         )
-    assert "would remove pairs 000000000000 (1.0 MiB)" in run("gc", grid).out
+    assert "would remove pairs 000000000000 (1.0 MB)" in run("gc", grid).out
     assert store.has("pairs", "0" * 64)
-    assert "1.0 MiB freed" in run("gc", grid, "--delete").out
+    assert "1.0 MB freed" in run("gc", grid, "--delete").out
     assert set(store.keys()) == {("pairs", needed.key)}
 
 

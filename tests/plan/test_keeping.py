@@ -90,7 +90,7 @@ def test_whatever_the_order_nothing_needed_goes_and_the_end_is_the_same(
                 stored.discard(key)
             alive = [*running[number + 1 :], *waiting]
             assert all(uses[other.key] <= stored for other in alive)
-    assert list(key for key, _ in keeping.free() if key in stored) == []
+    assert [key for key, _ in keeping.free() if key in stored] == []
     if keep == "none":
         assert stored == set()
         return
