@@ -15,7 +15,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from raxalign.plan.keeping import made_again
 from raxalign.plan.load import Opened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
@@ -65,12 +64,10 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
     keeper = Keeper(opened.plan, root, settings.keep)
-    _tell_made_again(plan, root)
     with _interrupt_twice(), signed_on(root, job.plan):
         try:
-            observers = Several([progress, tracker, keeper])
+            observers = Several([keeper, progress, tracker])
             summary = run_grid(plan, job, observers, address=settings.address)
-            kept = keeper.finish()
         except BaseException:
             progress.stop()
             tracker.abandon()
@@ -78,16 +75,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
-    if kept is not None:
-        to_stderr(f"note: {kept}")
     return summary, [message] if message else []
-
-
-def _tell_made_again(plan: Plan, root: str) -> None:
-    """Report the weights that were not kept and that a pending evaluation needs."""
-    stored = {key for _, key in ArtifactStore(root).keys()}  # noqa: SIM118
-    if message := made_again(plan, Ledger(root).keys(), stored, root):
-        to_stderr(f"note: {message}")
 
 
 def drop_weights(opened: Opened) -> str | None:

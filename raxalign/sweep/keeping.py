@@ -12,9 +12,10 @@ import fsspec
 from raxalign.config.run import Keep
 from raxalign.errors import StorageError
 from raxalign.plan.cost import volume
-from raxalign.plan.keeping import Keeping, below
+from raxalign.plan.keeping import Keeping, below, made_again
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.printing import to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
@@ -42,18 +43,37 @@ class Keeper(Observer):
         self._error: StorageError | None = None
         self._keeping: Keeping | None = None
 
+    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+        """Report the weights that were not kept and that a pending evaluation needs."""
+        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+        if message := made_again(plan, self._ledger.keys(), stored, self._root):
+            to_stderr(f"note: {message}")
+
+    def grid_finished(self, failed: int) -> None:  # noqa: ARG002
+        """Remove what may go in the end, and report how much that was in all."""
+        try:
+            message = self.finish()
+        except StorageError as error:
+            message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
+        if message:
+            to_stderr(f"note: {message}")
+
     def trial_started(self, trial: Trial) -> None:
         """Hold on to the weights that the trial may read."""
         if self._keep != "all":
-            self._known().start(trial)
+            with suppress(StorageError):  # a trial that ends tells as much
+                self._known().start(trial)
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
         """Remove what the trial was the last to need, and what it has beaten."""
         if self._keep == "all":
             return
-        records = self._ledger.read_many(trial.evaluations.values())
-        for key, why in self._known().finish(trial, records):
-            self._drop(key, why)
+        try:
+            records = self._ledger.read_many(trial.evaluations.values())
+            for key, why in self._known().finish(trial, records):
+                self._drop(key, why)
+        except StorageError as error:
+            self._error = error
 
     def finish(self) -> str | None:
         """Remove what may go in the end, by all results of the ledger; return a line on what was
