@@ -409,6 +409,13 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
     assert set(store.keys()) == {("pairs", needed.key)}
 
 
+def test_the_values_of_keep_are_those_of_grid_files() -> None:
+    from raxalign.cli._terminal import Keep as Flag
+    from raxalign.config.run import Keep
+
+    assert tuple(Flag) == get_args(Keep)
+
+
 def test_the_heuristics_are_those_of_grid_files() -> None:
     assert [entry.value for entry in Symmetrization] == list(get_args(_specs.Symmetrization))
 

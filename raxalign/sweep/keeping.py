@@ -64,7 +64,7 @@ class Keeper(Observer):
             with suppress(StorageError):  # a trial that ends tells as much
                 self._known().start(trial)
 
-    def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
+    def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Remove what the trial was the last to need, and what it has beaten."""
         if self._keep == "all":
             return
