@@ -89,7 +89,7 @@ def _elements(path: Path) -> int | None:
         header.pop("__metadata__", None)
         return sum(int(math.prod(entry["shape"])) for entry in header.values())
     except (OSError, ValueError, TypeError, KeyError, struct.error):
-        return None  # who loads the weights is told what is wrong with them
+        return None  # loading the weights reports what is wrong with them
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int | None:
