@@ -147,7 +147,7 @@ def test_debug_lets_the_exception_through(run: Callable[..., Done], tmp_path: Pa
 def test_a_bug_is_one_line(
     run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("raxalign.report.plans.as_text", lambda plan, root: 1 / 0)
+    monkeypatch.setattr("raxalign.report.plans.as_text", lambda plan, root, run: 1 / 0)
     done = run("plan", grid)
     assert done.code == 2
     assert (
@@ -160,7 +160,7 @@ def test_a_bug_is_one_line(
 def test_an_interrupt_exits_130(
     run: Callable[..., Done], grid: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(plan: object, root: object) -> str:
+    def interrupt(plan: object, root: object, run: object) -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("raxalign.report.plans.as_text", interrupt)
@@ -187,7 +187,8 @@ def test_a_plan_as_json_is_what_programs_rely_on(
         Path(stage["path"]).is_absolute() and stage["done"] is False for stage in plan["stages"]
     )
     assert {"bitext", "pairs", "encoder", "aligned"} <= {stage["kind"] for stage in plan["stages"]}
-    assert all(set(stage) == {"kind", "key", "path", "done"} for stage in plan["stages"])
+    keys = {"kind", "key", "path", "done", "dropped", "bytes"}
+    assert all(set(stage) == keys for stage in plan["stages"])
 
 
 def test_a_part_of_a_grid_is_planned_without_running(run: Callable[..., Done], grid: Path) -> None:
@@ -403,10 +404,17 @@ def test_gc_keeps_what_a_grid_needs(run: Callable[..., Done], grid: Path) -> Non
         store.make(
             "pairs", key, lambda folder: {"size": (folder / "file").write_bytes(b"x" * 2**20)}
         )
-    assert "would remove pairs 000000000000 (1.0 MiB)" in run("gc", grid).out
+    assert "would remove pairs 000000000000 (1.0 MB)" in run("gc", grid).out
     assert store.has("pairs", "0" * 64)
-    assert "1.0 MiB freed" in run("gc", grid, "--delete").out
+    assert "1.0 MB freed" in run("gc", grid, "--delete").out
     assert set(store.keys()) == {("pairs", needed.key)}
+
+
+def test_the_values_of_keep_are_those_of_grid_files() -> None:
+    from raxalign.cli._terminal import Keep as Flag
+    from raxalign.config.run import Keep
+
+    assert tuple(Flag) == get_args(Keep)
 
 
 def test_the_heuristics_are_those_of_grid_files() -> None:

@@ -111,17 +111,26 @@ def _doctor_encoder(name: str, file: Path | None, storage: str | None) -> None:
 
 def gc(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="The grids whose artifacts are kept.")
+        list[Path], typer.Argument(metavar="FILE...", help="The grids whose needs are kept.")
     ],
     storage: Storage = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Delete; without it, only list what would be deleted.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list (the default), with number, bytes and why.")
+    ] = False,
 ) -> None:
-    """Remove artifacts that no given grid needs. Results in the ledger are never removed."""
+    """Remove what no given grid and no living driver needs: artifacts, checkpoints, plans, caches,
+    and what dead processes left. Results in the ledger are never removed.
+    """
+    from raxalign.errors import RaxalignError
     from raxalign.report.garbage import collect
+    from raxalign.single.place import local_folder
 
-    print_out(collect(files, storage, delete=delete))
+    if delete and dry_run:
+        raise RaxalignError("gc: --delete and --dry-run exclude each other")
+    print_out(collect(files, storage, local_folder, delete=delete))
 
 
 def sync(file: GridFile, storage: Storage = None) -> None:

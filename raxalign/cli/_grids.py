@@ -10,6 +10,7 @@ import typer
 from raxalign.cli._terminal import (
     Format,
     GridFile,
+    Keep,
     PlanFormat,
     Storage,
     print_comparisons,
@@ -20,6 +21,7 @@ from raxalign.printing import to_stderr as tell
 
 if TYPE_CHECKING:
     from raxalign.api import Finished
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
 
 _COMPARE = (
@@ -46,6 +48,15 @@ def grid(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Run at most this many trials.")] = None,
+    keep: Annotated[
+        Keep | None,
+        typer.Option(
+            help=(
+                "Trained weights that stay once their evaluations are done: all, of each cell the"
+                " run that is best on dev, or none (default: run.keep)."
+            )
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
@@ -53,10 +64,15 @@ def grid(
     from raxalign.plan.load import open_grid, select
 
     opened = open_grid(
-        file, storage=storage, address=address, workers=workers, allow_missing=dry_run
+        file,
+        storage=storage,
+        address=address,
+        workers=workers,
+        keep=keep,
+        allow_missing=dry_run,
     )
     if dry_run:
-        _print_plan(opened.root, select(opened.plan, only=only, limit=limit))
+        _print_plan(opened, select(opened.plan, only=only, limit=limit))
         return
     _tell_end(run(opened, only=only, limit=limit, tell=tell), file)
 
@@ -90,16 +106,16 @@ def plan(
     if format is PlanFormat.json:
         from raxalign.report.plans import as_json
 
-        print_out(as_json(opened.plan, opened.root))
+        print_out(as_json(opened.plan, opened.root, opened.run))
         _tell_shortages(opened.plan)
     else:
-        _print_plan(opened.root, opened.plan)
+        _print_plan(opened, opened.plan)
 
 
-def _print_plan(root: str, plan_: Plan) -> None:
+def _print_plan(opened: Opened, plan_: Plan) -> None:
     from raxalign.report.plans import as_text
 
-    print_out(as_text(plan_, root))
+    print_out(as_text(plan_, opened.root, opened.run))
     _tell_shortages(plan_)
 
 

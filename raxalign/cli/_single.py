@@ -240,5 +240,5 @@ def export(
     from raxalign.single.export import export_trial
     from raxalign.single.place import storage_of
 
-    export_trial(key, folder, root=storage_of(storage))
+    export_trial(key, folder, root=storage_of(storage), tell=tell)
     print_out(str(folder))

@@ -67,6 +67,16 @@ class PlanFormat(StrEnum):
     json = "json"
 
 
+class Keep(StrEnum):
+    """The values of `run.keep` (those of `config.run.Keep`, which is slow to import; a test
+    compares the two).
+    """
+
+    all = "all"
+    best = "best"
+    none = "none"
+
+
 class ListFormat(StrEnum):
     """How the catalogue is printed."""
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -14,6 +15,7 @@ from raxalign.config.params import BaseParams
 from raxalign.errors import RaxalignError
 
 DEFAULT_STORAGE = ".raxalign"
+Keep = Literal["all", "best", "none"]
 
 
 class RunConfig(BaseParams):
@@ -23,7 +25,8 @@ class RunConfig(BaseParams):
     limits how many trials run at once (computed from the cluster where it is not given);
     `max_failures` is how often a lost worker is replaced; `storage` is a folder or a URL (empty:
     not given, which `effective` turns into the default); `address` is a Ray cluster's;
-    `tracking_uri` an MLflow server's.
+    `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
+    the evaluations that need them are done (see `raxalign.plan.keeping`).
     """
 
     workers: int = Field(1, ge=1)
@@ -34,6 +37,7 @@ class RunConfig(BaseParams):
     concurrency: int | None = Field(None, ge=1)
     tracking_uri: str | None = Field(None, min_length=1)
     address: str | None = Field(None, min_length=1)
+    keep: Keep = "all"
 
 
 def effective(
@@ -42,6 +46,7 @@ def effective(
     storage: str | None = None,
     address: str | None = None,
     workers: int | None = None,
+    keep: str | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> RunConfig:
     """Return how a grid is run: flags come first, then the environment, the file and the defaults.
@@ -51,6 +56,7 @@ def effective(
         storage: The flag `--storage`; a relative one is in the working directory.
         address: The flag `--address`.
         workers: The flag `--workers`.
+        keep: The flag `--keep`.
         environ: The environment, with `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`.
 
     Raises:
@@ -59,6 +65,8 @@ def effective(
     environ = environ or {}
     if workers is not None and workers < 1:
         raise RaxalignError(f"--workers {workers}: a trial needs at least 1 worker")
+    if keep is not None and keep not in get_args(Keep):
+        raise RaxalignError(f"--keep {keep}: write {', '.join(get_args(Keep))}")
     changes = {
         "storage": storage_root(
             storage or environ.get("RAXALIGN_STORAGE") or run.storage or DEFAULT_STORAGE, Path.cwd()
@@ -66,6 +74,7 @@ def effective(
         "tracking_uri": environ.get("MLFLOW_TRACKING_URI") or run.tracking_uri,
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,
+        "keep": run.keep if keep is None else keep,
     }
     return run.model_copy(update=changes)
 

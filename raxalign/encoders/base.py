@@ -12,6 +12,7 @@ from raxalign.config.params import BaseParams
 from raxalign.config.sources import Source
 
 if TYPE_CHECKING:
+    from raxalign.encoders.models.size import Footprint
     from raxalign.encoders.models.vectors import Pooling, WordVectors
     from raxalign.train.runtime import Runtime
 
@@ -127,6 +128,12 @@ class EncoderKind(ABC):
     def fetch_head(self, known: Callable[[str], str | None]) -> Mapping[str, str]:
         """Look up `has_head` of outside data, as `fetch_depth` does."""
         return {}
+
+    def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
+        """The number of the encoder's parameters and its width, for estimates of disk space, where
+        they are known without opening it (None: not yet). `known` is that of `depth`.
+        """
+        return None
 
     def check(self) -> list[str]:
         """Faults that only a look at the data shows, as messages."""

@@ -17,6 +17,7 @@ from raxalign.encoders.models.head import folder_has_head, has_head, read_config
 from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revision
 from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
+from raxalign.encoders.models.size import Footprint, config_footprint
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -156,6 +157,17 @@ class Transformer(EncoderKind):
         path = fetched_config(self.params.name, revision, "look up whether it has a masked-LM head")
         words = {True: "masked-lm", False: _NO_HEAD, None: "not recorded"}
         return {self._head_name(revision): words[has_head(read_config(path), None)]}
+
+    def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:
+        """By the folder's config and the headers of its weights; for a hub name by the config that
+        the hub's local cache has.
+        """
+        if looks_like_path(self.params.name):
+            folder = self._folder()
+            path = folder / "config.json"
+            return config_footprint(read_config(path), folder) if path.is_file() else None
+        cached = cached_config(self.params.name, self._revision(known))
+        return None if cached is None else config_footprint(read_config(cached))
 
     def _head_name(self, revision: str) -> str:
         return f"head:{self.params.name}@{revision}"

@@ -25,13 +25,19 @@ class _CallablePackage(ModuleType):
         storage: str | None = None,
         address: str | None = None,
         workers: int | None = None,
+        keep: str | None = None,
         allow_missing: bool = False,
     ) -> Opened:
         """Read a grid file and expand it (see `raxalign.plan.load.open_grid`)."""
         from raxalign.plan.load import open_grid
 
         return open_grid(
-            path, storage=storage, address=address, workers=workers, allow_missing=allow_missing
+            path,
+            storage=storage,
+            address=address,
+            workers=workers,
+            keep=keep,
+            allow_missing=allow_missing,
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -20,7 +22,9 @@ def estimate(plan: Plan, root: str) -> str:
     """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
     this storage. It reports how much has no timing yet.
     """
-    took, left = _timings(plan, seconds_by_key(plan, root))
+    stored = {key for _, key in ArtifactStore(root).keys()}  # noqa: SIM118
+    left_over = to_make(plan, Ledger(root).keys(), stored)
+    took, left = _timings(plan, seconds_by_key(plan, root), left_over)
     if not left:
         return "nothing is left to run"
     known = {name: count for name, count in left.items() if name in took}
@@ -41,8 +45,8 @@ def estimate(plan: Plan, root: str) -> str:
 
 
 def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
-    """Return the seconds that making each stored stage and evaluation of a plan took, by key.
-    Stages that are made within others have none of their own.
+    """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
+    of stages that were not kept. Stages that are made within others have none of their own.
     """
     store, ledger = ArtifactStore(root), Ledger(root)
     evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
@@ -51,11 +55,35 @@ def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
     for key, stage in plan.stages.items():
         if key not in evaluations and not stage.inline and store.has(stage.kind, key):
             took[key] = store.manifest(stage.kind, key).seconds
+    tombstones = Tombstones(root)
+    for kind, key in tombstones.keys():  # noqa: SIM118 a method, not a mapping
+        if key in plan.stages and key not in took and (entry := tombstones.of(kind, key)):
+            took[key] = entry.manifest.seconds
     return took
 
 
+def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:
+    """Return the keys of the evaluations that are not done and of the stages that they need and
+    the storage lacks.
+
+    Args:
+        plan: The plan.
+        done: The evaluations that the ledger has.
+        stored: The keys of the artifacts that the storage has.
+    """
+    pending = [key for trial in plan.trials for key in trial.evaluations.values()]
+    stack = [key for key in dict.fromkeys(pending) if key not in done]
+    found: dict[str, None] = {}
+    while stack:
+        key = stack.pop()
+        if key not in found and key not in stored:
+            found[key] = None
+            stack += plan.stages[key].inputs.values()
+    return [key for key in found if not plan.stages[key].inline]
+
+
 def _timings(
-    plan: Plan, seconds: Mapping[str, float]
+    plan: Plan, seconds: Mapping[str, float], to_do: list[str]
 ) -> tuple[dict[_Maker, list[float]], dict[_Maker, int]]:
     """Return by stage kind and maker: the seconds of what is done, and the number of what is
     left.
@@ -66,8 +94,8 @@ def _timings(
         name = (stage.kind, stage.maker)
         if key in seconds:
             took[name].append(seconds[key])
-        elif not stage.inline:
-            left[name] += 1
+    for key in to_do:
+        left[plan.stages[key].kind, plan.stages[key].maker] += 1
     return took, left
 
 
@@ -76,3 +104,16 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def volume(size: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> volume(712_000_000), volume(4_300), volume(7.2e12)
+    ('712 MB', '4.3 kB', '7.2 TB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.1f} {unit}" if size < 9.95 and unit != "bytes" else f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -54,6 +54,7 @@ def open_grid(
     storage: str | None = None,
     address: str | None = None,
     workers: int | None = None,
+    keep: str | None = None,
     allow_missing: bool = False,
 ) -> Opened:
     """Read a grid file and expand it.
@@ -64,6 +65,7 @@ def open_grid(
             before the file's `run`.
         address: The flag ``--address``.
         workers: The flag ``--workers``.
+        keep: The flag ``--keep``.
         allow_missing: See `expand`.
 
     Raises:
@@ -72,7 +74,14 @@ def open_grid(
         RaxalignError: A flag is impossible, or the grid as a whole shows another fault.
     """
     grid = load(path)
-    run = effective(grid.run, storage=storage, address=address, workers=workers, environ=os.environ)
+    run = effective(
+        grid.run,
+        storage=storage,
+        address=address,
+        workers=workers,
+        keep=keep,
+        environ=os.environ,
+    )
     return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
 
 

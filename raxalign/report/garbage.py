@@ -1,17 +1,35 @@
-"""Removing artifacts that no grid needs."""
+"""Removing what no grid needs from a storage."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import fsspec
+
 from raxalign.errors import RaxalignError
-from raxalign.plan.load import open_grid
-from raxalign.store.artifacts import ArtifactStore
+from raxalign.plan.cost import volume
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.plan import Plan
+from raxalign.report.waste import Needs, Waste, waste
+from raxalign.store.drivers import Sign, signs
+from raxalign.store.ledger import Ledger
 
 
-def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
-    """Say (or delete) what no given grid's plan holds. All grids must use one storage; a grid that
-    cannot be read stops it.
+def collect(
+    files: list[Path], storage: str | None, local_of: Callable[[str], Path], *, delete: bool
+) -> str:
+    """Report what may go, and remove it with `delete`; results in the ledger never go.
+
+    Args:
+        files: The grids whose needs are kept. All must use one storage.
+        storage: The flag ``--storage``.
+        local_of: Returns the machine's own folder of a storage root.
+        delete: Whether it is removed.
+
+    Raises:
+        RaxalignError: What is needed cannot be known: a grid cannot be read, has unresolved data
+            or uses another storage, or the plan of a living driver cannot be read.
     """
     opened = [open_grid(file, storage=storage) for file in files]
     roots = {entry.root for entry in opened}
@@ -24,20 +42,57 @@ def collect(files: list[Path], storage: str | None, *, delete: bool) -> str:
             "a grid has unresolved remote data, so what it needs is not known: run it first, or pin"
             " its revisions"
         )
-    store = ArtifactStore(roots.pop())
-    kept = {key for entry in opened for key in entry.plan.stages}
-    lines, freed = [], 0
-    for kind, key in store.keys():  # noqa: SIM118 a method, not a mapping
-        if key not in kept:
-            size = store.size(kind, key)
-            freed += size
-            lines.append(
-                f"{'removed' if delete else 'would remove'} {kind} {key[:12]} ({size / 2**20:.1f}"
-                " MiB)"
-            )
-            if delete:
-                store.remove(kind, key)
-    if delete and (left := store.sweep_temporaries()):
-        lines.append(f"removed {left} half-written entries of processes that died")
-    lines.append(f"{freed / 2**20:.1f} MiB {'freed' if delete else 'could be freed with --delete'}")
-    return "\n".join(lines)
+    root = roots.pop()
+    found = list(waste(_needs(opened, root, local_of(root))))
+    if delete:
+        for entry in found:
+            entry.remove()
+    return "\n".join(_lines(found, delete=delete))
+
+
+def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
+    known = signs(root)
+    alive = [sign for sign in known if sign.lives]
+    plans = [entry.plan for entry in opened] + [_plan_of(sign) for sign in alive]
+    there = Ledger(root).keys()
+    own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
+    return Needs(
+        root,
+        local,
+        frozenset(key for plan in plans for key in plan.stages),
+        frozenset(trial.key for plan in plans for trial in plan.trials),
+        frozenset(plan.name for plan in plans),
+        frozenset(sign.plan.rpartition("/")[2] for sign in alive),
+        tuple(known),
+        finished=own <= there,
+    )
+
+
+def _plan_of(sign: Sign) -> Plan:
+    """Return the plan that a living driver runs."""
+    try:
+        with fsspec.open(sign.plan, "rb") as file:
+            return Plan.from_json(file.read().decode())
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RaxalignError(
+            f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
+            f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until it"
+            " has ended"
+        ) from error
+
+
+def _lines(found: Iterable[Waste], *, delete: bool) -> list[str]:
+    """Return a line per artifact, one per kind with number, bytes and reason, and the sum."""
+    found = list(found)
+    would = "removed" if delete else "would remove"
+    lines = [
+        f"{would} {entry.name} ({volume(entry.size)})"
+        for entry in found
+        if entry.kind == "artifacts"
+    ]
+    for kind in dict.fromkeys(entry.kind for entry in found):
+        own = [entry for entry in found if entry.kind == kind]
+        size = volume(sum(entry.size for entry in own))
+        lines.append(f"{would} {len(own)} {kind} ({size}): {own[0].why}")
+    total = volume(sum(entry.size for entry in found))
+    return [*lines, f"{total} {'freed' if delete else 'could be freed with --delete'}"]

@@ -8,25 +8,34 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import estimate
+from raxalign.plan.disk import estimate_disk
+from raxalign.plan.keeping import made_again
+from raxalign.report.sizes import measured_sizes
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
+    from raxalign.config.run import RunConfig
     from raxalign.plan.plan import Plan
     from raxalign.plan.trial import Trial
 
 
-def as_json(plan: Plan, root: str) -> str:
-    """``{"points", "trials", "stages", "cached"}``: `cached` counts the trials whose results are
-    all there.
+def as_json(plan: Plan, root: str, run: RunConfig) -> str:
+    """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
+    results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
+    it has or had (null: not made), and `disk` the estimate for the whole grid.
     """
     store, there = ArtifactStore(root), Ledger(root).keys()
+    sizes = measured_sizes(plan, root)
+    disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
             "kind": stage.kind,
             "key": key,
             "path": store.folder(stage.kind, key),
-            "done": store.has(stage.kind, key),
+            "done": key in sizes.stored,
+            "dropped": key in sizes.dropped,
+            "bytes": sizes.bytes.get(key),
         }
         for key, stage in plan.stages.items()
         if not stage.inline and stage.kind != "evaluation"
@@ -41,6 +50,7 @@ def as_json(plan: Plan, root: str) -> str:
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
+        "disk": {"keep": run.keep, **asdict(disk)},
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -60,16 +70,18 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def as_text(plan: Plan, root: str) -> str:
+def as_text(plan: Plan, root: str, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
-    store, there = ArtifactStore(root), Ledger(root).keys()
+    there, sizes = Ledger(root).keys(), measured_sizes(plan, root)
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
+    dropped: Counter[str] = Counter()
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation":
             kinds[stage.kind] += 1
-            done[stage.kind] += store.has(stage.kind, key)
+            done[stage.kind] += key in sizes.stored
+            dropped[stage.kind] += key in sizes.dropped
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     lines = [
         (
@@ -79,10 +91,15 @@ def as_text(plan: Plan, root: str) -> str:
         *(f"  {method}: {count} trials" for method, count in methods.items()),
         *(f"  {note}" for note in plan.merged),
         "stages: "
-        + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
+        + ", ".join(
+            f"{count} {kind} ({done[kind]} done{_not_kept(dropped[kind])})"
+            for kind, count in kinds.items()
+        ),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         f"storage: {root}",
         estimate(plan, root),
+        estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),
+        made_again(plan, there, sizes.stored, root) or "",
     ]
     if plan.unresolved:
         lines.append(
@@ -91,3 +108,7 @@ def as_text(plan: Plan, root: str) -> str:
     lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
     lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)
+
+
+def _not_kept(count: int) -> str:
+    return f", {count} not kept" if count else ""

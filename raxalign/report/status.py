@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from raxalign.report.sizes import not_kept
+
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Status:
     """Counts of trials and evaluations, and the failures: (trial in words, message); `partly`
-    counts trials with some of their results, `idle` those beside `trials` that have nothing to run.
+    counts trials with some of their results, `idle` those beside `trials` that have nothing to run;
+    `dropped` counts stages whose weights were made and not kept.
     """
 
     trials: int
@@ -23,6 +26,7 @@ class Status:
     evaluations: int
     evaluations_done: int
     idle: int = 0
+    dropped: int = 0
 
     @property
     def missing(self) -> int:
@@ -38,6 +42,11 @@ class Status:
             f" {self.missing} to run{begun}; {self.evaluations_done} of {self.evaluations}"
             f" evaluations{idle}"
         ]
+        if self.dropped:
+            lines.append(
+                f"the weights of {self.dropped} stages were not kept (run.keep); what needs them"
+                " makes them again"
+            )
         return "\n".join(
             [*lines, *(f"failed: {trial}: {message}" for trial, message in self.failed)]
         )
@@ -67,4 +76,6 @@ def status(plan: Plan, ledger: Ledger) -> Status:
             )
             failed.append((f"{words} ({trial.key[:12]})", str(failure["message"])))
     idle = len(plan.trials) - len(asked)
-    return Status(len(asked), done, partly, tuple(failed), len(wanted), len(wanted & there), idle)
+    evaluations = (len(wanted), len(wanted & there))
+    dropped = len(not_kept(plan, ledger.root))
+    return Status(len(asked), done, partly, tuple(failed), *evaluations, idle, dropped)

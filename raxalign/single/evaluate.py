@@ -22,6 +22,7 @@ from raxalign.methods.base import Effect
 from raxalign.plan.alignment import Alignment
 from raxalign.plan.data import SharedStages
 from raxalign.plan.identity import Identity
+from raxalign.plan.keeping import made_again
 from raxalign.plan.load import Opened, resolve
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
@@ -94,6 +95,9 @@ def evaluate_encoder(
     workshop.announce = lambda made, seconds: tell(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
+    stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
+    if message := made_again(plan, workshop.ledger.keys(), stored, opened.root):
+        tell(message)
     _store_transforms(workshop, aligned, request.encoder)
     for trial in plan.trials:
         run_trial(workshop, trial.key)

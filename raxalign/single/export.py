@@ -4,20 +4,22 @@ the plans that the storage keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import fsspec
 
 from raxalign.errors import RaxalignError
+from raxalign.plan.keeping import again
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plugin_files import load_files
 from raxalign.single.card import Card
-from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime
+from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.tombstones import Tombstones
 
 _SHORTEST = 4  # characters of a key that are looked for
 
@@ -30,9 +32,18 @@ class Found:
     plan: Plan
 
 
-def export_trial(key: str, out: Path, *, root: str) -> Found:
-    """Write the aligned encoder of a trial; `key` is its key, that of its aligned encoder, or a
-    unique beginning of either.
+def export_trial(key: str, out: Path, *, root: str, tell: Callable[[str], None] = silent) -> Found:
+    """Write the aligned encoder of a trial. One whose weights were not kept is made again first,
+    and is then kept.
+
+    Args:
+        key: Its key, that of its aligned encoder, or a unique beginning of either.
+        out: The folder to write; nothing is overwritten.
+        root: The storage root.
+        tell: Receives a sentence where weights are made again.
+
+    Raises:
+        RaxalignError: No trial has the key, or its encoder cannot be had.
     """
     refuse_existing(out)
     found = find(key, root)
@@ -43,13 +54,17 @@ def export_trial(key: str, out: Path, *, root: str) -> Found:
             " its tasks reads it (with `readout: refit` readouts are fitted after a task's training"
             " alone). Add a task that reads it, such as retrieval, and run the grid again"
         )
+    remade = None
     if not ArtifactStore(root).has("aligned", trial.aligned):
-        raise RaxalignError(
-            f"{key}: the aligned encoder of this trial is not in {root}; run its grid ({plan.name})"
-            " again to make it"
-        )
-    load_files(file for file in plan.plugins if file.folder == "encoders")
-    workshop = open_workshop(plan, root, runtime("cpu"))
+        remade = again([plan.stages[trial.aligned]], Tombstones(root))
+        if remade is None:
+            raise RaxalignError(
+                f"{key}: the aligned encoder of this trial is not in {root}; run its grid"
+                f" ({plan.name}) again to make it"
+            )
+        tell(remade)
+    load_files(f for f in plan.plugins if remade is not None or f.folder == "encoders")
+    workshop = open_workshop(plan, root, runtime(None if remade else "cpu"))
     _refuse_missing_start(workshop, trial)
     aligned = workshop.aligned(trial.aligned)
     with appearing(out) as partial:
@@ -114,8 +129,8 @@ def _plans(root: str) -> Iterator[Plan]:
 
 
 def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:
-    """An export computes nothing: the encoder that the alignment started from has to be there as
-    well.
+    """An export trains no encoder from scratch: the one that the alignment started from has to be
+    there as well.
     """
     start = workshop.plan.stages[workshop.plan.stages[trial.aligned].inputs["encoder"]]
     if not start.inline and not workshop.store.has("encoder", start.key):

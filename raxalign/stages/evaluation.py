@@ -12,6 +12,7 @@ from raxalign.plan.stage import Stage
 from raxalign.provenance import versions
 from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.workshop import FITTED, Workshop
+from raxalign.store.tombstones import manifest_of
 from raxalign.tasks.base import Outcome
 
 
@@ -88,12 +89,18 @@ def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:
     }
 
 
-def _behind(workshop: Workshop, stage: Stage, kinds: Container[str]) -> Iterator[Stage]:
-    """Yield the stages of some kinds that a result depends on and that the storage has."""
+def _behind(
+    workshop: Workshop, stage: Stage, kinds: Container[str]
+) -> Iterator[tuple[Stage, Mapping[str, Any]]]:
+    """Yield the stages of some kinds that a result depends on, each with its notes, where the
+    storage has them or had them before their weights were dropped.
+    """
     for key in workshop.plan.closure(list(stage.inputs.values())):
         entry = workshop.plan.stages[key]
-        if entry.kind in kinds and not entry.inline and workshop.store.has(entry.kind, key):
-            yield entry
+        if entry.kind in kinds and not entry.inline:
+            manifest = manifest_of(workshop.store, entry.kind, key)
+            if manifest is not None:
+                yield entry, manifest.notes
 
 
 def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
@@ -102,9 +109,9 @@ def _links_digests(workshop: Workshop, stage: Stage) -> dict[str, Any]:
     """
     return {
         f"{entry.params['lang']}/{entry.params['part']}/{entry.key[:12]}": (
-            workshop.store.manifest("pairs", entry.key).notes.get("links_digest")
+            notes.get("links_digest")
         )
-        for entry in _behind(workshop, stage, {"pairs"})
+        for entry, notes in _behind(workshop, stage, {"pairs"})
     }
 
 
@@ -119,8 +126,7 @@ def _training_caveats(
     fitted: dict[str, Any] = {}
     unknown: dict[str, Any] = {}
     flat: dict[str, Any] = {}
-    for entry in _behind(workshop, stage, FITTED):
-        notes: Mapping[str, Any] = workshop.store.manifest(entry.kind, entry.key).notes
+    for entry, notes in _behind(workshop, stage, FITTED):
         unknown |= {entry.maker: notes["unknown"]} if "unknown" in notes else {}
         flat |= notes.get("loss_not_lowered", {})
         if entry.kind == "aligned":

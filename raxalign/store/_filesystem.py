@@ -98,6 +98,16 @@ class Storage(ABC):
         """Return all folders `depth` levels below `top` that hold the marker."""
 
     @abstractmethod
+    def files(self, top: str) -> dict[str, int]:
+        """Return the bytes of all files below `top`, by their paths; empty where there is no such
+        folder.
+        """
+
+    @abstractmethod
+    def abandoned(self) -> list[Path]:
+        """Return the local files and folders that dead processes left half-written."""
+
+    @abstractmethod
     def sweep(self) -> int:
         """Remove what dead processes left half-written; returns how much of it there was."""
 

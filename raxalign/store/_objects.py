@@ -189,11 +189,22 @@ class ObjectStorage(Storage):
             if last == marker and folder.count("/") == top.count("/") + depth:
                 yield folder
 
+    def files(self, top: str) -> dict[str, int]:
+        """Return the sizes, by one listing."""
+        start = len(self._full("").lstrip("/"))
+        with told(self.place(top), "list"):
+            found = self._files.find(self._full(top), detail=True)
+        return {name.lstrip("/")[start:]: int(info["size"] or 0) for name, info in found.items()}
+
+    def abandoned(self) -> list[Path]:
+        """Look at the local cache."""
+        return [path for path in self._cache.rglob(f"{PREFIX}*") if is_abandoned(path)]
+
     def sweep(self) -> int:
         """The local cache is where half-written things are; uploads without a marker are written
         over or go with `remove`.
         """
-        abandoned = [path for path in self._cache.rglob(f"{PREFIX}*") if is_abandoned(path)]
+        abandoned = self.abandoned()
         for path in abandoned:
             discard(path)
         return len(abandoned)

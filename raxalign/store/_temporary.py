@@ -27,6 +27,21 @@ def temporary_name(key: str) -> str:
     return f"{PREFIX}{key}-{_machine()}-{pid}-{_started(pid)}-{uuid.uuid4().hex[:8]}"
 
 
+def this_process() -> str:
+    """Return a name for this process that no other one has: ``<machine>-<pid>-<start>``."""
+    pid = os.getpid()
+    return f"{_machine()}-{pid}-{_started(pid)}"
+
+
+def process_of(name: str) -> bool | None:
+    """Return whether the process of such a name lives; None for one of another machine."""
+    machine, _, rest = name.partition("-")
+    pid, _, started = rest.partition("-")
+    if machine != _machine() or not pid.isdigit():
+        return None
+    return _started(int(pid)) == started
+
+
 def is_abandoned(path: Path) -> bool:
     """Return whether the process that made a temporary is dead: known on its own machine, elsewhere
     assumed after a day without a sign of life.

@@ -21,8 +21,10 @@ from raxalign.plan.preflight import read_files
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.drivers import signed_on
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
+from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
@@ -61,9 +63,11 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     )
     target = target_of(opened, job.local)
     progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    with _interrupt_twice():
+    keeper = Keeper(opened.plan, root, settings.keep)
+    with _interrupt_twice(), signed_on(root, job.plan):
         try:
-            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
+            observers = Several([keeper, progress, tracker])
+            summary = run_grid(plan, job, observers, address=settings.address)
         except BaseException:
             progress.stop()
             tracker.abandon()
@@ -72,6 +76,11 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
+
+
+def drop_weights(opened: Opened) -> str | None:
+    """Remove the weights of a finished grid that it does not keep; returns a line on them."""
+    return Keeper(opened.plan, opened.root, opened.run.keep).finish()
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:

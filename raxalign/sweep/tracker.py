@@ -7,9 +7,11 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.printing import to_stderr
 from raxalign.sweep.observer import Observer
 from raxalign.tracking.client import Target, unanswered
 from raxalign.tracking.recorder import Recorder
@@ -24,8 +26,8 @@ class Tracker(Observer):
     meanwhile is copied at the end.
     """
 
-    def __init__(self, plan: Plan, target: Target) -> None:
-        self._plan, self._target = plan, target
+    def __init__(self, plan: Plan, target: Target, tell: Callable[[str], None] = to_stderr) -> None:
+        self._plan, self._target, self._tell = plan, target, tell
         self._events: queue.Queue[tuple[str, Trial | None, str | None]] = queue.Queue()
         self._recorder: Recorder | None = None
         self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
@@ -44,30 +46,44 @@ class Tracker(Observer):
         self._events.put(("finish", trial, error))
 
     def close(self, *, wait: float = 120.0) -> str | None:
-        """Bring the rest and end. Returns a message where something is left for `raxalign sync`:
-        the store does not answer, or it is too slow for the seconds to `wait`.
+        """Bring the rest and end, however long that takes while something is copied; what is left
+        is printed now and then.
+
+        Returns a message where something is left for `raxalign sync`: the store does not answer,
+        or nothing was copied for the seconds to `wait`.
         """
         self._events.put(("close", None, None))
-        self._thread.join(wait)
+        before = None
+        while self._thread.is_alive() and (now := self._progress()) != before:
+            if before is not None:
+                self._tell(f"{self._left()} still to be copied to {self._target.uri}")
+            before = now
+            self._thread.join(wait)
         if self._thread.is_alive() and self._error is None:
             return self._slow(wait)
         if self._thread.is_alive() or self._missed:
             return unanswered(self._target.uri, self._error)
         return None
 
+    def _progress(self) -> tuple[int, int]:
+        """What changes when the store accepts something."""
+        return self._recorder.copied if self._recorder else 0, self._unbrought
+
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
         self._events.put(("abandon", None, None))
         self._thread.join(15.0)
 
-    def _slow(self, waited: float) -> str:
+    def _left(self) -> str:
         known = self._recorder.left if self._recorder else None
         left = self._unbrought if known is None else known
-        what = f"{left} trials are" if left else "some runs of cells are"
+        return f"{left} trials are" if left else "some runs of cells are"
+
+    def _slow(self, waited: float) -> str:
         return (
             f"the tracking store at {self._target.uri} answers, but is busy: after {waited:.0f} s"
-            f" {what} still to be copied; every result is in the ledger: run `raxalign sync` to"
-            " copy the rest"
+            f" {self._left()} still to be copied; every result is in the ledger: run"
+            " `raxalign sync` to copy the rest"
         )
 
     def _work(self) -> None:

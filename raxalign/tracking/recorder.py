@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from raxalign.store.spool import Spool
 from raxalign.tracking import drivers, runs
 from raxalign.tracking.client import Target, connect, find_experiment
 from raxalign.tracking.registry import KIND, PARENT, Change, Entry, Registry
+from raxalign.tracking.together import Copies
 from raxalign.tracking.turns import Turns
 
 _ATTEMPT, _ERROR = "raxalign.attempt", "raxalign.error"
@@ -47,10 +49,16 @@ class Recorder:
         self._turns = Turns(target.uri, target.root)
         experiment = find_experiment(self._client, target.uri, plan.name)
         self._runs = Registry(self._client, experiment, self._turns)
+        self._copies = Copies(self._client, self._runs, self._turns)
         self._driver = drivers.this_driver()
         self._parent: Entry | None = None
         self._mine: dict[str, Trial] = {}
         self.left: int | None = None
+
+    @property
+    def copied(self) -> int:
+        """How many changes of runs the store has accepted: it grows while there is progress."""
+        return self._runs.saved
 
     def open(self) -> None:
         """Sign on at the parent run and mark it as running, keep the grid and the plan with it, and
@@ -83,20 +91,24 @@ class Recorder:
     def start(self, trial: Trial) -> None:
         """Bring a trial that begins, again where its worker was lost."""
         wanted = runs.trial_run(self._plan, trial)
-        with self._turns.take():
-            entry = self._runs.find(wanted.key) or self._make(wanted)
+
+        def begin(entry: Entry | None) -> None:
+            entry = entry or self._make(wanted)
             attempt = str(int(entry.tags.get(_ATTEMPT, 0)) + 1)
             self._runs.save(
                 entry, Change(params=wanted.params, tags={_ATTEMPT: attempt}, status="RUNNING")
             )
+
+        with self._turns.take():
+            self._copies.one(wanted.key, begin)
         self._mine[trial.key] = trial
 
     def finish(self, trial: Trial, error: str | None) -> None:
         """Bring the results and curves of a trial that ended."""
         there = {key for key in trial.evaluations.values() if self._ledger.has(key)}
         with self._turns.take():
-            entry = self._runs.find(runs.trial_key(trial))
-            self._bring(trial, entry, there, error)
+            key = runs.trial_key(trial)
+            self._copies.one(key, lambda entry: self._bring(trial, entry, there, error))
         self._mine.pop(trial.key, None)
 
     def close(self) -> int:
@@ -109,8 +121,9 @@ class Recorder:
             self._sign_on()
             known = self._runs.all()
             brought, failed = self._catch_up(known)
-            for cell in found:
-                self._bring_cell(cell, compared, known)
+            cell_keys = [runs.cell_run(self._plan, cell).key for cell in found]
+            copies = [partial(self._bring_cell, cell, compared) for cell in found]
+            self._copies.all(list(zip(cell_keys, copies, strict=True)), known)
             self._sign_off("FAILED" if failed else "FINISHED")
         return brought
 
@@ -175,10 +188,15 @@ class Recorder:
                 behind.append((trial, failure["message"] if failure else None))
         self.left = len(behind)
         shared = bool(drivers.living(known[parent].tags, apart_from=self._driver))
-        for trial, error in behind:
+
+        def bring(of: tuple[Trial, str | None], entry: Entry | None) -> None:
+            trial, error = of
             keys = there.intersection(trial.evaluations.values())
-            self._bring(trial, known.get(runs.trial_key(trial)), keys, error, shared=shared)
-            self.left -= 1
+            self._bring(trial, entry, keys, error, shared=shared)
+
+        wanted = [(runs.trial_key(of[0]), partial(bring, of)) for of in behind]
+        for count in self._copies.run(wanted, known):
+            self.left -= count
         return brought, failed
 
     def _bring(
@@ -212,11 +230,9 @@ class Recorder:
         )
         self._runs.save(entry, change)
 
-    def _bring_cell(
-        self, cell: Cell, compared: Sequence[Compared], known: Mapping[str, Entry]
-    ) -> None:
+    def _bring_cell(self, cell: Cell, compared: Sequence[Compared], entry: Entry | None) -> None:
         wanted = runs.cell_run(self._plan, cell)
-        entry = known.get(wanted.key) or self._make(wanted)
+        entry = entry or self._make(wanted)
         metrics = runs.cell_metrics(cell, compared)
         self._runs.save(entry, Change(metrics=metrics, params=wanted.params, status="FINISHED"))
 

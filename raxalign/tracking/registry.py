@@ -62,6 +62,7 @@ class Registry:
 
     def __init__(self, client: Any, experiment: str, turns: Turns) -> None:
         self._client, self._experiment, self._turns = client, experiment, turns
+        self.saved = 0  # changes that the store has accepted
 
     def find(self, key: str) -> Entry | None:
         """Read the run of a key."""
@@ -95,7 +96,8 @@ class Registry:
             if kept is None:
                 raise
             self._write(kept, change)
-            return kept
+            entry = kept
+        self.saved += 1
         return entry
 
     def _write(self, entry: Entry, change: Change) -> None:

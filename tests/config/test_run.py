@@ -54,3 +54,11 @@ def test_the_tracking_server_of_the_environment_comes_first() -> None:
 def test_no_workers_are_refused() -> None:
     with pytest.raises(RaxalignError, match="--workers 0"):
         effective(RunConfig(), workers=0)
+
+
+def test_the_flag_keep_comes_before_the_file() -> None:
+    run = RunConfig(keep="best")
+    assert effective(run, environ={}).keep == "best"
+    assert effective(run, keep="none", environ={}).keep == "none"
+    with pytest.raises(RaxalignError, match="--keep some: write all, best, none"):
+        effective(run, keep="some", environ={})

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from raxalign.config.grid import load
+from raxalign.config.run import RunConfig
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
@@ -170,9 +171,9 @@ def plan(tmp_path: Path) -> Plan:
 def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_path: Path) -> None:
     root = str(tmp_path / "storage")
     ledger = Ledger(root)
-    assert "small: 3 points, 3 trials (0 cached)" in as_text(plan, root)
-    assert "note: 1 evaluation is untouched and will not run" in as_text(plan, root)
-    assert '"cached": 0' in as_json(plan, root)
+    assert "small: 3 points, 3 trials (0 cached)" in as_text(plan, root, RunConfig())
+    assert "note: 1 evaluation is untouched and will not run" in as_text(plan, root, RunConfig())
+    assert '"cached": 0' in as_json(plan, root, RunConfig())
     assert (
         status(plan, ledger).trials,
         status(plan, ledger).missing,
@@ -181,7 +182,7 @@ def test_a_trial_with_nothing_to_run_is_neither_done_nor_to_run(plan: Plan, tmp_
     for one in plan.trials:
         for key in one.evaluations.values():
             ledger.write(key, {"key": key, "scores": [], "params": {}, "seconds": 1.0}, None)
-    assert "3 trials (2 cached)" in as_text(plan, root)
+    assert "3 trials (2 cached)" in as_text(plan, root, RunConfig())
     assert (
         status(plan, ledger).text("small")
         == "small: 2 of 2 trials done, 0 failed, 0 to run; 2 of 2 evaluations; 1 more have nothing"

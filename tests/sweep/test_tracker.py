@@ -21,6 +21,7 @@ class Store:
     """
 
     left: int | None = None
+    copied = 0
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -119,3 +120,28 @@ def test_an_interruption_ends_the_thread(store, plan) -> None:
     logger.abandon()
     assert not logger._thread.is_alive()
     assert store.asked == ["open", "abandon"]
+
+
+def test_it_waits_while_a_busy_store_makes_progress_and_says_what_is_left(
+    store, plan, monkeypatch
+) -> None:
+    told: list[str] = []
+    logger = Tracker(plan, TARGET, told.append)
+    logger.trial_started(plan.trials[0])
+    store.gate.clear()
+    looks = iter(range(1, 100))
+
+    def slow(timeout: float) -> None:
+        """In each wait the store accepts something, and in the fourth the rest."""
+        store.copied, store.left = next(looks), 40 - store.copied
+        if store.copied == 4:
+            store.gate.set()
+            join(5)
+
+    join = logger._thread.join
+    logger._recorder = store  # type: ignore[assignment]
+    monkeypatch.setattr(logger._thread, "join", slow)
+    assert logger.close(wait=30.0) is None
+    assert told == [
+        f"{left} trials are still to be copied to {TARGET.uri}" for left in (40, 39, 38)
+    ]

@@ -80,8 +80,11 @@ def _used(plan: Plan, store: ArtifactStore, trial: Trial) -> dict[str, int]:
     """Language -> the pairs that a trial's method records to have used, which leaves out those that
     are too short or too long for it; else the pairs of its training text.
     """
-    if store.has("aligned", trial.aligned):
-        notes: Mapping[str, Any] = store.manifest("aligned", trial.aligned).notes
+    from raxalign.store.tombstones import manifest_of
+
+    manifest = manifest_of(store, "aligned", trial.aligned)
+    if manifest is not None:
+        notes: Mapping[str, Any] = manifest.notes
         counts = {lang: notes.get(lang) for lang in trial.languages}
         used = {
             lang: int(count["sentences"])

@@ -1,0 +1,102 @@
+"""Drivers that work on a storage: each leaves a sign of life with the plan that it runs, so that
+nothing is removed that another one uses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from raxalign.errors import StorageError
+from raxalign.store._filesystem import Storage
+from raxalign.store._open import open_storage
+from raxalign.store._temporary import BEAT_SECONDS, DAY_SECONDS, process_of, this_process
+
+_TOP, _MARKER = "drivers", "driver.json"
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign of a driver: its own `name`, its `host` and `pid`, the place of its `plan`, and
+    whether it lives.
+
+    A process of this machine is asked for. One of another machine counts as dead after a day
+    without a new sign.
+    """
+
+    name: str
+    host: str
+    pid: int
+    plan: str
+    lives: bool
+
+    @property
+    def own(self) -> bool:
+        """Whether it is the sign of this process."""
+        return self.name == this_process()
+
+
+@contextmanager
+def signed_on(root: str, plan: str) -> Iterator[None]:
+    """Give signs of life for this process until the block ends.
+
+    Args:
+        root: The storage root.
+        plan: The place of the plan that it runs.
+    """
+    storage, over = open_storage(root), threading.Event()
+    _write(storage, plan)
+
+    def beat() -> None:
+        while not over.wait(BEAT_SECONDS):
+            with suppress(StorageError):  # the storage may be back before the day is over
+                _write(storage, plan)
+
+    thread = threading.Thread(target=beat, name="raxalign-driver", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        with suppress(StorageError):
+            remove_sign(root, this_process())
+
+
+def signs(root: str) -> list[Sign]:
+    """Return the signs of all drivers, dead ones included; damaged ones are left out."""
+    storage = open_storage(root)
+    paths = [f"{path}/{_MARKER}" for path in storage.marked(_TOP, 1, _MARKER)]
+    found = []
+    for path, data in storage.read_many(paths).items():
+        with suppress(ValueError, TypeError, KeyError):
+            found.append(_sign(path.split("/")[1], json.loads(data)))
+    return found
+
+
+def remove_sign(root: str, name: str) -> None:
+    """Remove the sign of a driver; nothing where there is none."""
+    open_storage(root).remove(f"{_TOP}/{name}", _MARKER)
+
+
+def _write(storage: Storage, plan: str) -> None:
+    record = {"host": socket.gethostname(), "pid": os.getpid(), "plan": plan, "at": time.time()}
+    storage.write(f"{_TOP}/{this_process()}/{_MARKER}", json.dumps(record).encode())
+
+
+def _sign(name: str, record: dict[str, object]) -> Sign:
+    known = process_of(name)
+    recent = time.time() - float(str(record["at"])) < DAY_SECONDS
+    return Sign(
+        name,
+        str(record["host"]),
+        int(str(record["pid"])),
+        str(record["plan"]),
+        recent if known is None else known,
+    )

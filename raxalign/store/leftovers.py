@@ -1,0 +1,58 @@
+"""What a storage has besides artifacts and the ledger, for those who tidy it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from raxalign.store._open import open_storage
+from raxalign.store._temporary import discard
+
+
+class Leftovers:
+    """The files of a storage root by folder. Paths are relative to the root."""
+
+    def __init__(self, root: str) -> None:
+        self._storage = open_storage(root)
+
+    def below(self, top: str) -> dict[str, dict[str, int]]:
+        """Return the files below a folder with their bytes, grouped by the entry of the folder that
+        they belong to (a file of the folder itself is its own entry).
+        """
+        found: dict[str, dict[str, int]] = {}
+        for path, size in self._storage.files(top).items():
+            entry = path.removeprefix(f"{top}/").partition("/")[0]
+            found.setdefault(entry, {})[path] = size
+        return found
+
+    def read(self, path: str) -> bytes:
+        """Return a file's bytes; FileNotFoundError where there is none."""
+        return self._storage.read(path)
+
+    def place(self, path: str) -> str:
+        """Return the absolute path or URL."""
+        return self._storage.place(path)
+
+    def remove(self, top: str, entry: str, files: dict[str, int]) -> None:
+        """Remove an entry of a folder with its files."""
+        if list(files) == [f"{top}/{entry}"]:
+            self._storage.delete(f"{top}/{entry}")
+        else:
+            marker = next(iter(files)).removeprefix(f"{top}/{entry}/")
+            self._storage.remove(f"{top}/{entry}", marker)
+
+    def temporaries(self) -> Iterator[tuple[Path, int]]:
+        """Yield the local files and folders that dead processes left half-written, with bytes."""
+        for path in self._storage.abandoned():
+            yield path, bytes_of(path)
+
+
+def bytes_of(path: Path) -> int:
+    """Return the bytes of a local file, or of all files of a folder; links are not followed."""
+    own = [path] if not path.is_dir() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.lstat().st_size for file in own if file.exists() or file.is_symlink())
+
+
+def remove_local(path: Path) -> None:
+    """Remove a local file or folder, as far as that is possible."""
+    discard(path)

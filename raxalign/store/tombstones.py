@@ -1,0 +1,110 @@
+"""Records of artifacts that were removed on purpose: they tell "not kept" from "never made"."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from raxalign.store._open import open_storage
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.manifest import Manifest
+from raxalign.store.sealed import seal, unseal
+
+_TOP, _MARKER = "dropped", "dropped.json"
+
+
+@dataclass(frozen=True)
+class Tombstone:
+    """What is left of a removed artifact: its manifest, why it was removed, and when (UTC,
+    ISO 8601).
+    """
+
+    manifest: Manifest
+    why: str
+    when: str
+
+    @property
+    def size(self) -> int:
+        """Bytes that the artifact had."""
+        return self.manifest.size
+
+    def to_bytes(self) -> bytes:
+        """As it is stored."""
+        manifest = self.manifest.to_bytes().decode("utf-8", "surrogatepass")
+        return seal({"why": self.why, "when": self.when, "manifest": manifest})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, kind: str, key: str) -> Tombstone:
+        """Read a record. Raises `ValueError` with what is wrong with it."""
+        record = unseal(data)
+        manifest = record["manifest"].encode("utf-8", "surrogatepass")
+        return cls(Manifest.from_bytes(manifest, kind, key), record["why"], record["when"])
+
+
+class Tombstones:
+    """The records of a storage root, each in ``dropped/<kind>/<first two of the key>/<key>/``.
+
+    An artifact that was made again still has its record: what is stored comes first.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._storage = open_storage(root)
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """Yield (kind, key) of every record; one listing."""
+        for path in self._storage.marked(_TOP, 3, _MARKER):
+            _, kind, _, key = path.split("/")
+            yield kind, key
+
+    def of(self, kind: str, key: str) -> Tombstone | None:
+        """Return a record; None where there is none, or a damaged one, which a warning names."""
+        path = f"{_path(kind, key)}/{_MARKER}"
+        try:
+            return Tombstone.from_bytes(self._storage.read(path), kind, key)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            warnings.warn(f"{self._storage.place(path)}: is left out: it {error}", stacklevel=2)
+            return None
+
+    def write(self, tombstone: Tombstone) -> None:
+        """Add or replace a record."""
+        manifest = tombstone.manifest
+        self._storage.write(f"{_path(manifest.kind, manifest.key)}/{_MARKER}", tombstone.to_bytes())
+
+    def remove(self, kind: str, key: str) -> None:
+        """Remove a record; nothing where there is none."""
+        self._storage.remove(_path(kind, key), _MARKER)
+
+
+def drop(store: ArtifactStore, kind: str, key: str, why: str) -> int:
+    """Remove an artifact and leave a record of it; returns the bytes that it had.
+
+    Args:
+        store: The artifacts.
+        kind: The kind of the artifact.
+        key: Its key.
+        why: Why it is not kept, for the record.
+
+    Raises:
+        StorageError: There is no such artifact, or it cannot be removed.
+    """
+    manifest = store.manifest(kind, key)
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    Tombstones(store.root).write(Tombstone(manifest, why, when))
+    store.remove(kind, key)
+    return manifest.size
+
+
+def manifest_of(store: ArtifactStore, kind: str, key: str) -> Manifest | None:
+    """Return the manifest of an artifact, that of its record where it was removed, or None."""
+    if store.has(kind, key):
+        return store.manifest(kind, key)
+    tombstone = Tombstones(store.root).of(kind, key)
+    return tombstone.manifest if tombstone is not None else None
+
+
+def _path(kind: str, key: str) -> str:
+    return f"{_TOP}/{kind}/{key[:2]}/{key}"

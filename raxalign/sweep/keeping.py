@@ -1,0 +1,142 @@
+"""Removing trained weights that a grid does not keep (`run.keep`), as its trials end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import fsspec
+
+from raxalign.config.run import Keep
+from raxalign.errors import StorageError
+from raxalign.plan.cost import volume
+from raxalign.plan.keeping import Keeping, below, made_again
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.printing import to_stderr
+from raxalign.stages.workshop import TRAINED
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.drivers import signs
+from raxalign.store.ledger import Ledger
+from raxalign.store.tombstones import drop
+from raxalign.sweep.observer import Observer
+
+
+class Keeper(Observer):
+    """Removes the weights of a grid that no evaluation needs any more, this grid's or that of
+    another living driver. A storage that refuses stops nothing: the weights stay.
+    """
+
+    def __init__(self, plan: Plan, root: str, keep: Keep) -> None:
+        """Look at what is done.
+
+        Args:
+            plan: All trials of the grid, those that are not run now included.
+            root: The storage root.
+            keep: What is kept.
+        """
+        self._plan, self._root, self._keep = plan, root, keep
+        self._store, self._ledger = ArtifactStore(root), Ledger(root)
+        self.dropped = self.freed = 0
+        self._error: StorageError | None = None
+        self._keeping: Keeping | None = None
+
+    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
+        """Report the weights that were not kept and that a pending evaluation needs."""
+        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+        if message := made_again(plan, self._ledger.keys(), stored, self._root):
+            to_stderr(f"note: {message}")
+
+    def grid_finished(self, failed: int) -> None:  # noqa: ARG002
+        """Remove what may go in the end, and report how much that was in all."""
+        try:
+            message = self.finish()
+        except StorageError as error:
+            message = f"run.keep: {self._keep}: some weights could not be removed: {error}"
+        if message:
+            to_stderr(f"note: {message}")
+
+    def trial_started(self, trial: Trial) -> None:
+        """Hold on to the weights that the trial may read."""
+        if self._keep != "all":
+            with suppress(StorageError):  # a trial that ends tells as much
+                self._known().start(trial)
+
+    def trial_finished(self, trial: Trial, error: str | None) -> None:
+        """Remove what the trial was the last to need, and what it has beaten."""
+        if self._keep == "all":
+            return
+        try:
+            records = self._ledger.read_many(trial.evaluations.values())
+            for key, why in self._known().finish(trial, records):
+                self._drop(key, why)
+        except StorageError as error:
+            self._error = error
+
+    def finish(self) -> str | None:
+        """Remove what may go in the end, by all results of the ledger; return a line on what was
+        removed and what could not be removed, None where there is nothing to report.
+        """
+        if self._keep == "all":
+            return None
+        self._keeping = None
+        stored = {key for _, key in self._store.keys()}  # noqa: SIM118
+        for key, why in self._known().free():
+            if key in stored:
+                self._drop(key, why)
+        if self._error is not None:
+            return f"run.keep: {self._keep}: some weights could not be removed: {self._error}"
+        if not self.dropped:
+            return None
+        return (
+            f"run.keep: {self._keep}: the weights of {self.dropped} stages were not kept"
+            f" ({volume(self.freed)})"
+        )
+
+    def _known(self) -> Keeping:
+        """The state of the plan, read from the ledger at the first use."""
+        if self._keeping is None:
+            done = self._ledger.keys()
+            self._keeping = Keeping(self._plan, self._keep, done)
+            if self._keep == "best":
+                wanted = {k for trial in self._plan.trials for k in trial.evaluations.values()}
+                self._keeping.judge(self._ledger.read_many(sorted(wanted & done)))
+        return self._keeping
+
+    def _drop(self, key: str, why: str) -> None:
+        kind = self._plan.stages[key].kind
+        try:
+            if self._store.has(kind, key) and not self._needed_elsewhere(key):
+                self.freed += drop(self._store, kind, key, why)
+                self.dropped += 1
+        except StorageError as error:
+            self._error = error
+
+    def _needed_elsewhere(self, key: str) -> bool:
+        """Whether an evaluation that is not done needs a stage in the plan of another living
+        driver. A plan that cannot be read is taken to need it.
+        """
+        others = [sign.plan for sign in signs(self._root) if sign.lives and not sign.own]
+        return any(
+            needs is None or any(not self._ledger.has(entry) for entry in needs.get(key, ()))
+            for needs in map(_needs, others)
+        )
+
+
+@cache
+def _needs(place: str) -> Mapping[str, list[str]] | None:
+    """The evaluations that need each training of a plan; None where it cannot be read."""
+    found: dict[str, list[str]] = {}
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        with fsspec.open(place, "rb") as file:
+            plan: Any = Plan.from_json(file.read().decode())
+        trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
+        behind = below(plan, trained)
+        for trial in plan.trials:
+            for entry in trial.evaluations.values():
+                for key in behind[entry]:
+                    found.setdefault(key, []).append(entry)
+        return found
+    return None

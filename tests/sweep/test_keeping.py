@@ -1,0 +1,167 @@
+"""Dropping weights while a grid runs: results stay the same, and other drivers keep what they
+need.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from raxalign.plan.keeping import weights_of
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.results import rows
+from raxalign.report.plans import as_text
+from raxalign.report.status import status
+from raxalign.stages import run_trial
+from raxalign.store import drivers
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.store.tombstones import Tombstones
+from raxalign.sweep.grid import drop_weights
+from raxalign.sweep.job import Job, open_workshop, write_plan
+from raxalign.sweep.keeping import Keeper
+from tests.grids import write_grid
+
+ENCODER = (
+    "{kind: scratch, layers: 1, hidden_size: 16, heads: 2, intermediate: 32, vocab_size: 300,"
+    " steps: 2, batch_size: 8}"
+)
+XNLI = "xnli: {setting: zero-shot, data: phrasebook, epochs: 1}"
+
+
+def open_at(folder: Path, *, tasks: tuple[str, ...] = (XNLI,)) -> Opened:
+    folder.mkdir(exist_ok=True)
+    path = write_grid(
+        folder,
+        encoder=ENCODER,
+        languages="{each: [de]}",
+        size=160,
+        sentences="[40]",
+        seeds="[0, 1]",
+        methods=("rotation: {}", "finetune: {batch_size: 8}"),
+        tasks=("retrieval: {}", *tasks),
+    )
+    return open_grid(path, storage=str(folder / "storage"))
+
+
+def run(opened: Opened, keep: str, made: list[str] | None = None) -> Keeper:
+    """What a driver does, in this process."""
+    root = opened.root
+    keeper = Keeper(opened.plan, root, keep)  # type: ignore[arg-type]
+    workshop = open_workshop(
+        Job(root, write_plan(opened.plan, root)),
+        announce=lambda stage, seconds: made.append(stage.kind) if made is not None else None,
+    )
+    for trial in opened.plan.trials:
+        keeper.trial_started(trial)
+        run_trial(workshop, trial.key)
+        keeper.trial_finished(trial, None)
+    return keeper
+
+
+def values(opened: Opened) -> list[str]:
+    found = rows(opened.plan, Ledger(opened.root))
+    return sorted(json.dumps(row, sort_keys=True) for row in found)
+
+
+def stored(opened: Opened) -> set[str]:
+    weights = weights_of(opened.plan)
+    return {key for _, key in ArtifactStore(opened.root).keys() if key in weights}  # noqa: SIM118
+
+
+@pytest.mark.slow
+def test_values_are_those_of_keep_all_and_a_new_task_makes_weights_again(tmp_path) -> None:
+    expected, left = [], {}
+    for keep in ("all", "best", "none"):
+        opened = open_at(tmp_path / keep, tasks=())
+        run(opened, keep)
+        more, made = open_at(tmp_path / keep), []
+        run(more, keep, made).finish()
+        expected.append(values(more))
+        left[keep] = stored(more)
+        if keep == "none":
+            assert made.count("aligned") == 2, "the two fine-tuned encoders; rotations stay"
+    assert expected[0] == expected[1] == expected[2]
+    assert left["all"] == weights_of(open_at(tmp_path / "all").plan)
+    assert len(left["best"]) == 3  # of each cell one training, of finetune one encoder too
+    assert left["none"] == set()
+
+
+@pytest.fixture
+def finished(tmp_path) -> Opened:
+    """A grid with made-up results and weights."""
+    opened = open_at(tmp_path)
+    store, ledger = ArtifactStore(opened.root), Ledger(opened.root)
+    for key in weights_of(opened.plan):
+        kind = opened.plan.stages[key].kind
+        store.make(kind, key, lambda folder: {"n": (folder / "w").write_bytes(b"w" * 1000)})
+    for trial in opened.plan.trials:
+        for task, key in trial.evaluations.items():
+            scores = [{"lang": "de", "metric": "accuracy", "split": "dev", "value": 0.5}]
+            fields = {"scores": scores if task == "xnli" else [], "params": {}, "seconds": 1.0}
+            ledger.write(key, fields, None)
+    return opened
+
+
+def with_keep(opened: Opened, keep: str) -> Opened:
+    return Opened(opened.grid, opened.run.model_copy(update={"keep": keep}), opened.plan)
+
+
+def test_a_finished_grid_drops_when_it_is_run_again_and_says_how_much(finished) -> None:
+    assert drop_weights(finished) is None
+    count = len(stored(finished))
+    message = drop_weights(with_keep(finished, "none"))
+    assert message == f"run.keep: none: the weights of {count} stages were not kept (6.0 kB)"
+    assert stored(finished) == set()
+    assert drop_weights(with_keep(finished, "none")) is None
+
+
+def test_without_a_difference_on_dev_the_first_seed_is_kept(finished) -> None:
+    drop_weights(with_keep(finished, "best"))
+    first = {t.aligned for t in finished.plan.trials if t.seed == 0}
+    kept = {key for key in stored(finished) if finished.plan.stages[key].kind == "aligned"}
+    assert kept <= first
+    (gone,) = [t for t in finished.plan.trials if t.method == "finetune" and t.seed == 1]
+    tombstone = Tombstones(finished.root).of("aligned", gone.aligned)
+    assert tombstone is not None
+    assert tombstone.why.startswith("run.keep: best: the weights of trial ")
+
+
+def test_plan_and_status_tell_dropped_from_never_made(finished) -> None:
+    drop_weights(with_keep(finished, "none"))
+    text = as_text(finished.plan, finished.root, finished.run)
+    assert "2 finetune" not in text
+    assert "(0 done, 2 not kept)" in text
+    assert "nothing is left to run" in text
+    told = status(finished.plan, Ledger(finished.root)).text("small")
+    assert "the weights of 6 stages were not kept (run.keep)" in told
+
+
+def test_what_another_living_driver_needs_stays(finished, monkeypatch) -> None:
+    other = open_at(
+        Path(finished.grid.path).parent / "other", tasks=(XNLI, "mlqa: {data: phrasebook}")
+    )
+    place = write_plan(other.plan, finished.root)
+    sign = drivers.Sign("elsewhere", "host", 1, place, lives=True)
+    monkeypatch.setattr("raxalign.sweep.keeping.signs", lambda root: [sign])
+    drop_weights(with_keep(finished, "none"))
+    kinds = sorted(finished.plan.stages[key].kind for key in stored(finished))
+    assert kinds == ["aligned", "aligned"], "mlqa is still to be evaluated on them"
+    dead = drivers.Sign("elsewhere", "host", 1, place, lives=False)
+    monkeypatch.setattr("raxalign.sweep.keeping.signs", lambda root: [dead])
+    drop_weights(with_keep(finished, "none"))
+    assert stored(finished) == set()
+
+
+def test_a_storage_that_refuses_keeps_the_weights_and_is_reported(finished, monkeypatch) -> None:
+    from raxalign.errors import StorageError
+
+    def refuse(*args: object) -> int:
+        raise StorageError("x: cannot remove: no permission")
+
+    monkeypatch.setattr("raxalign.sweep.keeping.drop", refuse)
+    message = drop_weights(with_keep(finished, "none"))
+    assert message is not None
+    assert "some weights could not be removed: x: cannot remove: no permission" in message
