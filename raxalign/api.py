@@ -40,6 +40,7 @@ def run(
     opened: Opened,
     *,
     only: str | None = None,
+    shard: str | None = None,
     limit: int | None = None,
     tell: Callable[[str], None] = to_stderr,
 ) -> Finished:
@@ -49,6 +50,8 @@ def run(
     Args:
         opened: what `plan` returned.
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
+        shard: ``i/n``, the i-th of n equal parts: n processes on one storage, one with each part,
+            make the grid together.
         limit: the largest number of trials to run.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
@@ -60,7 +63,10 @@ def run(
     from raxalign.sweep.grid import local_folder
 
     opened = resolve(opened, local_folder(opened.root) / "downloads")
-    plan = select(opened.plan, only=only, limit=limit)
+    plan = select(opened.plan, only=only, shard=shard, limit=limit)
+    if not plan.trials:
+        tell(f"note: shard {shard} has no trials: {opened.plan.name} has fewer than that")
+        return Finished(plan, 0, 0, {})
     for remark in plan.remarks():
         tell(f"note: {remark}")
     finished, messages = _run_missing(opened, plan)

@@ -60,7 +60,8 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         at_once=settings.concurrency,
     )
     target = target_of(opened, job.local)
-    progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
+    # a part of a grid brings what the storage has of the whole: a cell's mean is over all its runs
+    progress, tracker = Progress(Ledger(root)), Tracker(opened.plan, target)
     with _interrupt_twice():
         try:
             summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
@@ -82,7 +83,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     if _marker(target, plan, local).exists():
         return []
     try:
-        sync(plan, target)
+        sync(opened.plan, target)
     except TrackingError as error:
         return [str(error)]
     _mark_synced(plan, target, local)
