@@ -154,11 +154,13 @@ def test_the_documented_extra_has_what_rays_aws_provider_imports():
     pinned = (ROOT / "constraints.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in pinned if "==" in line)
     assert {"boto3", "botocore", "s3fs", "aiobotocore", "ray"} <= set(pins)
-    assert any("raxalign[aws" in command for command in yaml_commands("setup_commands"))
 
 
-def yaml_commands(name: str) -> list[str]:
-    return yaml.safe_load(FILE.read_text())[name]
+def test_nodes_install_what_the_lock_names_and_nothing_else(cluster):
+    installs = [command for command in cluster["setup_commands"] if "pip install" in command]
+    lock, own = installs
+    assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
+    assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
 
 
 @pytest.mark.slow
