@@ -200,6 +200,7 @@ hostname {"desk" if number == DESK else f"rax{number}"}
 mkdir -p /tmp/ray
 mount --bind {own}/ray /tmp/ray
 mount --bind {shlex.quote(str(self.folder / "hosts"))} /etc/hosts
+mount --bind {own}/passwd /etc/passwd
 mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /run
 mkdir /run/sshd
@@ -227,7 +228,14 @@ exec {"sleep infinity" if number == DESK else server}
             "UsePAM no\n"
             "PidFile none\n"
             "Subsystem sftp internal-sftp\n"
-            f"SetEnv HOME={home}\n"
+        )
+        # ssh takes ~ for what /etc/passwd says, whatever HOME says
+        users = [line.split(":") for line in Path("/etc/passwd").read_text().splitlines()]
+        (self.folder / str(number) / "passwd").write_text(
+            "".join(
+                ":".join([*user[:5], str(home), *user[6:]] if user[0] == "root" else user) + "\n"
+                for user in users
+            )
         )
 
     def _await_server(self, number: int) -> None:
