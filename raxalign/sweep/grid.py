@@ -60,7 +60,7 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         at_once=settings.concurrency,
     )
     target = target_of(opened, job.local)
-    # a part of a grid brings what the storage has of the whole: a cell's mean is over all its runs
+    # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
     progress, tracker = Progress(Ledger(root)), Tracker(opened.plan, target)
     with _interrupt_twice():
         try:
