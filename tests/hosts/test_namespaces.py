@@ -66,3 +66,14 @@ def test_a_killed_host_takes_its_processes_along_and_can_be_booted_again(hosts):
     assert ssh(hosts, 2, "true").returncode != 0
     hosts.boot(2)
     assert ssh(hosts, 2, "hostname").stdout.strip() == "rax2"
+
+
+def test_a_host_reaches_another_with_a_key_in_its_own_home(hosts):
+    """As Ray's head reaches its workers: ssh itself reads the tilde."""
+    key = hosts.home(1) / "its_key.pem"
+    key.write_text(hosts.key.read_text())
+    key.chmod(0o600)
+    options = ("-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+    target = f"root@{hosts.address(2)}"
+    done = hosts.run(1, "ssh", *options, "-i", "~/its_key.pem", target, "hostname; echo ~")
+    assert done.stdout.split() == ["rax2", str(hosts.home(2))], done.stderr
