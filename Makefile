@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: setup quickstart report-demo test unit check docs bench clean
+.PHONY: setup quickstart report-demo test unit check docs bench lock audit clean
 
 setup: $(READY)
 
@@ -43,6 +43,20 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+# requirements.lock: the versions of constraints.txt for the machines of cluster.yaml (Linux, Python 3.12, CUDA), with the digests of their files.
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	build/lock/bin/uv pip compile pyproject.toml --quiet --extra aws --extra segment --constraint constraints.txt --generate-hashes \
+	  --python-version 3.12 --no-header --no-annotate --output-file requirements.lock
+
+# Known vulnerabilities of the pinned versions, by PyPI's advisories; needs the network, and fails where one version cannot be looked up.
+audit:
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	build/audit/bin/pip-audit --strict --disable-pip --no-deps --requirement constraints.txt
+	build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
 clean:
 	rm -rf $(VENV) build *.egg-info

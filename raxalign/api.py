@@ -40,6 +40,7 @@ def run(
     opened: Opened,
     *,
     only: str | None = None,
+    shard: str | None = None,
     limit: int | None = None,
     tell: Callable[[str], None] = to_stderr,
 ) -> Finished:
@@ -49,18 +50,21 @@ def run(
     Args:
         opened: what `plan` returned.
         only: a part of the trials, ``method=finetune`` (several conditions: comma-separated).
+        shard: ``i/n``, part i of n equal ones, which n processes on one storage make together.
         limit: the largest number of trials to run.
         tell: receives notes and warnings, one text each (default: they go to stderr).
 
     Raises:
-        RaxalignError: something is wrong before anything starts (data, storage, resources).
-            Failures of trials are in what is returned.
+        RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
     from raxalign.plan.load import resolve, select
     from raxalign.sweep.grid import local_folder
 
     opened = resolve(opened, local_folder(opened.root) / "downloads")
-    plan = select(opened.plan, only=only, limit=limit)
+    plan = select(opened.plan, only=only, shard=shard, limit=limit)
+    if not plan.trials:
+        tell(f"note: shard {shard} of {opened.plan.name} has no trials")
+        return Finished(plan, 0, 0, {})
     for remark in plan.remarks():
         tell(f"note: {remark}")
     finished, messages = _run_missing(opened, plan)

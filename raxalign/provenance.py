@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -37,18 +38,27 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> dict[str, str]:
-    """``commit`` (and ``dirty``) of the repository that the package lies in; empty where it is
-    installed without one.
+    """``commit`` (and ``dirty``) of the repository that the package lies in. Where it is installed
+    without one, as in a container, ``RAXALIGN_COMMIT`` names the commit as ``git describe --always
+    --abbrev=40 --dirty`` does; empty without both.
     """
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():
-        return {}
+        return _named(os.environ.get("RAXALIGN_COMMIT", "").strip())
     try:
         head = _git(root, "rev-parse", "HEAD")
         dirty = _git(root, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
-        return {}
+        return _named(os.environ.get("RAXALIGN_COMMIT", "").strip())
     return {"commit": head, "dirty": str(bool(dirty)).lower()}
+
+
+def _named(described: str) -> dict[str, str]:
+    """Read a commit that a variable names, ``-dirty`` after it where the code was changed."""
+    if not described:
+        return {}
+    head = described.removesuffix("-dirty")
+    return {"commit": head, "dirty": str(head != described).lower()}
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -1,50 +1,298 @@
-"""cluster.yaml against Ray's own schema."""
+"""cluster.yaml: what Ray's own launcher makes of it on a fake AWS, and what it costs at most."""
 
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 ROOT = Path(__file__).parent.parent
+FILE = ROOT / "cluster.yaml"
+HEAD = "head"
+WORKERS = ("gpu_on_demand", "gpu_spot")
 
 
 @pytest.fixture
-def cluster():
-    return YAML(typ="safe").load(ROOT / "cluster.yaml")
+def cluster() -> dict[str, Any]:
+    return yaml.safe_load(FILE.read_text())  # as `ray up` reads it
+
+
+@dataclass
+class Launched:
+    """A cluster that Ray's AWS provider has started on a fake EC2.
+
+    Attributes:
+        config: The cluster file after Ray's bootstrap.
+        ec2: A client of the fake EC2.
+        group: The security group that the user made.
+        instances: Node type -> what EC2 knows of its node.
+        calls: Names of the calls that the provider made of EC2 while it ran, as on the head.
+    """
+
+    config: dict[str, Any]
+    ec2: Any
+    group: str
+    instances: dict[str, Any] = field(default_factory=dict)
+    calls: set[str] = field(default_factory=set)
+
+
+def prepared(config: dict[str, Any]) -> dict[str, Any]:
+    """What `ray up` does with a file before it talks to a cloud."""
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = prepare_config(copy.deepcopy(config))
+    validate_config(config)
+    return config
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A fake AWS; returns the user's security group in it: SSH from one address."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))  # Ray writes an SSH key there
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        ec2 = boto3.client("ec2", region_name="eu-central-1")
+        group = ec2.create_security_group(GroupName="mine", Description="mine")["GroupId"]
+        rule = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
+        ec2.authorize_security_group_ingress(
+            GroupId=group, IpPermissions=[{**rule, "IpRanges": [{"CidrIp": "192.0.2.1/32"}]}]
+        )
+        for name, policies in (
+            ("raxalign-head", ("raxalign-nodes", "raxalign-storage")),
+            ("raxalign-worker", ("raxalign-storage",)),
+        ):
+            make_profile(name, policies)
+        yield group
+    server.stop()
+
+
+def make_profile(name: str, policies: tuple[str, ...]) -> None:
+    """An instance profile as the file's comments ask for it; AWS checks the policies' grammar."""
+    import boto3
+
+    iam = boto3.client("iam", region_name="eu-central-1")
+    trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}}
+    iam.create_role(
+        RoleName=name,
+        AssumeRolePolicyDocument=json.dumps(
+            {"Version": "2012-10-17", "Statement": [{**trust, "Action": "sts:AssumeRole"}]}
+        ),
+    )
+    for one in policies:
+        document = json.dumps({"Version": "2012-10-17", "Statement": policy(one)})
+        iam.put_role_policy(RoleName=name, PolicyName=one, PolicyDocument=document)
+    iam.create_instance_profile(InstanceProfileName=name)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
+
+
+@pytest.fixture(scope="module")
+def launched(aws: str) -> Launched:
+    """One node of each type, started the way Ray's launcher and autoscaler start them."""
+    import boto3
+    from ray.autoscaler._private.aws.config import bootstrap_aws
+    from ray.autoscaler._private.aws.node_provider import AWSNodeProvider
+    from ray.autoscaler.tags import TAG_RAY_NODE_KIND, TAG_RAY_USER_NODE_TYPE
+
+    text = FILE.read_text().replace("sg-REPLACE", aws)
+    config = bootstrap_aws(prepared(yaml.safe_load(text)))
+    ec2 = boto3.client("ec2", region_name=config["provider"]["region"])
+    found = Launched(config, ec2, aws)
+    provider = AWSNodeProvider(config["provider"], config["cluster_name"])
+    for resource in (provider.ec2, provider.ec2_fail_fast):
+        resource.meta.client.meta.events.register(
+            "before-call", lambda model, **_: found.calls.add(model.name)
+        )
+    for name, node in config["available_node_types"].items():
+        kind = "head" if name == config["head_node_type"] else "worker"
+        tags = {TAG_RAY_NODE_KIND: kind, TAG_RAY_USER_NODE_TYPE: name}
+        (made,) = provider.create_node(node["node_config"], tags, 1)
+        described = ec2.describe_instances(InstanceIds=[made])
+        found.instances[name] = described["Reservations"][0]["Instances"][0]
+    for node in provider.non_terminated_nodes({}):
+        provider.set_node_tags(node, {"ray-node-status": "up-to-date"})
+    provider.terminate_nodes(provider.non_terminated_nodes({TAG_RAY_NODE_KIND: "worker"}))
+    return found
+
+
+def policy(name: str) -> list[dict[str, Any]]:
+    """The statements of a policy in the file's comments, as one pastes them."""
+    found = re.search(
+        rf"^#   policy {name}\n(.*?)^#   end$", FILE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert found, name
+    statements = json.loads(re.sub(r"^#", "", found[1], flags=re.MULTILINE))["Statement"]
+    assert all(statement["Effect"] == "Allow" for statement in statements)
+    return statements
+
+
+def actions(statements: list[dict[str, Any]]) -> set[str]:
+    given = [statement["Action"] for statement in statements]
+    return {name for each in given for name in ([each] if isinstance(each, str) else each)}
+
+
+def test_the_documented_extra_has_what_rays_aws_provider_imports():
+    with (ROOT / "pyproject.toml").open("rb") as opened:
+        extra = tomllib.load(opened)["project"]["optional-dependencies"]["aws"]
+    names = {re.match(r"[\w\[\]-]+", one)[0] for one in extra}
+    assert {"boto3", "ray[default]", "s3fs", "aiobotocore"} <= names
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in pinned if "==" in line)
+    assert {"boto3", "botocore", "s3fs", "aiobotocore", "ray"} <= set(pins)
+
+
+def test_nodes_install_what_the_lock_names_and_nothing_else(cluster):
+    installs = [command for command in cluster["setup_commands"] if "pip install" in command]
+    lock, own = installs
+    assert "--require-hashes --requirement ~/raxalign/requirements.lock" in lock
+    assert "--no-deps --no-build-isolation --editable ~/raxalign" in own
 
 
 @pytest.mark.slow
-def test_ray_accepts_the_cluster_file(cluster):
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
-    validate_config(prepare_config(cluster))
+def test_ray_accepts_the_file(cluster):
+    assert prepared(cluster)["max_workers"] == 8
 
 
 @pytest.mark.slow
 def test_ray_refuses_a_misspelt_key(cluster):
-    from ray.autoscaler._private.util import prepare_config, validate_config
-
     cluster["setup_command"] = cluster.pop("setup_commands")
     with pytest.raises(Exception, match="setup_command"):
-        validate_config(prepare_config(cluster))
+        prepared(cluster)
+
+
+@pytest.mark.slow
+def test_without_a_security_group_of_ones_own_nothing_is_started(aws, cluster, capsys):
+    import boto3
+    from ray.autoscaler._private.aws.config import bootstrap_aws
+
+    with pytest.raises(AssertionError):
+        bootstrap_aws(prepared(cluster))
+    assert "Failed to detect a security group" in "".join(capsys.readouterr())
+    ec2 = boto3.client("ec2", region_name="eu-central-1")
+    names = [group["GroupName"] for group in ec2.describe_security_groups()["SecurityGroups"]]
+    assert sorted(names) == ["default", "mine"]  # none of Ray's, which is open to the world
+
+
+@pytest.mark.slow
+def test_nodes_start_from_images_with_a_python_that_raxalign_runs_on(launched):
+    images = {name: node["ImageId"] for name, node in launched.instances.items()}
+    prefix = "resolve:ssm:/aws/service/"
+    assert set(images) == {HEAD, *WORKERS}
+    assert images[HEAD].startswith(f"{prefix}canonical/ubuntu/server/24.04/")
+    for name in WORKERS:  # with NVIDIA's driver
+        assert images[name].startswith(f"{prefix}deeplearning/ami/x86_64/")
+        assert "nvidia-driver-gpu-ubuntu-24.04" in images[name]
+    assert any(">= (3, 11)" in command for command in launched.config["setup_commands"])
+
+
+@pytest.mark.slow
+def test_only_the_head_gets_a_profile_that_may_start_nodes(launched):
+    types = launched.config["available_node_types"]
+    profiles = {name: kind["node_config"]["IamInstanceProfile"] for name, kind in types.items()}
+    assert profiles.pop(HEAD) == {"Name": "raxalign-head"}
+    assert list(profiles.values()) == [{"Name": "raxalign-worker"}] * len(WORKERS)
+    assert launched.config["head_node"] == {}  # Ray made no profile of its own, with full access
+
+
+@pytest.mark.slow
+def test_workers_cost_the_spot_price_first(launched):
+    types = launched.config["available_node_types"]
+    assert types["gpu_spot"]["priority"] > types["gpu_on_demand"].get("priority", 0)
+    market = {
+        name: kind["node_config"].get("InstanceMarketOptions") for name, kind in types.items()
+    }
+    assert market == {HEAD: None, "gpu_on_demand": None, "gpu_spot": {"MarketType": "spot"}}
+    assert {launched.instances[name]["InstanceType"] for name in WORKERS} == {"g6.2xlarge"}
+
+
+@pytest.mark.slow
+def test_nothing_is_open_to_the_world(launched):
+    groups = {
+        group["GroupId"] for node in launched.instances.values() for group in node["SecurityGroups"]
+    }
+    assert groups == {launched.group}  # none of Ray's own, which lets everybody reach SSH
+    described = launched.ec2.describe_security_groups(GroupIds=[*groups])["SecurityGroups"]
+    assert "0.0.0.0/0" not in json.dumps([group["IpPermissions"] for group in described])
+    every = launched.ec2.describe_security_groups()["SecurityGroups"]
+    assert not [group for group in every if group["GroupName"].startswith("ray-autoscaler")]
+    for kind in launched.config["available_node_types"].values():
+        assert kind["node_config"]["MetadataOptions"]["HttpTokens"] == "required"
+
+
+@pytest.mark.slow
+def test_nodes_carry_the_cluster_and_the_project_as_tags(launched):
+    for name, node in launched.instances.items():
+        tags = {tag["Key"]: tag["Value"] for tag in node["Tags"]}
+        assert tags["ray-cluster-name"] == "raxalign"
+        assert tags["project"] == "raxalign"
+        assert tags["ray-user-node-type"] == name
+
+
+@pytest.mark.slow
+def test_the_heads_policy_allows_what_the_provider_calls_and_the_workers_only_the_bucket(launched):
+    head, storage = policy("raxalign-nodes"), policy("raxalign-storage")
+    assert {f"ec2:{name}" for name in launched.calls} <= actions(head)
+    assert {"iam:PassRole", "ssm:GetParameters"} <= actions(head)
+    assert not [name for name in actions(head + storage) if "*" in name]
+    assert {name.split(":")[0] for name in actions(storage)} == {"s3"}
+    buckets = {"arn:aws:s3:::BUCKET", "arn:aws:s3:::BUCKET/*"}
+    assert {statement["Resource"] for statement in storage} == buckets
+
+
+def test_the_heads_policy_names_what_the_file_starts(cluster):
+    text = json.dumps(policy("raxalign-nodes"))
+    assert f'"ec2:ResourceTag/ray-cluster-name": "{cluster["cluster_name"]}"' in text
+    for name in WORKERS:
+        node = cluster["available_node_types"][name]["node_config"]
+        assert f'"ec2:InstanceType": "{node["InstanceType"]}"' in text
+        assert f'role/{node["IamInstanceProfile"]["Name"]}"' in text
+
+
+def test_the_caps_of_the_types_are_the_cap_of_all(cluster):
+    types = cluster["available_node_types"]
+    assert types[HEAD]["max_workers"] == 0
+    assert sum(kind["max_workers"] for kind in types.values()) == cluster["max_workers"]
+    assert not any(kind["min_workers"] for kind in types.values())  # idle, only the head is paid
+    assert cluster["idle_timeout_minutes"] <= 10
+    assert not cluster["provider"]["cache_stopped_nodes"]
+    shutdown = types[HEAD]["node_config"]["InstanceInitiatedShutdownBehavior"]
+    assert shutdown == "terminate"  # or `ray exec --stop` would leave a stopped head with its disk
 
 
 def test_drivers_have_a_resource_that_no_worker_has(cluster):
     nodes = cluster["available_node_types"]
-    assert nodes[cluster["head_node_type"]]["resources"]["trial_driver"] >= 100
-    assert all(
-        "trial_driver" not in node["resources"]
-        for name, node in nodes.items()
-        if name != cluster["head_node_type"]
-    )
+    assert nodes[HEAD]["resources"]["trial_driver"] >= 100
+    assert all("trial_driver" not in nodes[name]["resources"] for name in WORKERS)
 
 
-def test_the_token_travels_and_the_dashboard_stays_on_the_head(cluster):
-    assert any(path.endswith(".ray/auth_token") for path in cluster["file_mounts"])
-    assert any(
-        "--dashboard-host=127.0.0.1" in command for command in cluster["head_start_ray_commands"]
-    )
-    assert all(
-        "RAY_AUTH_MODE=token" in commands[-1]
-        for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"])
-    )
+def test_the_token_travels_and_what_listens_on_the_head_listens_on_loopback(cluster):
+    assert cluster["file_mounts"]["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
+    head, worker = cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]
+    for commands in (head, worker):
+        starts = [command for command in commands if "ray start" in command]
+        assert starts
+        assert all("RAY_AUTH_MODE=token ray start" in command for command in starts)
+    assert "--dashboard-host=127.0.0.1" in head[-1]
+    assert any("mlflow server --host 127.0.0.1" in command for command in head)
+    assert any("chmod 600 ~/.ray/auth_token" in command for command in cluster["setup_commands"])
+
+
+def test_results_on_the_cluster_can_name_their_commit(cluster):
+    assert cluster["file_mounts"]["/home/ubuntu/raxalign"] == "."
+    assert ".git" not in cluster["rsync_exclude"]
+    assert any("--editable" in command for command in cluster["setup_commands"])

@@ -47,6 +47,13 @@ def grid(
             help="Run a part: name=value, for example method=finetune (several: comma-separated)."
         ),
     ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Run part I of N equal parts: N processes on one storage make the grid together.",
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Run at most this many trials.")] = None,
     keep: Annotated[
         Keep | None,
@@ -72,13 +79,15 @@ def grid(
         allow_missing=dry_run,
     )
     if dry_run:
-        _print_plan(opened, select(opened.plan, only=only, limit=limit))
+        _print_plan(opened, select(opened.plan, only=only, shard=shard, limit=limit))
         return
-    _tell_end(run(opened, only=only, limit=limit, tell=tell), file)
+    _tell_end(run(opened, only=only, shard=shard, limit=limit, tell=tell), file)
 
 
 def _tell_end(finished: Finished, file: Path) -> None:
     """Report how a grid ended; exit code 1 where trials failed."""
+    if not finished.plan.trials:
+        return
     if not finished.done and not finished.failed:
         tell(
             f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results"

@@ -18,6 +18,7 @@ from raxalign.plan.encoders import all_encoders, plugin_of
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.shard import Shard
 from raxalign.store.digests import FileDigests
 
 if TYPE_CHECKING:
@@ -159,10 +160,21 @@ def _fetched(grid: Grid, downloads: Path) -> list[Mapping[str, str]]:
     return found
 
 
-def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> Plan:
-    """Return a part of a plan: the trials for which every ``name=value`` of `only`
-    (comma-separated) holds, at most `limit` of them.
+def select(
+    plan: Plan, *, only: str | None = None, shard: str | None = None, limit: int | None = None
+) -> Plan:
+    """Return a part of a plan.
+
+    Args:
+        plan: The whole plan.
+        only: ``name=value`` (several: comma-separated): the trials for which all of them hold.
+        shard: ``i/n``: the i-th of n equal parts of these. It alone may be empty.
+        limit: The largest number of trials of that part.
+
+    Raises:
+        RaxalignError: A condition or the shard is wrong, or no trial meets all conditions.
     """
+    part = Shard.parse(shard) if shard is not None else None
     trials = list(plan.trials)
     params = {name for trial in plan.trials for name in trial.params}
     known = {*Axis, LANGUAGE, _KIND, *params} - {Axis.LANGUAGES}
@@ -178,11 +190,12 @@ def select(plan: Plan, *, only: str | None = None, limit: int | None = None) -> 
             raise RaxalignError(f"--only: unknown name {name!r}; known: {', '.join(sorted(known))}")
         _refuse_unknown_value(plan, name, value)
         trials = [trial for trial in trials if value in _matching(trial, name)]
-    if limit is not None:
-        trials = trials[:limit]
     if not trials:
         raise RaxalignError("no trial is selected")
-    return plan.only(iter(trials))
+    chosen = plan.only(iter(trials))
+    if part is not None:
+        chosen = part.of(chosen)
+    return chosen if limit is None else plan.only(iter(chosen.trials[:limit]))
 
 
 def _refuse_unknown_value(plan: Plan, name: str, value: str) -> None:

@@ -67,14 +67,10 @@ class Workshop(Bench):
         return folder
 
     def _turn(self, stage: Stage) -> AbstractContextManager[None]:
-        """Wait for another grid on the same storage that makes the same training, and then find it
-        made. The checkpoints of a training belong to one process.
+        """Wait for another grid, or another part of this one, that makes the same stage on the same
+        storage, and then find it made. The checkpoints of a training belong to one process.
         """
-        if (
-            stage.kind not in FITTED
-            or self.runtime.rank != 0
-            or self.store.has(stage.kind, stage.key)
-        ):
+        if self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
             return nullcontext()
         return turn(self.local / "checkpoints" / f".{stage.key}.lock")
 

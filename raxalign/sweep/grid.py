@@ -62,7 +62,8 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         at_once=settings.concurrency,
     )
     target = target_of(opened, job.local)
-    progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
+    # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
+    progress, tracker = Progress(Ledger(root)), Tracker(opened.plan, target)
     keeper = Keeper(opened.plan, root, settings.keep)
     with _interrupt_twice(), signed_on(root, job.plan):
         try:
@@ -91,7 +92,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     if _marker(target, plan, local).exists():
         return []
     try:
-        sync(plan, target)
+        sync(opened.plan, target)
     except TrackingError as error:
         return [str(error)]
     _mark_synced(plan, target, local)

@@ -1,0 +1,179 @@
+"""The files of cluster/: their structure, the token, and what they promise about costs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "cluster"
+SLURM = FOLDER / "slurm.sbatch"
+
+
+@pytest.fixture
+def local() -> dict[str, Any]:
+    return yaml.safe_load((FOLDER / "local.yaml").read_text())
+
+
+@pytest.fixture
+def job() -> dict[str, Any]:
+    account, job = yaml.safe_load_all((FOLDER / "rayjob.yaml").read_text())
+    assert (account["kind"], account["metadata"]["name"]) == ("ServiceAccount", "raxalign")
+    return job
+
+
+@pytest.mark.slow
+def test_ray_accepts_the_local_file_and_means_all_workers(local):
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    config = prepare_config(local)
+    validate_config(config)
+    (kind,) = config["available_node_types"].values()
+    workers = len(local["provider"]["worker_ips"])
+    assert (kind["min_workers"], kind["max_workers"], config["max_workers"]) == (workers,) * 3
+
+
+def test_the_local_head_counts_its_workers_without_itself(local):
+    """By Ray's first autoscaler: the second one starts one worker less. `ray up` exports the second
+    one, so that the choice has to stand before the command.
+    """
+    assert "RAY_enable_autoscaler_v2=0 " in local["head_start_ray_commands"][-1]
+
+
+def test_the_local_head_has_the_resource_of_drivers_and_no_worker_has(local):
+    assert re.search(r"--resources='\{\"trial_driver\": \d{3,}\}'", local_start(local, "head"))
+    assert "trial_driver" not in local_start(local, "worker")
+
+
+def test_the_local_token_travels_and_the_dashboard_stays_on_the_head(local):
+    assert local["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+    for kind in ("head", "worker"):
+        assert "RAY_AUTH_MODE=token ray start" in local_start(local, kind)
+    assert "--dashboard-host=127.0.0.1" in local_start(local, "head")
+    assert any("chmod 600 ~/.ray/auth_token" in command for command in local["setup_commands"])
+
+
+def local_start(local: dict[str, Any], kind: str) -> str:
+    (command,) = [one for one in local[f"{kind}_start_ray_commands"] if "ray start" in one]
+    return command
+
+
+def test_the_kubernetes_job_has_a_token_and_ends_with_its_cluster(job):
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    spec = job["spec"]
+    assert spec["shutdownAfterJobFinishes"]
+    assert 0 < spec["ttlSecondsAfterFinished"] <= 3600
+    assert spec["activeDeadlineSeconds"] > 0
+    assert spec["entrypoint"].startswith("raxalign grid /grid/grid.yaml ")
+    cluster = spec["rayClusterSpec"]
+    assert cluster["authOptions"] == {"mode": "token"}
+    pinned = re.search(r"^ray==(.+)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert cluster["rayVersion"] == pinned[1]  # KubeRay refuses a token without a version
+
+
+def test_the_kubernetes_cluster_grows_from_nothing_to_its_cap(job):
+    cluster = job["spec"]["rayClusterSpec"]
+    assert cluster["enableInTreeAutoscaling"]
+    assert cluster["autoscalerOptions"]["version"] == "v2"
+    (workers,) = cluster["workerGroupSpecs"]
+    assert (workers["replicas"], workers["minReplicas"]) == (0, 0)
+    assert workers["maxReplicas"] == 8
+    limits = container(workers)["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == "1"
+    assert workers["template"]["spec"]["tolerations"]
+
+
+def test_kubernetes_drivers_have_a_resource_that_no_worker_has(job):
+    cluster = job["spec"]["rayClusterSpec"]
+    head = cluster["headGroupSpec"]["rayStartParams"]
+    # KubeRay takes a JSON text within a JSON text: it puts the value on a shell's command line
+    assert json.loads(json.loads(head["resources"])) == {"trial_driver": 1000}
+    assert "resources" not in cluster["workerGroupSpecs"][0]["rayStartParams"]
+
+
+def test_kubernetes_pods_share_image_storage_commit_and_grid(job):
+    cluster = job["spec"]["rayClusterSpec"]
+    head, worker = cluster["headGroupSpec"], cluster["workerGroupSpecs"][0]
+    for name in ("image", "env", "volumeMounts"):
+        assert container(head)[name] == container(worker)[name]
+    names = {entry["name"] for entry in container(head)["env"]}
+    assert {"RAXALIGN_STORAGE", "RAXALIGN_COMMIT"} <= names
+    for group in (head, worker):
+        pod = group["template"]["spec"]
+        assert pod["serviceAccountName"] == "raxalign"
+        assert pod["volumes"] == [{"name": "grid", "configMap": {"name": "raxalign-grid"}}]
+
+
+def container(group: dict[str, Any]) -> dict[str, Any]:
+    (found,) = group["template"]["spec"]["containers"]
+    return found
+
+
+def test_the_slurm_script_is_valid_bash_and_asks_for_whole_nodes_with_one_task_each():
+    subprocess.run(["bash", "-n", str(SLURM)], check=True)
+    asked = re.findall(r"^#SBATCH (--\S+)", SLURM.read_text(), re.MULTILINE)
+    assert {"--exclusive", "--ntasks-per-node=1", "--requeue"} <= set(asked)
+    assert any(option.startswith("--time=") for option in asked)
+
+
+def test_the_slurm_script_calls_symmetric_run_as_ray_takes_it(tmp_path):
+    """With fakes of srun and ray that write down how they were called."""
+    for name, program in {
+        "srun": 'shift; exec "$@"',
+        "ray": 'printf "%s\\n" "$RAY_AUTH_MODE" "$@" >> "$CALLS"; mkdir -p ~/.ray;'
+        " [ $1 = get-auth-token ] && echo secret > ~/.ray/auth_token || true",
+        "hostname": "echo 192.0.2.7 198.51.100.7",
+    }.items():
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "VENV": str(tmp_path),
+        "CALLS": str(tmp_path / "calls"),
+        "SLURM_JOB_ID": "12345",
+        "SLURM_JOB_NUM_NODES": "3",
+        "SLURM_CPUS_ON_NODE": "8",
+        "SLURM_GPUS_ON_NODE": "2",
+    }
+    subprocess.run(["bash", str(SLURM), "a grid.yaml"], env=environment, check=True)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[:3] == ["token", "get-auth-token", "--generate"]
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
+    mode, command, *arguments = calls[3:]
+    assert (mode, command) == ("token", "symmetric-run")
+    separator = arguments.index("--")
+    address = "192.0.2.7:22345"
+    assert arguments[separator + 1 :] == [
+        *("raxalign", "grid", "a grid.yaml", "--address", address)
+    ]
+    own = arguments[:separator]
+    assert own[:4] == ["--address", address, "--min-nodes", "3"]
+    assert {"--num-cpus=8", "--num-gpus=2", '--resources={"trial_driver": 1000}'} <= set(own)
+
+
+@pytest.mark.slow
+def test_the_arguments_of_the_slurm_script_are_options_of_ray_start():
+    from ray.scripts.scripts import start
+    from ray.scripts.symmetric_run import curate_and_validate_ray_start_args
+
+    line = (
+        SLURM.read_text()
+        .split("exec srun", 1)[1]
+        .split("symmetric-run", 1)[1]
+        .split("-- raxalign")[0]
+    )
+    arguments = [
+        word.split("=")[0] for word in line.replace("\\\n", " ").split() if word.startswith("--")
+    ]
+    assert set(arguments[:2]) == {"--address", "--min-nodes"}
+    rest = arguments[2:]
+    assert curate_and_validate_ray_start_args(["--address", "a:1", *rest]) == rest
+    known = {option for parameter in start.params for option in parameter.opts}
+    assert set(rest) <= known

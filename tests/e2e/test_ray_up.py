@@ -1,0 +1,157 @@
+"""A cluster of three hosts: from `ray up` to results, and a Slurm job on two of them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.grids import write_grid
+from tests.hosts.namespaces import DESK, Hosts, hosts_up, missing
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 80.0  # seconds for what should take a few
+METHODS = ("none: {}", "rotation: {center: [false, true]}")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(reason := missing()), reason=reason or "-"),
+]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A user's folder: a grid file, and a repository with a password in its configuration."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    write_grid(folder, size=200, sentences="[50]", methods=METHODS)
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("url = https://me:secret@host/repository\n")
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    return folder
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    folder = tmp_path / "hosts"
+    folder.mkdir()
+    with hosts_up(folder) as up:
+        yield up
+
+
+def cluster_file(hosts: Hosts, folder: Path, storage: Path) -> Path:
+    """cluster/local.yaml for these hosts. They have one CPU each, and Python is there already."""
+    text = (ROOT / "cluster" / "local.yaml").read_text().replace("/shared/raxalign", str(storage))
+    config = yaml.safe_load(text)
+    config["provider"]["head_ip"] = hosts.address(1)
+    config["provider"]["worker_ips"] = [hosts.address(2), hosts.address(3)]
+    config["auth"] = {"ssh_user": "root", "ssh_private_key": str(hosts.key)}
+    config["setup_commands"] = [
+        command for command in config["setup_commands"] if "venv/bin/p" not in command
+    ]
+    for name in ("head_start_ray_commands", "worker_start_ray_commands"):
+        config[name] = [
+            command.replace("ray start", "ray start --num-cpus=1") for command in config[name]
+        ]
+    file = folder / "local.yaml"
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def desk(hosts: Hosts, site: Path, *command: str) -> str:
+    """A command in the user's folder on the user's machine; returns what it printed."""
+    done = hosts.run(DESK, "env", f"--chdir={site}", *command, timeout=LIMIT)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def running(hosts: Hosts, number: int, program: str) -> bool:
+    return any(program in command for command in hosts.processes(number).values())
+
+
+def wait_for_workers(hosts: Hosts) -> None:
+    end = time.monotonic() + LIMIT
+    while not all(running(hosts, number, "raylet/raylet") for number in (1, 2, 3)):
+        assert time.monotonic() < end, [
+            log.read_text()[-5000:] for log in (hosts.folder / "1").glob("ray/session_2*/logs/mon*")
+        ]
+        time.sleep(0.2)
+
+
+def values(hosts: Hosts, storage: Path, grid: Path) -> list[dict[str, object]]:
+    done = hosts.run(
+        DESK,
+        *(sys.executable, "-m", "raxalign", "results", str(grid), "--format", "json"),
+        RAXALIGN_STORAGE=str(storage),
+    )
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, object]] = json.loads(done.stdout)
+    return rows
+
+
+def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hosts, site, tmp_path):
+    storage = tmp_path / "storage"
+    file = cluster_file(hosts, tmp_path, storage)
+    desk(hosts, site, "ray", "get-auth-token", "--generate")
+    desk(hosts, site, "ray", "up", "-y", "--no-config-cache", str(file))
+    wait_for_workers(hosts)
+    for number in (1, 2, 3):
+        home = hosts.home(number)
+        assert (home / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
+        assert (home / "raxalign" / ".git" / "HEAD").exists()
+        assert not (home / "raxalign" / ".git" / "config").exists()
+    check_strangers_are_refused(hosts)
+    command = "cd ~/raxalign && raxalign grid grid.yaml --address auto"
+    printed = desk(hosts, site, "ray", "exec", "--no-config-cache", str(file), command)
+    assert "6 done, 0 failed" in printed
+    assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
+    desk(hosts, site, "ray", "down", "-y", "--no-config-cache", str(file))
+    assert not running(hosts, 1, "gcs_server")
+
+
+def check_strangers_are_refused(hosts: Hosts) -> None:
+    """Who has no token is refused, on the desk as on a host."""
+    program = "import ray; ray.init(address='10.77.0.1:6379', logging_level='ERROR'); print('in')"
+    stranger = {"HOME": str(hosts.folder), "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "guessed"}
+    done = hosts.run(2, sys.executable, "-c", program, timeout=LIMIT, **stranger)
+    assert done.returncode != 0
+    assert "in" not in done.stdout.split()
+    assert "token" in done.stderr.lower()
+
+
+def test_the_slurm_job_runs_a_grid_on_all_its_nodes(hosts, site, tmp_path):
+    storage = tmp_path / "storage"
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    ssh = "ssh -q -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    (programs / "srun").write_text(  # a task on the other node too, in the same environment
+        "#!/usr/bin/env bash\nset -eu\nshift\n"
+        f"{ssh} -i {hosts.key} root@{hosts.address(2)} "
+        '"$(export -p | grep -v "declare -x HOME"); $(printf "%q " "$@")" > "$0.log" 2>&1 &\n'
+        'result=0; "$@" || result=$?; wait; exit $result\n'
+    )
+    (programs / "srun").chmod(0o755)
+    # the home that the nodes of a Slurm cluster share is that of host 1
+    token = hosts.home(2) / ".ray"
+    (hosts.home(1) / ".ray").mkdir()
+    token.symlink_to(hosts.home(1) / ".ray")
+    slurm = {"SLURM_JOB_ID": "4711", "SLURM_JOB_NUM_NODES": "2", "SLURM_CPUS_ON_NODE": "1"}
+    path = f"{programs}:{hosts.environment(1)['PATH']}"
+    done = hosts.run(
+        1,
+        *("bash", str(ROOT / "cluster" / "slurm.sbatch"), str(site / "grid.yaml")),
+        timeout=LIMIT,
+        **{**slurm, "PATH": path, "RAXALIGN_STORAGE": str(storage)},
+    )
+    said = f"{done.stdout}\n{done.stderr}\n{(programs / 'srun.log').read_text()}"
+    assert done.returncode == 0, said
+    assert "6 done, 0 failed" in done.stderr, said
+    assert "On worker node. Connecting" in said
+    assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
+    assert not any(running(hosts, number, "raylet/raylet") for number in (1, 2)), shlex.quote(said)

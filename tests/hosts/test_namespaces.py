@@ -1,0 +1,79 @@
+"""The hosts that tests of clusters run on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.runs import kill_all
+from tests.hosts.namespaces import DESK, hosts_up, missing
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(reason := missing()), reason=reason or "-"),
+]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    own = tmp_path_factory.mktemp("own")
+    with hosts_up(tmp_path_factory.mktemp("hosts"), 2, private=[own]) as up:
+        yield up
+
+
+def ssh(hosts, number, command):
+    return hosts.run(
+        DESK,
+        *("ssh", "-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"),
+        *("-i", str(hosts.key), f"root@{hosts.address(number)}", command),
+    )
+
+
+def test_the_desk_reaches_each_host_by_ssh(hosts):
+    for number in (1, 2):
+        done = ssh(hosts, number, "hostname; echo $HOME")
+        assert done.stdout.split() == [f"rax{number}", str(hosts.home(number))], done.stderr
+
+
+def test_a_host_sees_its_own_processes_and_private_folders_alone(hosts):
+    sleeper = hosts.popen(1, "sleep", "1000")
+    (own,) = hosts.private
+    hosts.run(1, "touch", str(own / "here"))
+    assert "sleep 1000" in hosts.processes(1).values()
+    assert "sleep 1000" not in hosts.processes(2).values()
+    assert "sleep 1000" not in hosts.run(2, "ps", "-eo", "args").stdout
+    assert hosts.run(2, "ls", str(own)).stdout == ""
+    assert not list(own.iterdir())
+    kill_all(sleeper)
+    sleeper.communicate()
+
+
+def test_a_cut_host_answers_again_once_it_is_mended(hosts):
+    ping = ("ping", "-c", "1", "-W", "1", hosts.address(2))
+    if hosts.run(1, "which", "ping").returncode:
+        ping = ("bash", "-c", f"timeout 1 bash -c '</dev/tcp/{hosts.address(2)}/22'")
+    assert hosts.run(1, *ping).returncode == 0
+    hosts.cut(2)
+    assert hosts.run(1, *ping).returncode != 0
+    hosts.mend(2)
+    assert hosts.run(1, *ping, timeout=10).returncode == 0
+
+
+def test_a_killed_host_takes_its_processes_along_and_can_be_booted_again(hosts):
+    sleeper = hosts.popen(2, "sleep", "1000")
+    hosts.kill(2)
+    assert sleeper.wait(timeout=10) != 0
+    sleeper.communicate()
+    assert ssh(hosts, 2, "true").returncode != 0
+    hosts.boot(2)
+    assert ssh(hosts, 2, "hostname").stdout.strip() == "rax2"
+
+
+def test_a_host_reaches_another_with_a_key_in_its_own_home(hosts):
+    """As Ray's head reaches its workers: ssh itself reads the tilde."""
+    key = hosts.home(1) / "its_key.pem"
+    key.write_text(hosts.key.read_text())
+    key.chmod(0o600)
+    options = ("-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null")
+    target = f"root@{hosts.address(2)}"
+    done = hosts.run(1, "ssh", *options, "-i", "~/its_key.pem", target, "hostname; echo ~")
+    assert done.stdout.split() == ["rax2", str(hosts.home(2))], done.stderr
