@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import fsspec
-
-from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import files_of, machine_folder, split_place
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
@@ -45,30 +43,15 @@ class Job:
         """A folder for checkpoints and downloads: in the storage where that is a file system, else
         in the user's cache.
         """
-        if "://" not in self.root:
-            return Path(self.root)
-        return (
-            Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser()
-            / digest(self.root)[:16]
-        )
+        return machine_folder(self.root)
 
 
 def write_plan(plan: Plan, root: str) -> str:
     """Put the plan into the storage, where every worker finds it; returns its place."""
     text = plan.to_json()
-    place = f"{root}/plans/{digest(text)[:32]}.json"
-    filesystem, path = fsspec.url_to_fs(place)
-    partial = f"{path}.{os.getpid()}"
-    try:
-        filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-        filesystem.pipe_file(partial, text.encode())
-        filesystem.mv(partial, path)
-    except OSError as error:
-        raise StorageError(
-            f"{place}: cannot write the plan: {error.strerror or error}. Free some space, or give"
-            " another storage (--storage)"
-        ) from error
-    return place
+    path = f"plans/{digest(text)[:32]}.json"
+    files_of(root).write(path, text.encode())
+    return f"{root}/{path}"
 
 
 @cache
@@ -76,8 +59,8 @@ def read_plan(place: str) -> Plan:
     """Read the plan at a place, once per process, and load its plug-in files. Raises `PluginFault`
     where one is not what the plan was made of.
     """
-    with fsspec.open(place, "rb") as file:
-        plan = Plan.from_json(file.read().decode())
+    storage, name = split_place(place)
+    plan = Plan.from_json(storage.read(name).decode())
     load_files(plan.plugins)
     return plan
 
