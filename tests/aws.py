@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,7 +42,14 @@ _SIGNED = (
     "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request, SignedHeaders=host,"
     " Signature=none"
 )
+_OWN = ("transfer-encoding", "connection", "date", "server")
+_LENGTH = "content-length"
 Fault = Callable[[str, str], int | None]
+
+
+def _cut(handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
 
 
 class Proxy:
@@ -64,11 +72,11 @@ class Proxy:
             def answer(self) -> None:
                 proxy.serve(self)
 
-            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = answer
-
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 """Say nothing."""
 
+        for method in ("GET", "PUT", "POST", "HEAD", "DELETE"):
+            setattr(Handler, f"do_{method}", Handler.answer)
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
@@ -96,7 +104,7 @@ class Proxy:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         fault = self.fault(method, path)
         if fault == 0:
-            handler.connection.close()
+            _cut(handler)
             return
         if fault is not None and fault > 0:
             handler.send_response(fault)
@@ -108,13 +116,12 @@ class Proxy:
         answer = connection.getresponse()
         data = answer.read()
         if fault == -1:
-            handler.connection.close()
+            _cut(handler)
             return
         handler.send_response(answer.status)
         for name, value in answer.getheaders():
-            if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
-                if name.lower() != "content-length" or method == "HEAD":
-                    handler.send_header(name, value)
+            if name.lower() not in _OWN and (name.lower() != _LENGTH or method == "HEAD"):
+                handler.send_header(name, value)
         if method != "HEAD":
             handler.send_header("Content-Length", str(len(data)))
         handler.end_headers()

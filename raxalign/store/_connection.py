@@ -17,8 +17,11 @@ from raxalign.store._faults import storage_error
 
 T = TypeVar("T")
 
-# seconds; the libraries repeat a request several times themselves before each of these
+# seconds before each repetition, and how long they may take together
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+PATIENCE = 300.0
+# how often botocore makes a request, and s3fs has it made: both hide which blips there are
+REQUESTS = 2
 _BLIPS = {errno.EBUSY, errno.EIO, errno.EREMOTEIO, errno.EPIPE, errno.ENETUNREACH}
 _BLIPS |= {errno.EHOSTUNREACH, errno.ENETDOWN, errno.ETIMEDOUT, errno.ECONNRESET}
 # of botocore, aiohttp, fsspec and the clients of other stores, none of which is always installed
@@ -70,6 +73,7 @@ class Connection:
             FileExistsError: There is one already.
         """
         left = list(WAITS if waits is None else waits)
+        end = time.monotonic() + PATIENCE
         while True:
             try:
                 return request()
@@ -81,7 +85,7 @@ class Connection:
                 raise
             # every file system of fsspec has exceptions of its own
             except Exception as error:
-                if not left or not is_blip(error):
+                if not left or time.monotonic() > end or not is_blip(error):
                     raise self._message(error, place, doing) from error
                 self._wait(left, error)
 
@@ -94,7 +98,7 @@ class Connection:
     def _wait(self, left: list[float], error: Exception) -> None:
         """Wait before the next repetition; long waits are reported."""
         seconds = left.pop(0)
-        if seconds == WAITS[2]:
+        if len(left) == len(WAITS) - 3:
             to_stderr(
                 f"{self.root} does not answer ({_short(error)}); trying again for"
                 f" {seconds + sum(left):.0f} s"
@@ -167,8 +171,9 @@ def _open(root: str) -> tuple[Any, str]:
     scheme = root.partition("://")[0]
     options: dict[str, Any] = {"use_listings_cache": False}
     if scheme in _S3:
-        settings = {"connect_timeout": 10, "read_timeout": 60, "max_pool_connections": 32}
-        options["config_kwargs"] = settings
+        settings = {"connect_timeout": 10, "read_timeout": 30, "max_pool_connections": 32}
+        retries = {"mode": "standard", "total_max_attempts": REQUESTS}
+        options["config_kwargs"] = {**settings, "retries": retries}
     try:
         files, base = fsspec.url_to_fs(root, **options)
     except ImportError as error:
@@ -182,4 +187,6 @@ def _open(root: str) -> tuple[Any, str]:
             f"{root}: is not a storage that fsspec knows: {error}. Give a folder, or a URL such as"
             " s3://bucket/folder"
         ) from error
+    if scheme in _S3:
+        files.retries = REQUESTS
     return files, base.rstrip("/")

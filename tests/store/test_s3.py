@@ -28,13 +28,10 @@ def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("AWS_ENDPOINT_URL", found.endpoint)
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # botocore's own repetitions
-    monkeypatch.setattr("s3fs.core.S3FileSystem.retries", 1)
+    monkeypatch.setattr(_connection, "REQUESTS", 1)
     monkeypatch.setattr(_connection, "WAITS", (0.001,) * 4)
-    import fsspec
     import s3fs
 
-    fsspec.asyn.reset_lock  # noqa: B018 the loop of fsspec is imported
     s3fs.S3FileSystem.clear_instance_cache()
     yield found
     found.close()
@@ -78,7 +75,7 @@ def test_a_blip_is_repeated(root: str, proxy: Proxy, status: int) -> None:
 
 def test_a_store_that_is_gone_is_one_message(root: str, proxy: Proxy) -> None:
     files = files_of(root)
-    proxy.fail(100, 0)
+    proxy.fail(100, 503)
     with pytest.raises(StorageError, match=r"cannot write: the store does not answer.*AWS_END"):
         files.write("one", b"1")
     assert len(proxy.requests) == 5, "the first request, and one after each wait"
