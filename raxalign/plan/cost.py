@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
@@ -16,13 +17,30 @@ if TYPE_CHECKING:
 _Maker = tuple[str, str]
 
 
-def estimate(plan: Plan, root: str) -> str:
+def stored_keys(plan: Plan, root: str) -> set[str]:
+    """Return the keys of a plan's stages and evaluations that a storage has; on an object store by
+    two listings.
+    """
+    stages = [(stage.kind, key) for key, stage in plan.stages.items()]
+    artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
+    evaluations = {key for kind, key in stages if kind == "evaluation"}
+    return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
+
+
+def estimate(plan: Plan, root: str, stored: AbstractSet[str] | None = None) -> str:
     """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
     this storage. It reports how much has no timing yet.
+
+    Args:
+        plan: The plan.
+        root: The storage root.
+        stored: What `stored_keys` returns, where it is known.
     """
-    took, left = _timings(plan, seconds_by_key(plan, root))
-    if not left:
+    stages = [(key, stage) for key, stage in plan.stages.items() if not stage.inline]
+    stored = stored_keys(plan, root) if stored is None else stored
+    if all(key in stored for key, _ in stages):
         return "nothing is left to run"
+    took, left = _timings(plan, seconds_by_key(plan, root, stored))
     known = {name: count for name, count in left.items() if name in took}
     unknown = sum(left.values()) - sum(known.values())
     if not known:
@@ -40,18 +58,25 @@ def estimate(plan: Plan, root: str) -> str:
     )
 
 
-def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
+def seconds_by_key(
+    plan: Plan, root: str, stored: AbstractSet[str] | None = None
+) -> dict[str, float]:
     """Return the seconds that making each stored stage and evaluation of a plan took, by key.
     Stages that are made within others have none of their own.
+
+    Args:
+        plan: The plan.
+        root: The storage root.
+        stored: What `stored_keys` returns, where it is known.
     """
-    store, ledger = ArtifactStore(root), Ledger(root)
-    evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
-    records = ledger.read_many(sorted(evaluations & ledger.keys()))
+    stored = stored_keys(plan, root) if stored is None else stored
+    there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
+    evaluations = sorted(stage.key for stage in there if stage.kind == "evaluation")
+    artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
+    records = Ledger(root).read_many(evaluations)
+    manifests = ArtifactStore(root).manifests(artifacts)
     took = {key: float(record["seconds"]) for key, record in records.items()}
-    for key, stage in plan.stages.items():
-        if key not in evaluations and not stage.inline and store.has(stage.kind, key):
-            took[key] = store.manifest(stage.kind, key).seconds
-    return took
+    return took | {key: manifest.seconds for key, manifest in manifests.items()}
 
 
 def _timings(

@@ -7,9 +7,8 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.cost import estimate
+from raxalign.plan.cost import estimate, stored_keys
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -20,13 +19,13 @@ def as_json(plan: Plan, root: str) -> str:
     """``{"points", "trials", "stages", "cached"}``: `cached` counts the trials whose results are
     all there.
     """
-    store, there = ArtifactStore(root), Ledger(root).keys()
+    store, there = ArtifactStore(root), stored_keys(plan, root)
     stages = [
         {
             "kind": stage.kind,
             "key": key,
             "path": store.folder(stage.kind, key),
-            "done": store.has(stage.kind, key),
+            "done": key in there,
         }
         for key, stage in plan.stages.items()
         if not stage.inline and stage.kind != "evaluation"
@@ -62,14 +61,14 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def as_text(plan: Plan, root: str) -> str:
     """Return what a person needs to know before a grid runs."""
-    store, there = ArtifactStore(root), Ledger(root).keys()
+    there = stored_keys(plan, root)
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
     for key, stage in plan.stages.items():
         if not stage.inline and stage.kind != "evaluation":
             kinds[stage.kind] += 1
-            done[stage.kind] += store.has(stage.kind, key)
+            done[stage.kind] += key in there
     evaluations = {key for trial in plan.trials for key in trial.evaluations.values()}
     lines = [
         (
@@ -82,7 +81,7 @@ def as_text(plan: Plan, root: str) -> str:
         + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         f"storage: {root}",
-        estimate(plan, root),
+        estimate(plan, root, there),
     ]
     if plan.unresolved:
         lines.append(

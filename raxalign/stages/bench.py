@@ -77,7 +77,12 @@ class Bench(ABC):
     def runtime_for(self, stage: Stage) -> Runtime:
         """Return the runtime with the stage's seed and its checkpoints."""
         seed, kept = int(str(stage.params.get("seed", 0))), self.checkpoints(stage.key)
-        return replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=kept.saved)
+
+        def saved() -> None:
+            self.runtime.saved()
+            kept.saved()
+
+        return replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=saved)
 
     def encoder(self, key: str) -> Encoder:
         """Load the encoder of a stage, fresh and on the device of this process. The encoder of a

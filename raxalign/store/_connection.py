@@ -156,7 +156,7 @@ def _status(error: BaseException) -> int | None:
     response = getattr(error.__cause__, "response", None)
     metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
     known = (metadata.get("HTTPStatusCode"), *(getattr(error, n, None) for n in ("code", "status")))
-    return next((int(code) for code in known if str(code or "").isdigit()), None)
+    return next((int(str(code)) for code in known if str(code or "").isdigit()), None)
 
 
 def _short(error: BaseException) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from raxalign.errors import StorageError
 from raxalign.store._cache import Cache, local_cache
@@ -23,6 +23,7 @@ from raxalign.store._filesystem import Problem, Published, Storage
 from raxalign.store._posix import make_folders
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
 
+T = TypeVar("T")
 _FOLDER_NAME = 16  # hexadecimal digits of a version
 _LASTING = ("ledger/", "artifacts/")  # below these an object is seldom written again
 _FEW = 8  # files that are asked for one by one; of more, the folder is listed
@@ -235,10 +236,10 @@ class ObjectStorage(Storage):
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"
 
-    def _ask(self, path: str, doing: str, request: Any) -> Any:
+    def _ask(self, path: str, doing: str, request: Callable[[], T]) -> T:
         return self._connection.ask(self.place(path), doing, request)
 
-    def _put(self, path: str, write: Any) -> None:
+    def _put(self, path: str, write: Callable[[str], object]) -> None:
         """Make a request that writes; what is missing then is the bucket."""
         name = self._full(path)
 

@@ -44,7 +44,10 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
-        run_trial(open_workshop(job, report=spool.report, rank=rank, world_size=world_size), key)
+        workshop = open_workshop(
+            job, report=spool.report, saved=spool.flush, rank=rank, world_size=world_size
+        )
+        run_trial(workshop, key)
     except TransientError:
         raise
     except Exception as error:

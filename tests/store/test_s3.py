@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from raxalign.errors import StorageError
-from raxalign.store import _connection
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import files_of
 from raxalign.store.ledger import Ledger
-from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
-
-
-@pytest.fixture(scope="session")
-def aws() -> Iterator[str]:
-    with fake_aws() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture
-def proxy(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    found = Proxy(aws)
-    for name, value in SETTINGS.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", found.endpoint)
-    monkeypatch.setattr(_connection, "REQUESTS", 1)
-    monkeypatch.setattr(_connection, "WAITS", (0.001,) * 4)
-    import s3fs
-
-    s3fs.S3FileSystem.clear_instance_cache()
-    yield found
-    found.close()
+from tests.aws import BUCKET, SETTINGS, Proxy
 
 
 @pytest.fixture
