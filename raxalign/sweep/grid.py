@@ -26,6 +26,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
+from raxalign.tracking.carried import carried
 from raxalign.tracking.client import Target, TrackingError, default_uri
 from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
@@ -58,17 +59,20 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
         gpus,
         settings.max_failures,
         at_once=settings.concurrency,
+        cache_gib=settings.cache_gib,
     )
     target = target_of(opened, job.local)
-    progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
-    with _interrupt_twice():
-        try:
-            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
-        except BaseException:
-            progress.stop()
-            tracker.abandon()
-            raise
-    message = tracker.close()
+    with carried(target, job.local, lambda: sync(plan, target)):
+        progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
+        with _interrupt_twice():
+            try:
+                observer = Several([progress, tracker])
+                summary = run_grid(plan, job, observer, address=settings.address)
+            except BaseException:
+                progress.stop()
+                tracker.abandon()
+                raise
+        message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
@@ -82,7 +86,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     if _marker(target, plan, local).exists():
         return []
     try:
-        sync(plan, target)
+        copy_all(plan, target, local)
     except TrackingError as error:
         return [str(error)]
     _mark_synced(plan, target, local)
@@ -98,10 +102,19 @@ def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
     if database != target.uri and not Path(database).exists():
         return None
     try:
-        bring_report(opened.plan, target, folder)
+        with carried(target, local, lambda: sync(opened.plan, target)):
+            bring_report(opened.plan, target, folder)
     except TrackingError as error:
         return str(error)
     return None
+
+
+def copy_all(plan: Plan, target: Target, local: Path) -> int:
+    """Copy all results of a plan to MLflow, as `sync` does, and on an object store the database to
+    the storage.
+    """
+    with carried(target, local, lambda: sync(plan, target)):
+        return sync(plan, target)
 
 
 def target_of(opened: Opened, local: Path) -> Target:

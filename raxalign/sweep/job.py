@@ -15,7 +15,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import files_of, machine_folder, split_place
+from raxalign.store.files import CACHE_GIB, files_of, machine_folder, split_place
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
@@ -26,7 +26,8 @@ class Job:
     """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
     share, `workers` those of a training trial; `max_failures` is how often a lost worker is
     replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
-    `at_once` is the most trials that run at a time (None: as many as fit).
+    `at_once` is the most trials that run at a time (None: as many as fit); `cache_gib` limits the
+    copies of an object store on each machine.
     """
 
     root: str
@@ -37,6 +38,7 @@ class Job:
     max_failures: int = 2
     scratch: str = ""
     at_once: int | None = None
+    cache_gib: float = 50.0
 
     @property
     def local(self) -> Path:
@@ -101,7 +103,7 @@ def open_workshop(
         rank: The number of this worker.
         world_size: The number of workers.
     """
-    os.environ.update(thread_limits(job.threads))
+    os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:
         import torch
