@@ -53,7 +53,7 @@ def _cut(handler: BaseHTTPRequestHandler) -> None:
 
 
 class Proxy:
-    """Passes requests on to an endpoint, counts them, and fails as it is told.
+    """Passes requests on to an endpoint, counts them, and fails as it is asked to.
 
     `fault(method, path)` returns None to pass a request on, an HTTP status to answer at once, 0 to
     cut the connection before the request is passed on, or -1 to cut it afterwards: the request is

@@ -60,6 +60,8 @@ class Workshop(Bench):
                 if alone
                 else self._ensure_together(stage, build)
             )
+            if made and self.runtime.rank == 0 and stage.kind in FITTED:
+                self.checkpoints(key).remove()
         if made and self.runtime.rank == 0:
             self.announce(stage, time.monotonic() - start)
         return folder
@@ -83,7 +85,6 @@ class Workshop(Bench):
             if not self.store.has(stage.kind, key):
                 kept.restore()
             yield
-            kept.remove()
         clear(self.store.root, name)
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:

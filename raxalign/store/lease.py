@@ -55,8 +55,8 @@ def lease(root: str, name: str, waiting: Callable[[str], None] | None = None) ->
 
 
 def clear(root: str, name: str) -> None:
-    """Remove the files of a lock that nobody needs again: what it guarded is made, and whoever
-    still waits for the lock looks for that first.
+    """Remove the files of a lock that nobody needs again: what it guarded is made, and who still
+    waits for the lock looks for that first.
     """
     with suppress(StorageError):
         open_storage(root).delete_all(f"locks/{name}")

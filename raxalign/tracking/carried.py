@@ -1,9 +1,9 @@
 """The database of runs on an object store: a file of one machine while it is written, and a copy in
 the storage, which the next machine goes on from.
 
-The storage's copy wins: whoever finds that another machine has copied its database meanwhile takes
-that one, sets its own aside with a message, and copies the runs of its grid into it again, from the
-ledger. So nothing is overwritten in silence, and no result is lost.
+The storage's copy wins: a driver that finds that another machine has copied its database meanwhile
+takes that one, sets its own aside with a message, and copies the runs of its grid into it again,
+from the ledger. So nothing is overwritten in silence, and no result is lost.
 """
 
 from __future__ import annotations
