@@ -64,11 +64,16 @@ class Checkpoints:
         self._next = end + (end - start) * (1 - SHARE) / SHARE
 
     def remove(self) -> None:
-        """Remove them here and in the storage, after the training has ended."""
+        """Remove them here and in the storage, after the training has ended. A copy that cannot be
+        removed is a warning: what was trained is there.
+        """
         shutil.rmtree(self.folder, ignore_errors=True)
         self._mark.unlink(missing_ok=True)
-        if self._mirror is not None:
-            self._mirror.remove()
+        try:
+            if self._mirror is not None:
+                self._mirror.remove()
+        except StorageError as error:
+            warnings.warn(f"checkpoints are left in the storage: {error}", stacklevel=2)
 
     def _marked(self) -> str:
         try:

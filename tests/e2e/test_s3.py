@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from raxalign.store.files import files_of
 from raxalign.store.spool import Spool
-from tests.aws import BUCKET, SETTINGS
-from tests.e2e.runs import Site, kill_all, wait_for
+from raxalign.tracking.carried import Copy
+from tests.aws import BUCKET, SETTINGS, Proxy
+from tests.e2e.runs import Site, kill_all, tracked, wait_for
 from tests.grids import write_grid
 
 pytestmark = pytest.mark.slow
@@ -60,9 +63,19 @@ def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bu
     shutil.rmtree(tmp_path / "cache")
     before = set(files.names("spool"))
     monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another machine"))
-    done = site.run()
+    proxy, numbers = Proxy(aws), itertools.count(1)
+
+    def fault(method: str, path: str) -> int | None:
+        """Every tenth request is refused, and of every 25th the answer is lost."""
+        number = next(numbers)
+        return 503 if number % 10 == 0 else -1 if number % 25 == 0 else None
+
+    proxy.fault = fault
+    done = site.run(AWS_ENDPOINT_URL=proxy.endpoint)
+    proxy.close()
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+    assert len(proxy.requests) > 100
     assert site.results() == expected.results()
     later = [name for name in files.names("spool") if name not in before]
     steps = [
@@ -100,6 +113,11 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "0.0 MiB could be freed" in said["gc"]
     assert f"storage {site.root} can be written" in said["doctor"]
     assert (folder / "report" / "report.html").exists()
+    assert Copy(site.root, folder / "fourth").fetch()
+    found = tracked(f"sqlite:///{folder}/fourth/mlflow.db", "small")
+    kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
+    assert (kinds["grid"], kinds["trial"]) == (1, 2)
+    assert {run["status"] for run in found} == {"FINISHED"}
     trained = next(trial for trial in site.plan.trials if trial.kind == "finetune")
     export = [sys.executable, "-m", "raxalign", "export", trained.key, str(folder / "exported")]
     subprocess.run([*export, "--storage", site.root], check=True, env=site.environment({}))
