@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from raxalign.api import run
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.results import rows
 from raxalign.report.plans import as_json, as_text
 from raxalign.report.status import status
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.sweep import grid
 from tests.aws import BUCKET, Proxy
 from tests.grids import write_grid
 
@@ -72,3 +74,26 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
         proxy.requests.clear()
         read()
         assert len(proxy.requests) <= 10
+
+
+def test_a_finished_grid_asks_ten_times_at_most(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "cache"))
+    lambdas = ", ".join(str(value / 100) for value in range(1, 21))
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=2000,
+        sentences="[100]",
+        methods=(f"finetune: {{lambda: [{lambdas}]}}",),
+    )
+    opened = open_grid(path, storage=f"s3://{BUCKET}/{tmp_path.name}")
+    for trial in opened.plan.trials:
+        for key in trial.evaluations.values():
+            Ledger(opened.root).write(key, {"params": {}, "scores": [], "seconds": 1.0}, None)
+    monkeypatch.setattr(grid, "copy_all", lambda plan, target, local: 20)
+    run(opened)
+    proxy.requests.clear()
+    assert run(open_grid(path, storage=opened.root)).cached == 20
+    assert len(proxy.requests) <= 10
