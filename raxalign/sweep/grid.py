@@ -32,6 +32,7 @@ from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
+    from raxalign.sweep.job import Job
     from raxalign.sweep.tuner import Summary
 
 
@@ -47,20 +48,9 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     found.refuse_faults(opened.grid.path)
     if found.files:
         to_stderr(str(found))
-    from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.tuner import run_grid
 
-    gpus = settings.gpus_per_worker
-    job = Job(
-        root,
-        write_plan(plan, root),
-        settings.workers,
-        settings.threads,
-        gpus,
-        settings.max_failures,
-        at_once=settings.concurrency,
-        cache_gib=settings.cache_gib,
-    )
+    job = _job(opened, plan)
     target = target_of(opened, job.local)
     with carried(target, job.local, lambda: sync(plan, target)):
         progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
@@ -76,6 +66,23 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
+
+
+def _job(opened: Opened, plan: Plan) -> Job:
+    """Put the plan into the storage; returns what workers need to know."""
+    from raxalign.sweep.job import Job, write_plan
+
+    settings = opened.run
+    return Job(
+        opened.root,
+        write_plan(plan, opened.root),
+        settings.workers,
+        settings.threads,
+        settings.gpus_per_worker,
+        settings.max_failures,
+        at_once=settings.concurrency,
+        cache_gib=settings.cache_gib,
+    )
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:

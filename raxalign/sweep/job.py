@@ -86,7 +86,6 @@ def open_workshop(
     job: Job,
     *,
     report: Callable[[Mapping[str, float], int], None] | None = None,
-    saved: Callable[[], None] | None = None,
     announce: Callable[[Stage, float], None] | None = None,
     trains: bool = True,
     rank: int = 0,
@@ -97,7 +96,6 @@ def open_workshop(
     Args:
         job: What workers need to know.
         report: Receives points of curves: values by name, and their step.
-        saved: Called after each checkpoint of a training.
         announce: Receives each stage that was made, and the seconds that it took.
         trains: Whether torch is needed.
         rank: The number of this worker.
@@ -114,8 +112,6 @@ def open_workshop(
         )
     if report is not None:
         runtime = replace(runtime, report=report)
-    if saved is not None:
-        runtime = replace(runtime, saved=saved)
     workshop = Workshop(
         read_plan(job.plan), ArtifactStore(job.root), Ledger(job.root), runtime, job.local
     )
