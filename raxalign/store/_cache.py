@@ -141,7 +141,9 @@ class Cache:
         if new < limit_bytes() * _LOOK:
             _ADDED[self.folder] = new
         else:
-            self.evict()
+            # another process removes or replaces what is looked at: the next look sees the rest
+            with suppress(FileNotFoundError):
+                self.evict()
             _ADDED[self.folder] = 0.0
 
     def _small(self, path: str, stamp: str) -> Path:
@@ -185,6 +187,9 @@ def limit_bytes() -> float:
 
 
 def _size(folder: Path) -> int:
-    return sum(
-        Path(parent, name).stat().st_size for parent, _, names in os.walk(folder) for name in names
-    )
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_size
+    return total
