@@ -86,7 +86,7 @@ def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bu
     ]
     assert min(steps) > 200, "the training went on from its checkpoint"
     assert files.names("checkpoints") == {}
-    assert files.names("locks") == {}
+    assert files.names("locks/training") == {}
     check_commands(site, tmp_path, monkeypatch)
 
 
