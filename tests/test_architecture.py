@@ -37,6 +37,7 @@ ALLOWED_SIBLINGS = {("languages", "errors")}  # an unknown language is an error
 CONFINED = {
     "ray": ("sweep/",),
     "mlflow": ("tracking/",),
+    "fsspec": ("store/",),
     "ruamel": ("config/",),
     "transformers": ("encoders/", "methods/", "tasks/"),
 }

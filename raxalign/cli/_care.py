@@ -136,12 +136,12 @@ def gc(
 def sync(file: GridFile, storage: Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
-    from raxalign.sweep.grid import local_folder, target_of
-    from raxalign.tracking.sync import sync as bring
+    from raxalign.sweep.grid import copy_all, local_folder, target_of
 
     opened = open_grid(file, storage=storage)
-    target = target_of(opened, local_folder(opened.root))
-    count = bring(opened.plan, target)
+    local = local_folder(opened.root)
+    target = target_of(opened, local)
+    count = copy_all(opened.plan, target, local)
     tell(f"{count} trials of {opened.plan.name} are in {target.uri}")
 
 

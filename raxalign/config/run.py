@@ -23,7 +23,8 @@ class RunConfig(BaseParams):
 
     `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
-    `max_failures` is how often a lost worker is replaced; `storage` is a folder or a URL (empty:
+    `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
+    often a lost worker is replaced; `storage` is a folder or a URL (empty:
     not given, which `effective` turns into the default); `address` is a Ray cluster's;
     `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
     the evaluations that need them are done (see `raxalign.plan.keeping`).
@@ -38,6 +39,7 @@ class RunConfig(BaseParams):
     tracking_uri: str | None = Field(None, min_length=1)
     address: str | None = Field(None, min_length=1)
     keep: Keep = "all"
+    cache_gib: float = Field(50.0, gt=0, allow_inf_nan=False)
 
 
 def effective(
@@ -57,10 +59,11 @@ def effective(
         address: The flag `--address`.
         workers: The flag `--workers`.
         keep: The flag `--keep`.
-        environ: The environment, with `RAXALIGN_STORAGE` and `MLFLOW_TRACKING_URI`.
+        environ: The environment, with `RAXALIGN_STORAGE`, `MLFLOW_TRACKING_URI` and
+            `RAXALIGN_CACHE_GIB`.
 
     Raises:
-        RaxalignError: A flag is impossible.
+        RaxalignError: A flag or a variable is impossible.
     """
     environ = environ or {}
     if workers is not None and workers < 1:
@@ -75,8 +78,20 @@ def effective(
         "address": address or run.address,
         "workers": run.workers if workers is None else workers,
         "keep": run.keep if keep is None else keep,
+        "cache_gib": _gib(environ.get("RAXALIGN_CACHE_GIB")) or run.cache_gib,
     }
     return run.model_copy(update=changes)
+
+
+def _gib(text: str | None) -> float | None:
+    """Read `RAXALIGN_CACHE_GIB`."""
+    try:
+        found = float(text) if text else None
+    except ValueError:
+        found = 0.0
+    if found is not None and not 0 < found < float("inf"):
+        raise RaxalignError(f"RAXALIGN_CACHE_GIB={text}: must be a positive number of GiB")
+    return found
 
 
 def storage_root(storage: str, folder: Path) -> str:

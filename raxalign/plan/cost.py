@@ -18,13 +18,28 @@ if TYPE_CHECKING:
 _Maker = tuple[str, str]
 
 
-def estimate(plan: Plan, root: str) -> str:
+def stored_keys(plan: Plan, root: str) -> set[str]:
+    """Return the keys of a plan's stages and evaluations that a storage has; on an object store by
+    two listings.
+    """
+    stages = [(stage.kind, key) for key, stage in plan.stages.items()]
+    artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
+    evaluations = {key for kind, key in stages if kind == "evaluation"}
+    return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
+
+
+def estimate(plan: Plan, root: str, stored: AbstractSet[str] | None = None) -> str:
     """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
     this storage. It reports how much has no timing yet.
+
+    Args:
+        plan: The plan.
+        root: The storage root.
+        stored: What `stored_keys` returns, where it is known.
     """
-    stored = {key for _, key in ArtifactStore(root).keys()}  # noqa: SIM118
-    left_over = to_make(plan, Ledger(root).keys(), stored)
-    took, left = _timings(plan, seconds_by_key(plan, root), left_over)
+    stored = stored_keys(plan, root) if stored is None else stored
+    left_over = to_make(plan, stored, stored)
+    took, left = _timings(plan, seconds_by_key(plan, root, stored), left_over)
     if not left:
         return "nothing is left to run"
     known = {name: count for name, count in left.items() if name in took}
@@ -44,22 +59,27 @@ def estimate(plan: Plan, root: str) -> str:
     )
 
 
-def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
+def seconds_by_key(
+    plan: Plan, root: str, stored: AbstractSet[str] | None = None
+) -> dict[str, float]:
     """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
     of stages that were not kept. Stages that are made within others have none of their own.
+
+    Args:
+        plan: The plan.
+        root: The storage root.
+        stored: What `stored_keys` returns, where it is known.
     """
-    store, ledger = ArtifactStore(root), Ledger(root)
-    evaluations = {key for key, stage in plan.stages.items() if stage.kind == "evaluation"}
-    records = ledger.read_many(sorted(evaluations & ledger.keys()))
+    stored = stored_keys(plan, root) if stored is None else stored
+    there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
+    evaluations = sorted(stage.key for stage in there if stage.kind == "evaluation")
+    artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
+    records = Ledger(root).read_many(evaluations)
+    manifests = ArtifactStore(root).manifests(artifacts)
     took = {key: float(record["seconds"]) for key, record in records.items()}
-    for key, stage in plan.stages.items():
-        if key not in evaluations and not stage.inline and store.has(stage.kind, key):
-            took[key] = store.manifest(stage.kind, key).seconds
-    tombstones = Tombstones(root)
-    for kind, key in tombstones.keys():  # noqa: SIM118 a method, not a mapping
-        if key in plan.stages and key not in took and (entry := tombstones.of(kind, key)):
-            took[key] = entry.manifest.seconds
-    return took
+    took |= {key: manifest.seconds for key, manifest in manifests.items()}
+    dropped = {key: entry.manifest.seconds for key, entry in Tombstones(root).all().items()}
+    return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
 
 
 def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> list[str]:

@@ -73,6 +73,7 @@ def _storage(root: str) -> tuple[list[str], bool]:
 
 def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     """Whether a grid's files are all there, and its stored artifacts whole."""
+    from raxalign.plan.cost import stored_keys
     from raxalign.plan.load import open_grid
 
     try:
@@ -88,8 +89,9 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     lines += told
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
+    there = stored_keys(plan, opened.root)
     for key, stage in plan.stages.items():
-        if not stage.inline and stage.kind != "evaluation" and store.has(stage.kind, key):
+        if not stage.inline and stage.kind != "evaluation" and key in there:
             stored += 1
             if not store.verify(stage.kind, key):
                 damaged += 1

@@ -7,12 +7,11 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.cost import estimate
+from raxalign.plan.cost import estimate, stored_keys
 from raxalign.plan.disk import estimate_disk
 from raxalign.plan.keeping import made_again
 from raxalign.report.sizes import measured_sizes
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
@@ -25,8 +24,8 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
     results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
     it has or had (null: not made), and `disk` the estimate for the whole grid.
     """
-    store, there = ArtifactStore(root), Ledger(root).keys()
-    sizes = measured_sizes(plan, root)
+    store, there = ArtifactStore(root), stored_keys(plan, root)
+    sizes = measured_sizes(plan, root, there)
     disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
@@ -72,7 +71,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def as_text(plan: Plan, root: str, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
-    there, sizes = Ledger(root).keys(), measured_sizes(plan, root)
+    there = stored_keys(plan, root)
+    sizes = measured_sizes(plan, root, there)
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -97,7 +97,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         ),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         f"storage: {root}",
-        estimate(plan, root),
+        estimate(plan, root, there),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),
         made_again(plan, there, sizes.stored, root) or "",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,14 +31,21 @@ def not_kept(plan: Plan, root: str) -> set[str]:
     return dropped
 
 
-def measured_sizes(plan: Plan, root: str) -> Sizes:
-    """Read the sizes from the manifests, and of stages that were not kept from their records."""
-    store, tombstones = ArtifactStore(root), Tombstones(root)
-    stored = [(kind, key) for kind, key in store.keys() if key in plan.stages]  # noqa: SIM118
-    sizes = {key: store.size(kind, key) for kind, key in stored}
-    dropped = set()
-    for kind, key in tombstones.keys():  # noqa: SIM118 a method, not a mapping
-        if key in plan.stages and key not in sizes and (entry := tombstones.of(kind, key)):
-            dropped.add(key)
-            sizes[key] = entry.size
-    return Sizes(frozenset(key for _, key in stored), frozenset(dropped), sizes)
+def measured_sizes(plan: Plan, root: str, stored: AbstractSet[str]) -> Sizes:
+    """Read the sizes from the manifests, and of stages that were not kept from their records.
+
+    Args:
+        plan: The plan.
+        root: The storage root.
+        stored: The stages and evaluations of the plan that the storage has.
+    """
+    stages = [(stage.kind, key) for key, stage in plan.stages.items() if key in stored]
+    artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
+    manifests = ArtifactStore(root).manifests(artifacts)
+    dropped = {
+        key: entry.size
+        for key, entry in Tombstones(root).all().items()
+        if key in plan.stages and key not in stored
+    }
+    sizes = {key: manifest.size for key, manifest in manifests.items()} | dropped
+    return Sizes(frozenset(manifests), frozenset(dropped), sizes)

@@ -59,13 +59,15 @@ def status(plan: Plan, ledger: Ledger) -> Status:
     done = partly = 0
     failed = []
     asked = [trial for trial in plan.trials if trial.evaluations]
+    left = [trial.key for trial in asked if not there.issuperset(trial.evaluations.values())]
+    failures = ledger.failures(left) if left else {}
     for trial in asked:
         have = [key in there for key in trial.evaluations.values()]
         if all(have):
             done += 1
             continue
         partly += any(have)
-        failure = ledger.failure(trial.key)
+        failure = failures.get(trial.key)
         if failure:
             words = " ".join(
                 [

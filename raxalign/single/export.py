@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import fsspec
-
 from raxalign.errors import RaxalignError
 from raxalign.plan.keeping import again
 from raxalign.plan.plan import Plan
@@ -19,6 +17,7 @@ from raxalign.single.card import Card
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import files_of
 from raxalign.store.tombstones import Tombstones
 
 _SHORTEST = 4  # characters of a key that are looked for
@@ -116,14 +115,11 @@ def _plans(root: str) -> Iterator[Plan]:
     """The plans of all grids that ran in a storage; one that another version wrote is passed
     over.
     """
-    filesystem, path = fsspec.url_to_fs(f"{root}/plans")
-    if not filesystem.exists(path):
-        return
-    for name in sorted(filesystem.ls(path, detail=False)):
-        if not name.endswith(".json"):
-            continue
+    storage = files_of(root)
+    places = [f"plans/{name}" for name in storage.names("plans") if name.endswith(".json")]
+    for _, text in sorted(storage.read_many(places).items()):
         try:
-            yield Plan.from_json(filesystem.cat_file(name).decode())
+            yield Plan.from_json(text.decode())
         except (ValueError, KeyError, TypeError):
             continue
 

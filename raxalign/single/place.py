@@ -18,7 +18,7 @@ from raxalign.errors import DataError, RaxalignError, StorageError
 from raxalign.plan.plan import Plan
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.key import digest
+from raxalign.store.files import machine_folder
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 
@@ -40,11 +40,7 @@ def local_folder(root: str) -> Path:
     """Return a folder of this machine for downloads and checkpoints: the storage where that is a
     file system, else in the user's cache.
     """
-    if "://" not in root:
-        return Path(root)
-    return (
-        Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser() / digest(root)[:16]
-    )
+    return machine_folder(root)
 
 
 def open_workshop(plan: Plan, root: str, runtime: Runtime) -> Workshop:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from raxalign.encoders.base import EncoderInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
@@ -32,7 +33,8 @@ class Bench(ABC):
         ledger: Where results are.
         runtime: Device, threads and workers of this process.
         local: A folder of this machine for checkpoints and downloads, which outlives the process
-            (inside the storage where that is a file system).
+            (inside the storage where that is a file system). `Checkpoints` keeps those in an
+            object store too.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
     """
 
@@ -68,14 +70,19 @@ class Bench(ABC):
         """Return the data sets in the artifacts of the inputs called ``name/lang``, by language."""
         return {lang: path / "data" for lang, path in self.inputs(stage, name).items()}
 
-    def checkpoints(self, key: str) -> Path:
-        """Return the folder of the checkpoints of a stage's training."""
-        return self.local / "checkpoints" / key
+    def checkpoints(self, key: str) -> Checkpoints:
+        """Return the checkpoints of a stage's training."""
+        return Checkpoints(self.store.root, self.local, key)
 
     def runtime_for(self, stage: Stage) -> Runtime:
         """Return the runtime with the stage's seed and its checkpoints."""
-        seed = stage.params.get("seed", 0)
-        return replace(self.runtime, seed=int(str(seed)), checkpoints=self.checkpoints(stage.key))
+        seed, kept = int(str(stage.params.get("seed", 0))), self.checkpoints(stage.key)
+
+        def saved() -> None:
+            self.runtime.saved()
+            kept.saved()
+
+        return replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=saved)
 
     def encoder(self, key: str) -> Encoder:
         """Load the encoder of a stage, fresh and on the device of this process. The encoder of a

@@ -4,21 +4,21 @@ workers.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from raxalign.caveats import collecting
 from raxalign.plan.stage import Stage
+from raxalign.printing import to_stderr
 from raxalign.stages.bench import Bench
 from raxalign.stages.data import make_bitext, make_pairs, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
-from raxalign.store.lock import turn
+from raxalign.store.lease import clear, lease
 
 TRAINED = frozenset({"aligned", "tuned"})
 """Kinds of stages that are trained for one trial. What several trials need is made before them."""
@@ -60,19 +60,28 @@ class Workshop(Bench):
                 if alone
                 else self._ensure_together(stage, build)
             )
-            if made and self.runtime.rank == 0:
-                shutil.rmtree(self.checkpoints(key), ignore_errors=True)
+            if made and self.runtime.rank == 0 and stage.kind in FITTED:
+                self.checkpoints(key).remove()
         if made and self.runtime.rank == 0:
             self.announce(stage, time.monotonic() - start)
         return folder
 
-    def _turn(self, stage: Stage) -> AbstractContextManager[None]:
-        """Wait for another grid, or another part of this one, that makes the same stage on the same
-        storage, and then find it made. The checkpoints of a training belong to one process.
+    @contextmanager
+    def _turn(self, stage: Stage) -> Iterator[None]:
+        """Wait for another grid or another part of this one, on any machine, that makes the same
+        stage on the same storage, and then find it made. The checkpoints of a training belong to
+        one process: they are fetched first, and removed when the artifact is there.
         """
+        key, kept = stage.key, self.checkpoints(stage.key)
         if self.runtime.rank != 0 or self.store.has(stage.kind, stage.key):
-            return nullcontext()
-        return turn(self.local / "checkpoints" / f".{stage.key}.lock")
+            yield
+            return
+        name = f"making/{key}"
+        with lease(self.store.root, name, lambda holder: _report_wait(stage, holder)):
+            if stage.kind in FITTED and not self.store.has(stage.kind, key):
+                kept.restore()
+            yield
+        clear(self.store.root, name)
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
@@ -93,3 +102,7 @@ class Workshop(Bench):
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
+
+
+def _report_wait(stage: Stage, holder: str) -> None:
+    to_stderr(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")

@@ -42,6 +42,16 @@ class Storage(ABC):
         """Return whether there is a file."""
 
     @abstractmethod
+    def existing(self, paths: Sequence[str]) -> set[str]:
+        """Return those of the files that exist; on an object store by one listing."""
+
+    @abstractmethod
+    def names(self, top: str) -> dict[str, int]:
+        """Return the size in bytes of each file at any depth below a folder, by its path relative
+        to that folder; nothing where there is no such folder.
+        """
+
+    @abstractmethod
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
 
@@ -52,6 +62,22 @@ class Storage(ABC):
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:
         """Write or replace a file, at once for all readers."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a file that does not exist yet; False where another process was first."""
+
+    @abstractmethod
+    def upload(self, file: Path, path: str) -> None:
+        """Write or replace a file with the bytes of a local one."""
+
+    @abstractmethod
+    def download(self, path: str, file: Path) -> None:
+        """Copy a file into a local one."""
+
+    @abstractmethod
+    def delete_all(self, top: str) -> None:
+        """Delete a folder with all that is in it; nothing where there is none."""
 
     @abstractmethod
     def delete(self, path: str) -> None:
@@ -113,4 +139,6 @@ class Storage(ABC):
 
     @abstractmethod
     def check_writable(self) -> None:
-        """Write, read and remove a small file; raises `StorageError` with what prevents it."""
+        """Write, read and remove a small file; raises `StorageError` with what prevents it. A
+        bucket is never made.
+        """

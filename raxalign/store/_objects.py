@@ -8,22 +8,25 @@ always names the files that belong to it.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from raxalign.errors import DependencyError, StorageError
-from raxalign.store._faults import storage_error, told
+from raxalign.errors import StorageError
+from raxalign.store._cache import Cache, local_cache
+from raxalign.store._connection import Connection, is_blip
+from raxalign.store._faults import told
 from raxalign.store._filesystem import Problem, Published, Storage
 from raxalign.store._posix import make_folders
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
-from raxalign.store.key import digest
 
+T = TypeVar("T")
 _FOLDER_NAME = 16  # hexadecimal digits of a version
+_LASTING = ("ledger/", "artifacts/")  # below these an object is seldom written again
+_FEW = 8  # files that are asked for one by one; of more, the folder is listed
 
 
 class ObjectStorage(Storage):
@@ -31,61 +34,97 @@ class ObjectStorage(Storage):
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
-        self._files, self._base = _connect(self.root)
-        cache = (
-            Path(os.environ.get("RAXALIGN_CACHE") or "~/.cache/raxalign").expanduser().absolute()
-        )
-        self._cache = cache / digest(self.root)[:16]
+        self._connection = Connection(self.root)
+        self._files, self._base = self._connection.files, self._connection.base
+        self._cache = Cache(local_cache(self.root))
 
     def place(self, path: str) -> str:
         """Return the URL."""
         return f"{self.root}/{path}"
 
     def exists(self, path: str) -> bool:
-        """Return whether the path exists, by one request."""
-        with told(self.place(path), "look for"):
-            return bool(self._files.exists(self._full(path)))
+        """Return whether the path exists."""
+        return self._ask(path, "look for", lambda: bool(self._files.exists(self._full(path))))
+
+    def existing(self, paths: Sequence[str]) -> set[str]:
+        """List the folder that all of them are in; a few are asked for one by one."""
+        wanted = set(paths)
+        if len(wanted) <= _FEW:
+            return {path for path in wanted if self.exists(path)}
+        top = os.path.commonpath(wanted)
+        return {found for name in self._list(top) if (found := _join(top, name)) in wanted}
+
+    def names(self, top: str) -> dict[str, int]:
+        """One flat listing."""
+        return {name: info["size"] for name, info in self._list(top).items()}
 
     def read(self, path: str) -> bytes:
-        """Return a file's bytes."""
+        """Return a file's bytes, by one request."""
+        name, options = self._full(path), self._connection.reading
         try:
-            return bytes(self._files.cat_file(self._full(path)))
+            return self._ask(path, "read", lambda: bytes(self._files.cat_file(name, **options)))
         except FileNotFoundError:
             raise FileNotFoundError(self.place(path)) from None
-        except OSError as error:
-            raise storage_error(error, self.place(path), "read") from error
 
     def read_many(self, paths: Sequence[str]) -> dict[str, bytes]:
-        """Return all at once, where the file system can."""
-        if not paths:
-            return {}
-        names = {self._full(path): path for path in paths}
-        with told(self.root, "read"):
-            answers = self._files.cat(list(names), on_error="return")
-        found = {}
-        for name, answer in answers.items():
-            if isinstance(answer, FileNotFoundError):
-                continue
-            if isinstance(answer, Exception):
-                raise storage_error(answer, self.place(names[name]), "read") from answer
-            found[names[name]] = bytes(answer)
-        return found
+        """Return all at once, where the file system can. Copies that the cache has of many are not
+        read again: a listing shows which objects are still the same.
+        """
+        if len(paths) <= _FEW:
+            return self._read_all(paths)
+        top = os.path.commonpath(paths)
+        stamps = {_join(top, name): _stamp(info) for name, info in self._list(top).items()}
+        there = [path for path in paths if path in stamps]
+        found = {
+            path: data
+            for path in there
+            if (data := self._cache.remembered(path, stamps[path])) is not None
+        }
+        read = self._read_all([path for path in there if path not in found])
+        for path, data in read.items():
+            if path.startswith(_LASTING):
+                self._cache.remember(path, stamps[path], data)
+        return {path: data for path in there if (data := (found | read).get(path)) is not None}
 
     def write(self, path: str, data: bytes) -> None:
         """One request, which object stores do whole or not at all."""
-        with told(self.place(path), "write"):
-            self._make_parents(self._full(path))
-            self._files.pipe_file(self._full(path), data)
+        self._put(path, lambda name: self._files.pipe_file(name, data))
+
+    def create(self, path: str, data: bytes) -> bool:
+        """One request on a condition. After a blip the request may be made twice: what is there
+        then may be our own.
+        """
+        try:
+            self._put(path, lambda name: self._files.pipe_file(name, data, mode="create"))
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                return self.read(path) == data
+            return False
+        return True
+
+    def upload(self, file: Path, path: str) -> None:
+        """One request, or several parts that become visible together."""
+        self._put(path, lambda name: self._files.put_file(str(file), name))
+
+    def download(self, path: str, file: Path) -> None:
+        """Copy the object."""
+        doing = f"copy to {file}"
+        self._ask(path, doing, lambda: self._files.get_file(self._full(path), str(file)))
+
+    def delete_all(self, top: str) -> None:
+        """List the folder, and delete what is there."""
+        with suppress(FileNotFoundError):
+            self._ask(top, "delete", lambda: self._files.rm(self._full(top), recursive=True))
 
     def delete(self, path: str) -> None:
         """Delete a file."""
-        with told(self.place(path), "delete"), suppress(FileNotFoundError):
-            self._files.rm_file(self._full(path))
+        with suppress(FileNotFoundError):
+            self._ask(path, "delete", lambda: self._files.rm_file(self._full(path)))
 
     @contextmanager
     def staging(self, path: str) -> Iterator[Path]:
         """In the local cache, next to the place of the copy."""
-        target = self._cache / path
+        target = self._cache.folder / path
         folder = target.with_name(temporary_name(target.name))
         with told(str(folder), "make a folder"):
             make_folders(folder)
@@ -99,57 +138,42 @@ class ObjectStorage(Storage):
         """Upload the files, then create the marker, which the second of two processes cannot."""
         if self.exists(f"{path}/{marker}"):
             return False
-        there = f"{self._full(path)}/{version[:_FOLDER_NAME]}"
-        with told(self.place(path), "publish"):
-            for parent, _, names in os.walk(staged):
-                for file in (Path(parent, name) for name in names):
-                    name = file.relative_to(staged).as_posix()
-                    if name != marker:
-                        self._make_parents(f"{there}/{name}")
-                        self._files.put_file(str(file), f"{there}/{name}")
-            self._make_parents(f"{self._full(path)}/{marker}")
-            try:
-                self._files.pipe_file(
-                    f"{self._full(path)}/{marker}", (staged / marker).read_bytes(), mode="create"
-                )
-            except FileExistsError:
-                return False
-        with told(str(self._cache), "write"):
-            self._keep(
-                staged,
-                self._cached(path, (staged / marker).read_bytes()),
-                lambda folder: None,  # noqa: ARG005
-            )
+        there = f"{path}/{version[:_FOLDER_NAME]}"
+        for parent, _, names in os.walk(staged):
+            for file in (Path(parent, name) for name in names):
+                name = file.relative_to(staged).as_posix()
+                if name != marker:
+                    self.upload(file, f"{there}/{name}")
+        data = (staged / marker).read_bytes()
+        if not self.create(f"{path}/{marker}", data):
+            return False
+        self._cache.keep(staged, path, data, lambda folder: None)  # noqa: ARG005
         return True
 
     def fetch(self, path: str, published: Published, problem: Problem) -> tuple[Path, str | None]:
         """Return the cached copy if that is whole, else a new one; only bytes that this process has
         just copied can show that the original is damaged.
         """
-        cached = self._cached(path, published.data)
+        cached = self._cache.use(path, published.data)
         if cached.exists() and problem(cached) is None:
             return cached, None
-        there = f"{self._full(path)}/{published.version[:_FOLDER_NAME]}"
-        with self.staging(path) as staged, told(self.place(path), f"copy into {self._cache}"):
+        there = f"{path}/{published.version[:_FOLDER_NAME]}"
+        with self.staging(path) as staged:
             for name in published.files:
-                (staged / name).parent.mkdir(parents=True, exist_ok=True)
+                with told(str(staged), "make a folder"):
+                    (staged / name).parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):
-                    self._files.get_file(f"{there}/{name}", str(staged / name))
-            (staged / published.marker).write_bytes(published.data)
+                    self.download(f"{there}/{name}", staged / name)
+            with told(str(staged), "write"):
+                (staged / published.marker).write_bytes(published.data)
             found = problem(staged)
             if found is None:
-                self._keep(staged, cached, problem)
+                self._cache.keep(staged, path, published.data, problem)
         return cached, found
 
     def sizes(self, path: str, version: str, files: Sequence[str]) -> dict[str, int]:
         """Return the sizes, by one listing."""
-        there = f"{self._full(path)}/{version[:_FOLDER_NAME]}"
-        with told(self.place(path), "list"):
-            found = self._files.find(there, detail=True)
-        sizes = {
-            name.lstrip("/").removeprefix(there.lstrip("/") + "/"): info["size"]
-            for name, info in found.items()
-        }
+        sizes = self.names(f"{path}/{version[:_FOLDER_NAME]}")
         return {name: sizes[name] for name in files if name in sizes}
 
     def set_aside(self, path: str, marker: str, name: str, seen: bytes | None) -> str | None:
@@ -169,25 +193,21 @@ class ObjectStorage(Storage):
                 break
         self.write(f"{target}/{marker}", there)
         self.delete(f"{path}/{marker}")
-        discard(self._cached(path, there))
+        self._cache.drop(path, there)
         return self.place(target)
 
     def remove(self, path: str, marker: str) -> None:
         """The marker, then everything else, then the copy."""
         self.delete(f"{path}/{marker}")
-        with told(self.place(path), "remove"), suppress(FileNotFoundError):
-            self._files.rm(self._full(path), recursive=True)
-        discard(self._cache / path)
+        self.delete_all(path)
+        discard(self._cache.folder / path)
 
     def marked(self, top: str, depth: int, marker: str) -> Iterator[str]:
-        """Yield one flat listing: level by level would be a request a folder."""
-        start = len(self._full("").lstrip("/"))
-        with told(self.place(top), "list"):
-            found = self._files.find(self._full(top))
-        for name in sorted(found):
-            folder, _, last = name.lstrip("/")[start:].rpartition("/")
-            if last == marker and folder.count("/") == top.count("/") + depth:
-                yield folder
+        """Yield one flat listing: level by level would be a request per folder."""
+        for name in sorted(self._list(top)):
+            folder, _, last = name.rpartition("/")
+            if last == marker and len(folder.split("/")) == depth:
+                yield f"{top}/{folder}"
 
     def files(self, top: str) -> dict[str, int]:
         """Return the sizes, by one listing."""
@@ -198,7 +218,7 @@ class ObjectStorage(Storage):
 
     def abandoned(self) -> list[Path]:
         """Look at the local cache."""
-        return [path for path in self._cache.rglob(f"{PREFIX}*") if is_abandoned(path)]
+        return [path for path in self._cache.folder.rglob(f"{PREFIX}*") if is_abandoned(path)]
 
     def sweep(self) -> int:
         """The local cache is where half-written things are; uploads without a marker are written
@@ -210,74 +230,71 @@ class ObjectStorage(Storage):
         return len(abandoned)
 
     def check_writable(self) -> None:
-        """Every file system of fsspec has exceptions of its own for missing credentials and
-        buckets: all become messages.
-        """
-        name = temporary_name("writable")
-        try:
-            self.write(name, b"raxalign")
-            kept = self.read(name)
-            self.delete(name)
-        except StorageError:
-            raise
-        except Exception as error:
-            raise storage_error(error, self.root, "write") from error
-        if kept != b"raxalign":
+        """At once or not at all: who starts a grid should not wait for a wrong endpoint."""
+        path = temporary_name("writable")
+        name = self._full(path)
+
+        def attempt() -> bytes:
+            self._connection.make_parents(name)
+            self._files.pipe_file(name, b"raxalign")
+            kept = bytes(self._files.cat_file(name))
+            self._files.rm_file(name)
+            return kept
+
+        if self._connection.ask(self.root, "write", attempt, waits=()) != b"raxalign":
             raise StorageError(f"{self.root}: a test file could not be read back")
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}"
 
-    def _make_parents(self, name: str) -> None:
-        """For those that have folders; who may only write below a prefix may not be allowed this,
-        and does not need it.
-        """
-        with suppress(OSError):
-            self._files.makedirs(name.rpartition("/")[0], exist_ok=True)
+    def _ask(self, path: str, doing: str, request: Callable[[], T]) -> T:
+        return self._connection.ask(self.place(path), doing, request)
 
-    def _cached(self, path: str, marker: bytes) -> Path:
-        """The place of the copy. A folder that is made again has another marker, and so never
-        replaces one that is in use.
-        """
-        return self._cache / path / hashlib.sha256(marker).hexdigest()[:_FOLDER_NAME]
+    def _put(self, path: str, write: Callable[[str], object]) -> None:
+        """Make a request that writes; what is missing then is the bucket."""
+        name = self._full(path)
 
-    def _keep(self, staged: Path, cached: Path, problem: Problem) -> None:
-        """Make a staged folder the cached copy, unless another process has put a whole one
-        there.
-        """
-        with told(str(cached), "write"):
-            make_folders(cached.parent)
-            while True:
-                try:
-                    staged.rename(cached)
-                except OSError:
-                    if not cached.exists():
-                        raise
-                    if problem(cached) is None:
-                        return
-                    damaged = cached.with_name(temporary_name(cached.name))
-                    with suppress(FileNotFoundError):
-                        cached.rename(damaged)
-                    discard(damaged)
-                    continue
-                return
+        def request() -> None:
+            self._connection.make_parents(name)
+            write(name)
+
+        self._ask(path, "write", request)
+
+    def _list(self, top: str) -> dict[str, dict[str, Any]]:
+        """Return what is known of each object below a folder, by its path from there."""
+        start = f"{self._full(top).strip('/')}/"
+        found = self._ask(top, "list", lambda: self._files.find(self._full(top), detail=True))
+        names = {name.lstrip("/"): info for name, info in found.items()}
+        return {
+            name.removeprefix(start): info for name, info in names.items() if name.startswith(start)
+        }
+
+    def _read_all(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Read objects at the same time; those that exist."""
+        names, found = {self._full(path): path for path in paths}, dict[str, bytes]()
+
+        def request() -> None:
+            left = [name for name, path in names.items() if path not in found]
+            options = self._connection.reading
+            answers = self._files.cat(left, on_error="return", **options) if left else {}
+            for name, answer in answers.items():
+                if not isinstance(answer, Exception):
+                    found[names[name]] = bytes(answer)
+            errors = [answer for answer in answers.values() if isinstance(answer, Exception)]
+            for error in errors:
+                if is_blip(error) or not isinstance(error, FileNotFoundError):
+                    raise error
+
+        self._ask(os.path.commonpath(paths) if paths else "", "read", request)
+        return found
 
 
-def _connect(root: str) -> tuple[Any, str]:
-    import fsspec
+def _join(top: str, name: str) -> str:
+    return f"{top}/{name}" if top else name
 
-    try:
-        files, base = fsspec.url_to_fs(root, use_listings_cache=False)
-    except ImportError as error:
-        scheme = root.partition("://")[0]
-        extra = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}.get(scheme)
-        remedy = f"pip install 'raxalign[{extra}]'" if extra else str(error)
-        raise DependencyError(
-            f"{root}: {scheme}:// needs a library that is not installed: {remedy}"
-        ) from error
-    except (ValueError, OSError) as error:
-        raise StorageError(
-            f"{root}: is not a storage that fsspec knows: {error}. Give a folder, or a URL such as"
-            " s3://bucket/folder"
-        ) from error
-    return files, base.rstrip("/")
+
+def _stamp(info: dict[str, Any]) -> str | None:
+    """Return what changes when an object is written again; None where the store shows nothing."""
+    shown = [info.get(name) for name in ("ETag", "etag", "md5Hash", "mtime")]
+    known = [str(value) for value in shown if value]
+    return f"{info.get('size')} {known[0]}" if known else None

@@ -18,6 +18,7 @@ from raxalign.store._filesystem import Problem, Published, Storage
 from raxalign.store._temporary import PREFIX, discard, is_abandoned, sign_of_life, temporary_name
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST)
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _TEMPORARY = (f"{PREFIX}*", f"ledger/{PREFIX}*", f"failures/{PREFIX}*", f"artifacts/*/*/{PREFIX}*")
 
 
@@ -39,6 +40,21 @@ class PosixStorage(Storage):
         # called for every stage of a plan
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
 
+    def existing(self, paths: Sequence[str]) -> set[str]:
+        """Look at one after the other."""
+        return {path for path in paths if self.exists(path)}
+
+    def names(self, top: str) -> dict[str, int]:
+        """Walk the folder; temporaries are left out."""
+        found = {}
+        for parent, folders, names in os.walk(self._root / top):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(name for name in names if not name.startswith(PREFIX)):
+                file = Path(parent, name)
+                with suppress(FileNotFoundError):
+                    found[file.relative_to(self._root / top).as_posix()] = file.stat().st_size
+        return found
+
     def read(self, path: str) -> bytes:
         """Return a file's bytes."""
         try:
@@ -58,19 +74,59 @@ class PosixStorage(Storage):
 
     def write(self, path: str, data: bytes) -> None:
         """Write a temporary sibling, then rename it over what may be there."""
-        target = self._root / path
-        partial = target.with_name(temporary_name(target.name))
-        with told(self.place(path), "write"):
-            make_folders(target.parent)
+        with told(self.place(path), "write"), self._partial(path) as partial:
+            _write(partial, data)
+            partial.rename(self._root / path)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Write a temporary sibling, then link it: of several links with one name one is made."""
+        with told(self.place(path), "write"), self._partial(path) as partial:
+            _write(partial, data)
             try:
-                with partial.open("xb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                partial.rename(target)
-            finally:
-                discard(partial)
-            _sync(target.parent)
+                os.link(partial, self._root / path)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                with suppress(FileExistsError):
+                    _write(self._root / path, data)
+                    return True
+                return False
+        return True
+
+    def upload(self, file: Path, path: str) -> None:
+        """Copy to a temporary sibling, then rename it."""
+        with told(self.place(path), "write"), self._partial(path) as partial:
+            shutil.copyfile(file, partial)
+            _sync(partial)
+            partial.rename(self._root / path)
+
+    def download(self, path: str, file: Path) -> None:
+        """Copy the file."""
+        try:
+            shutil.copyfile(self._root / path, file)
+        except FileNotFoundError:
+            raise FileNotFoundError(self.place(path)) from None
+        except OSError as error:
+            raise storage_error(error, self.place(path), f"copy to {file}") from error
+
+    def delete_all(self, top: str) -> None:
+        """Remove the tree."""
+        with told(self.place(top), "delete"), suppress(FileNotFoundError, NotADirectoryError):
+            shutil.rmtree(self._root / top)
+
+    @contextmanager
+    def _partial(self, path: str) -> Iterator[Path]:
+        """A temporary sibling of a file, which is gone at the end; its folder is then synced."""
+        target = self._root / path
+        make_folders(target.parent)
+        partial = target.with_name(temporary_name(target.name))
+        try:
+            yield partial
+        finally:
+            discard(partial)
+        _sync(target.parent)
 
     def delete(self, path: str) -> None:
         """Delete a file."""
@@ -210,6 +266,13 @@ class PosixStorage(Storage):
         if self.read(name) != b"raxalign":
             raise StorageError(f"{self.root}: a test file could not be read back")
         self.delete(name)
+
+
+def _write(file: Path, data: bytes) -> None:
+    with file.open("xb") as opened:
+        opened.write(data)
+        opened.flush()
+        os.fsync(opened.fileno())
 
 
 def make_folders(folder: Path) -> None:

@@ -23,8 +23,22 @@ BEAT_SECONDS = 600.0
 
 def temporary_name(key: str) -> str:
     """``.tmp-<key>-<machine>-<pid>-<start of the process>-<random>``."""
+    return f"{PREFIX}{key}-{maker_name()}-{uuid.uuid4().hex[:8]}"
+
+
+def maker_name() -> str:
+    """``<machine>-<pid>-<start of the process>`` of this process."""
     pid = os.getpid()
-    return f"{PREFIX}{key}-{_machine()}-{pid}-{_started(pid)}-{uuid.uuid4().hex[:8]}"
+    return f"{_machine()}-{pid}-{_started(pid)}"
+
+
+def maker_is_dead(name: str) -> bool:
+    """Return whether the process of a name has ended; False where that cannot be known, as for a
+    process of another machine.
+    """
+    machine, _, rest = name.partition("-")
+    pid, _, started = rest.partition("-")
+    return machine == _machine() and pid.isdigit() and _started(int(pid)) != started
 
 
 def this_process() -> str:

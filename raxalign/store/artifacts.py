@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from raxalign.errors import DamagedArtifact, StorageError
@@ -41,6 +41,27 @@ class ArtifactStore:
     def has(self, kind: str, key: str) -> bool:
         """Return whether an artifact was published; cheap, does not look at its bytes."""
         return self._storage.exists(f"{_path(kind, key)}/{MANIFEST}")
+
+    def present(self, wanted: Iterable[tuple[str, str]]) -> set[str]:
+        """Return the keys of those of the artifacts (kind, key) that were published; on an object
+        store by one listing.
+        """
+        paths = {f"{_path(kind, key)}/{MANIFEST}": key for kind, key in wanted}
+        return {paths[path] for path in self._storage.existing(list(paths))}
+
+    def manifests(self, wanted: Iterable[tuple[str, str]]) -> dict[str, Manifest]:
+        """Return by key what those of the artifacts (kind, key) consist of that were published;
+        unusable ones are set aside with a warning that names them.
+        """
+        paths = {f"{_path(kind, key)}/{MANIFEST}": (kind, key) for kind, key in wanted}
+        found = {}
+        for path, data in self._storage.read_many(list(paths)).items():
+            kind, key = paths[path]
+            try:
+                found[key] = self._parse(kind, key, data)
+            except DamagedArtifact as error:
+                warnings.warn(str(error), stacklevel=2)
+        return found
 
     def manifest(self, kind: str, key: str) -> Manifest:
         """Return what an artifact consists of; StorageError where there is none, DamagedArtifact
@@ -160,8 +181,11 @@ class ArtifactStore:
                 f"{self.folder(kind, key)}: there is no such artifact. Run the grid again to"
                 " make it"
             ) from None
+        return self._parse(kind, key, data), data
+
+    def _parse(self, kind: str, key: str, data: bytes) -> Manifest:
         try:
-            return Manifest.from_bytes(data, kind, key), data
+            return Manifest.from_bytes(data, kind, key)
         except (ValueError, TypeError, KeyError) as error:
             raise self._set_aside(kind, key, f"{MANIFEST} {error}", data) from error
 

@@ -9,6 +9,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from raxalign.errors import DamagedArtifact, RaxalignError, StorageError
@@ -118,6 +119,20 @@ class Ledger:
         except (FileNotFoundError, ValueError):
             return None
         return record if isinstance(record, dict) else None
+
+    def failures(self, trials: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return why trials failed when they were last run, for those of which something (readable)
+        is known; on an object store by one listing.
+        """
+        paths = {_failure(trial): trial for trial in trials}
+        there = {f"failures/{name}" for name in self._storage.names("failures")}
+        found = {}
+        for path, data in self._storage.read_many(sorted(there & paths.keys())).items():
+            with suppress(ValueError):
+                record = json.loads(data)
+                if isinstance(record, dict):
+                    found[paths[path]] = record
+        return found
 
     def clear_failure(self, trial: str) -> None:
         """Forget a failure."""

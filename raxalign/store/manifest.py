@@ -85,7 +85,7 @@ class Manifest:
             **{
                 **record,
                 "files": {
-                    _inside(name): FileEntry.read(entry) for name, entry in record["files"].items()
+                    inside(name): FileEntry.read(entry) for name, entry in record["files"].items()
                 },
             }
         )
@@ -117,7 +117,7 @@ class Manifest:
         return cls(kind, key, dict(sorted(files.items())), dict(notes), seconds, created, VERSION)
 
 
-def _inside(name: str) -> str:
+def inside(name: str) -> str:
     """Return the name of a file if it stays in its folder. Raises `ValueError` for another one: a
     manifest from a storage that others write to must not choose where files are put.
     """

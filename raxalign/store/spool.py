@@ -9,7 +9,8 @@ import time
 import warnings
 from collections.abc import Mapping
 
-import fsspec
+from raxalign.errors import StorageError
+from raxalign.store.files import files_of
 
 FLUSH_SECONDS = 20.0
 
@@ -20,7 +21,7 @@ class Spool:
     """
 
     def __init__(self, root: str, trial: str) -> None:
-        self._folder = f"{root}/spool/{trial}"
+        self._root, self._folder = root, f"spool/{trial}"
         self._points: list[list[float | str]] = []
         self._flushed = time.monotonic()
 
@@ -38,18 +39,12 @@ class Spool:
         self._flushed = time.monotonic()
         if not self._points:
             return
-        filesystem, folder = fsspec.url_to_fs(self._folder)
-        name = f"{folder}/{time.time_ns()}-{os.getpid()}"
+        name = f"{self._folder}/{time.time_ns()}-{os.getpid()}.json"
+        points = {"node": socket.gethostname(), "points": self._points}
         try:
-            filesystem.makedirs(folder, exist_ok=True)
-            filesystem.pipe_file(
-                f"{name}.part",
-                json.dumps({"node": socket.gethostname(), "points": self._points}).encode(),
-            )
-            filesystem.mv(f"{name}.part", f"{name}.json")
-        # a full disk stops the training where its results are written, with a message; object
-        # stores raise anything
-        except Exception:  # noqa: BLE001
+            files_of(self._root).write(name, json.dumps(points).encode())
+        # a full disk stops the training where its results are written, with a message
+        except StorageError:
             return
         self._points = []
 
@@ -57,16 +52,17 @@ class Spool:
         """Return all points (name, value, step, milliseconds), the last of each name and step (a
         repeated stretch of training replaces the first).
         """
-        filesystem, folder = fsspec.url_to_fs(self._folder)
-        if not filesystem.exists(folder):
-            return []
+        storage = files_of(self._root)
+        names = [name for name in storage.names(self._folder) if name.endswith(".json")]
+        found = storage.read_many([f"{self._folder}/{name}" for name in names])
         last: dict[tuple[str, int], tuple[str, float, int, int]] = {}
-        for path in sorted(filesystem.glob(f"{folder}/*.json")):
+        for path, data in sorted(found.items()):
             try:
-                points = _points(filesystem.cat_file(path))
+                points = _points(data)
             except (ValueError, TypeError, KeyError) as error:
+                where = storage.place(path)
                 warnings.warn(
-                    f"{path}: damaged training curves are left out ({error})", stacklevel=2
+                    f"{where}: damaged training curves are left out ({error})", stacklevel=2
                 )
                 continue
             last |= {(point[0], point[2]): point for point in points}

@@ -58,13 +58,27 @@ class Tombstones:
             _, kind, _, key = path.split("/")
             yield kind, key
 
+    def all(self) -> dict[str, Tombstone]:
+        """Return every record by its key; on an object store read together."""
+        paths = {f"{_path(kind, key)}/{_MARKER}": (kind, key) for kind, key in self.keys()}
+        found = {
+            key: self._parsed(path, data, kind, key)
+            for path, data in self._storage.read_many(list(paths)).items()
+            for kind, key in [paths[path]]
+        }
+        return {key: entry for key, entry in found.items() if entry is not None}
+
     def of(self, kind: str, key: str) -> Tombstone | None:
         """Return a record; None where there is none, or a damaged one, which a warning names."""
         path = f"{_path(kind, key)}/{_MARKER}"
         try:
-            return Tombstone.from_bytes(self._storage.read(path), kind, key)
+            return self._parsed(path, self._storage.read(path), kind, key)
         except FileNotFoundError:
             return None
+
+    def _parsed(self, path: str, data: bytes, kind: str, key: str) -> Tombstone | None:
+        try:
+            return Tombstone.from_bytes(data, kind, key)
         except (ValueError, TypeError, KeyError) as error:
             warnings.warn(f"{self._storage.place(path)}: is left out: it {error}", stacklevel=2)
             return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
-import fsspec
+from raxalign.store.files import files_of, split_place
 
 EVERY = 2.0  # seconds between two notes of a worker, and between two looks of the driver
 
@@ -46,10 +46,8 @@ class Note:
         self._written = time.monotonic()
         # object stores raise anything, and a note stops no stage
         with suppress(Exception):
-            filesystem, path = fsspec.url_to_fs(self._place)
-            filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-            filesystem.pipe_file(f"{path}.part", json.dumps(asdict(advance)).encode())
-            filesystem.mv(f"{path}.part", path)
+            storage, name = split_place(self._place)
+            storage.write(name, json.dumps(asdict(advance)).encode())
 
 
 class Notes:
@@ -66,10 +64,10 @@ class Notes:
         found: dict[str, Advance] = {}
         # a stage that nothing is known of is made all the same
         with suppress(Exception):
-            filesystem, folder = fsspec.url_to_fs(self._folder)
-            for path in filesystem.glob(f"{folder}/*.json"):
-                key = path.rpartition("/")[2].removesuffix(".json")
-                advance = Advance(**json.loads(filesystem.cat_file(path)))
+            storage = files_of(self._folder)
+            for path, data in storage.read_many(list(storage.names(""))).items():
+                key = path.removesuffix(".json")
+                advance = Advance(**json.loads(data))
                 begun = self._seen.setdefault(key, time.monotonic() - advance.seconds)
                 found[key] = Advance(time.monotonic() - begun, advance.step, advance.values)
         return found

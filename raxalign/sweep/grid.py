@@ -28,11 +28,13 @@ from raxalign.sweep.keeping import Keeper
 from raxalign.sweep.observer import Several
 from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
+from raxalign.tracking.carried import carried
 from raxalign.tracking.client import Target, TrackingError, default_uri
 from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
+    from raxalign.sweep.job import Job
     from raxalign.sweep.tuner import Summary
 
 
@@ -48,32 +50,23 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     found.refuse_faults(opened.grid.path)
     if found.files:
         to_stderr(str(found))
-    from raxalign.sweep.job import Job, write_plan
     from raxalign.sweep.tuner import run_grid
 
-    gpus = settings.gpus_per_worker
-    job = Job(
-        root,
-        write_plan(plan, root),
-        settings.workers,
-        settings.threads,
-        gpus,
-        settings.max_failures,
-        at_once=settings.concurrency,
-    )
+    job = _job(opened, plan)
     target = target_of(opened, job.local)
     # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
-    progress, tracker = Progress(Ledger(root)), Tracker(opened.plan, target)
-    keeper = Keeper(opened.plan, root, settings.keep)
-    with _interrupt_twice(), signed_on(root, job.plan):
-        try:
-            observers = Several([keeper, progress, tracker])
-            summary = run_grid(plan, job, observers, address=settings.address)
-        except BaseException:
-            progress.stop()
-            tracker.abandon()
-            raise
-    message = tracker.close()
+    whole = opened.plan
+    with carried(target, job.local, lambda: sync(whole, target)):
+        progress, tracker = Progress(Ledger(root)), Tracker(whole, target)
+        observers = Several([Keeper(whole, root, settings.keep), progress, tracker])
+        with _interrupt_twice(), signed_on(root, job.plan):
+            try:
+                summary = run_grid(plan, job, observers, address=settings.address)
+            except BaseException:
+                progress.stop()
+                tracker.abandon()
+                raise
+        message = tracker.close()
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
@@ -84,6 +77,23 @@ def drop_weights(opened: Opened) -> str | None:
     return Keeper(opened.plan, opened.root, opened.run.keep).finish()
 
 
+def _job(opened: Opened, plan: Plan) -> Job:
+    """Put the plan into the storage; returns what workers need to know."""
+    from raxalign.sweep.job import Job, write_plan
+
+    settings = opened.run
+    return Job(
+        opened.root,
+        write_plan(plan, opened.root),
+        settings.workers,
+        settings.threads,
+        settings.gpus_per_worker,
+        settings.max_failures,
+        at_once=settings.concurrency,
+        cache_gib=settings.cache_gib,
+    )
+
+
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     """Copy to MLflow what an earlier, killed driver has left behind. Nothing is imported where
     nothing is missing.
@@ -92,7 +102,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     if _marker(target, plan, local).exists():
         return []
     try:
-        sync(opened.plan, target)
+        copy_all(opened.plan, target, local)
     except TrackingError as error:
         return [str(error)]
     _mark_synced(plan, target, local)
@@ -108,10 +118,19 @@ def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
     if database != target.uri and not Path(database).exists():
         return None
     try:
-        bring_report(opened.plan, target, folder)
+        with carried(target, local, lambda: sync(opened.plan, target)):
+            bring_report(opened.plan, target, folder)
     except TrackingError as error:
         return str(error)
     return None
+
+
+def copy_all(plan: Plan, target: Target, local: Path) -> int:
+    """Copy all results of a plan to MLflow, as `sync` does, and on an object store the database to
+    the storage.
+    """
+    with carried(target, local, lambda: sync(plan, target)):
+        return sync(plan, target)
 
 
 def target_of(opened: Opened, local: Path) -> Target:
@@ -137,8 +156,8 @@ def _marker(target: Target, plan: Plan, local: Path) -> Path:
 
 
 def _mark_synced(plan: Plan, target: Target, local: Path) -> None:
-    ledger = Ledger(target.root)
-    if not all(ledger.has(key) for trial in plan.trials for key in trial.evaluations.values()):
+    wanted = {key for trial in plan.trials for key in trial.evaluations.values()}
+    if not Ledger(target.root).keys() >= wanted:
         return
     marker = _marker(target, plan, local)
     marker.parent.mkdir(parents=True, exist_ok=True)

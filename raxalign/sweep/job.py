@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-import fsspec
-
-from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import load_files
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.files import CACHE_GIB, files_of, machine_folder, split_place
 from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
@@ -28,7 +26,8 @@ class Job:
     """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
     share, `workers` those of a training trial; `max_failures` is how often a lost worker is
     replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
-    `at_once` is the most trials that run at a time (None: as many as fit).
+    `at_once` is the most trials that run at a time (None: as many as fit); `cache_gib` limits the
+    copies of an object store on each machine.
     """
 
     root: str
@@ -39,36 +38,22 @@ class Job:
     max_failures: int = 2
     scratch: str = ""
     at_once: int | None = None
+    cache_gib: float = 50.0
 
     @property
     def local(self) -> Path:
         """A folder for checkpoints and downloads: in the storage where that is a file system, else
         in the user's cache.
         """
-        if "://" not in self.root:
-            return Path(self.root)
-        return (
-            Path(os.environ.get("RAXALIGN_CACHE", "~/.cache/raxalign")).expanduser()
-            / digest(self.root)[:16]
-        )
+        return machine_folder(self.root)
 
 
 def write_plan(plan: Plan, root: str) -> str:
     """Put the plan into the storage, where every worker finds it; returns its place."""
     text = plan.to_json()
-    place = f"{root}/plans/{digest(text)[:32]}.json"
-    filesystem, path = fsspec.url_to_fs(place)
-    partial = f"{path}.{os.getpid()}"
-    try:
-        filesystem.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-        filesystem.pipe_file(partial, text.encode())
-        filesystem.mv(partial, path)
-    except OSError as error:
-        raise StorageError(
-            f"{place}: cannot write the plan: {error.strerror or error}. Free some space, or give"
-            " another storage (--storage)"
-        ) from error
-    return place
+    path = f"plans/{digest(text)[:32]}.json"
+    files_of(root).write(path, text.encode())
+    return f"{root}/{path}"
 
 
 @cache
@@ -76,8 +61,8 @@ def read_plan(place: str) -> Plan:
     """Read the plan at a place, once per process, and load its plug-in files. Raises `PluginFault`
     where one is not what the plan was made of.
     """
-    with fsspec.open(place, "rb") as file:
-        plan = Plan.from_json(file.read().decode())
+    storage, name = split_place(place)
+    plan = Plan.from_json(storage.read(name).decode())
     load_files(plan.plugins)
     return plan
 
@@ -116,7 +101,7 @@ def open_workshop(
         rank: The number of this worker.
         world_size: The number of workers.
     """
-    os.environ.update(thread_limits(job.threads))
+    os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:
         import torch

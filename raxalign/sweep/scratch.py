@@ -10,8 +10,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import fsspec
-
+from raxalign.errors import StorageError
+from raxalign.store.files import split_place
 from raxalign.tracking.drivers import process_lives
 
 _PREFIX = "raxalign-ray-"
@@ -32,7 +32,6 @@ def scratch_folder(root: str, address: str | None) -> str:
 
 def remove_scratch(place: str) -> None:
     """Remove what `scratch_folder` gave."""
-    with suppress(OSError):
-        filesystem, path = fsspec.url_to_fs(place)
-        if filesystem.exists(path):
-            filesystem.rm(path, recursive=True)
+    with suppress(StorageError):
+        storage, name = split_place(place)
+        storage.delete_all(name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import ray.train
@@ -44,7 +45,9 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
-        run_trial(open_workshop(job, report=spool.report, rank=rank, world_size=world_size), key)
+        workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
+        workshop.runtime = replace(workshop.runtime, saved=spool.flush)
+        run_trial(workshop, key)
     except TransientError:
         raise
     except Exception as error:

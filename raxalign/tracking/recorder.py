@@ -178,10 +178,11 @@ class Recorder:
         """
         there, brought, failed = self._ledger.keys(), 0, 0
         parent = runs.grid_run(self._plan).key
+        failures = self._ledger.failures(trial.key for trial in self._plan.trials)
         behind: list[tuple[Trial, str | None]] = []
         for trial in self._plan.trials:
             keys = set(trial.evaluations.values())
-            failure = None if there.issuperset(keys) else self._ledger.failure(trial.key)
+            failure = None if there.issuperset(keys) else failures.get(trial.key)
             brought, failed = brought + bool(there & keys), failed + bool(failure)
             entry = known.get(runs.trial_key(trial))
             if failure or (there & keys and not self._is_whole(entry, keys)):

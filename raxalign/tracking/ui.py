@@ -12,6 +12,8 @@ from types import FrameType
 from typing import Any
 
 from raxalign.errors import RaxalignError
+from raxalign.store.files import is_remote, machine_folder
+from raxalign.tracking.carried import Copy
 from raxalign.tracking.client import SQLITE, connect, default_uri
 from raxalign.tracking.drivers import living
 from raxalign.tracking.registry import KIND, PARENT, search
@@ -55,7 +57,8 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         root: the storage root.
         host: the address to listen on.
         port: the port to listen on.
-        uri: the tracking store (None: the database in the storage).
+        uri: the tracking store (None: the database in the storage, which is fetched first where
+            the storage is an object store).
 
     Returns:
         The exit code of the server.
@@ -63,7 +66,11 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
     Raises:
         RaxalignError: the storage has no runs yet.
     """
-    uri = uri or default_uri(root, Path(root))
+    if uri is None:
+        local = machine_folder(root)
+        uri = default_uri(root, local)
+        if is_remote(root):
+            Copy(root, local).fetch()
     if uri.startswith(SQLITE):
         if not Path(uri.removeprefix(SQLITE)).exists():
             raise RaxalignError(

@@ -85,6 +85,7 @@ class Keeper:
             progress.step,
             Checkpoint(progress.record(self.fingerprint), tensors, progress.best),
         )
+        self.runtime.saved()
 
     def resume(self) -> Progress | None:
         """Go back to the last checkpoint, which the first worker reads; None where there is none,

@@ -11,13 +11,18 @@ def _ignore(metrics: Mapping[str, float], step: int) -> None:
     """The report of a run that nobody watches."""
 
 
+def _nothing() -> None:
+    """What is done after a checkpoint that stays where it is."""
+
+
 @dataclass(frozen=True)
 class Runtime:
     """Where a computation runs; nothing here may change a result beyond the seed.
 
     `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0
     calls it. `checkpoints` is a folder that survives the process (None: no checkpoints);
-    `checkpoint_every` is in optimiser steps. `threads` is the process's share of the cores.
+    `checkpoint_every` is in optimiser steps, and `saved` is called on rank 0 after each checkpoint.
+    `threads` is the process's share of the cores.
     """
 
     device: str = "cpu"
@@ -28,3 +33,4 @@ class Runtime:
     report: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
     checkpoints: Path | None = None
     checkpoint_every: int = 200
+    saved: Callable[[], None] = field(default=_nothing)

@@ -1,0 +1,98 @@
+"""What commands ask of an object store: requests and seconds, next to a local folder.
+
+usage: python -m benchmarks.object_store [TRIALS]
+
+The store is moto's server behind a proxy that counts. Budgets: ten requests, and 3 s more than on a
+local folder, for `plan` of 1,000 trials on an empty storage, and for `plan`, `status` and `results`
+on one where all of them are done. The first `results` of a machine reads each result once; later
+ones read what is new. Listings have pages of 1,000 objects, and each page is a request.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.plan_speed import GRID
+from raxalign.plan.load import open_grid
+from raxalign.plan.plan import Plan
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from tests.aws import BUCKET, SETTINGS, Proxy, fake_aws
+
+MOST, BUDGET = 10, 3.0
+
+
+def seconds(command: str, grid: Path, storage: str) -> float:
+    """One run of a command."""
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "raxalign", command, str(grid), "--storage", storage],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return time.perf_counter() - start
+
+
+def fill(plan: Plan, root: str) -> None:
+    """All stages and results, as far as listings and tables show them."""
+    store, ledger = ArtifactStore(root), Ledger(root)
+    for key, stage in plan.stages.items():
+        if stage.kind == "evaluation":
+            score = {"lang": "de-en", "metric": "accuracy", "split": "test", "value": 0.5}
+            record = {"params": {}, "scores": [score], "seconds": 1.0, "notes": {}}
+            ledger.write(key, record, None)
+        elif not stage.inline:
+            store.make(
+                stage.kind,
+                key,
+                lambda folder: {},  # noqa: ARG005
+            )
+
+
+def compare(what: str, command: str, grid: Path, places: tuple[str, str], proxy: Proxy) -> None:
+    """Print one line."""
+    local = seconds(command, grid, places[0])
+    proxy.requests.clear()
+    remote, asked = seconds(command, grid, places[1]), len(proxy.requests)
+    late = "" if asked <= MOST and remote - local <= BUDGET else ": MISSED"
+    print(
+        f"{what}: {asked} requests, {remote:.1f} s; local folder {local:.1f} s (budget {MOST}"
+        f" requests, {BUDGET:g} s more{late})",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Print one line per command."""
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    seeds = ", ".join(map(str, range(max(1, trials // 100))))
+    with fake_aws() as endpoint, tempfile.TemporaryDirectory() as folder:
+        proxy = Proxy(endpoint)
+        os.environ.update({**SETTINGS, "AWS_ENDPOINT_URL": proxy.endpoint})
+        os.environ["RAXALIGN_CACHE"] = f"{folder}/cache"
+        grid = Path(folder, "grid.yaml")
+        lambdas = ", ".join(str(value / 100) for value in range(1, 11))
+        grid.write_text(GRID.format(seeds=seeds, lambdas=lambdas), encoding="utf-8")
+        places = (f"{folder}/storage", f"s3://{BUCKET}/storage")
+        plan = open_grid(grid, storage=places[0]).plan
+        print(f"{len(plan.trials)} trials, {len(plan.stages)} stages", flush=True)
+        compare("plan, nothing done", "plan", grid, places, proxy)
+        for place in places:
+            fill(plan, place)
+        os.environ["RAXALIGN_CACHE"] = f"{folder}/another machine"
+        compare("results, first time", "results", grid, places, proxy)
+        for command in ("plan", "status", "results"):
+            compare(f"{command}, all done", command, grid, places, proxy)
+        proxy.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""A whole grid on S3, as a user runs it, and the loss of a machine in mid-training."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from raxalign.store.files import files_of
+from raxalign.store.spool import Spool
+from raxalign.tracking.carried import Copy
+from tests.aws import BUCKET, SETTINGS, Proxy
+from tests.e2e.runs import Site, kill_all, tracked, wait_for
+from tests.grids import write_grid
+
+pytestmark = pytest.mark.slow
+
+METHODS = ("none: {}", "finetune: {lambda: 1.0, batch_size: 1, epochs: 3}")
+
+
+class Remote(Site):
+    """A grid on a bucket, and one machine with its cache."""
+
+    @property
+    def root(self) -> str:
+        return f"s3://{BUCKET}/{self.storage.name}"
+
+    def environment(self, more: dict[str, str]) -> dict[str, str]:
+        return {**super().environment(more), "RAXALIGN_STORAGE": self.root, **more}
+
+
+def on_s3(aws: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Remote:
+    """A small grid on S3; this process and those that it starts see the bucket."""
+    for name, value in {**SETTINGS, "AWS_ENDPOINT_URL": aws}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RAXALIGN_CACHE", str(folder / "cache"))
+    grid = write_grid(
+        folder, size=300, sentences="[100]", languages="{each: [de]}", methods=METHODS
+    )
+    return Remote(grid, folder / folder.name)
+
+
+def test_a_lost_machine_is_gone_on_from_elsewhere_and_every_command_reads_the_bucket(
+    aws: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = on_s3(aws, tmp_path, monkeypatch)
+    expected = Site(site.grid, tmp_path / "local")
+    assert expected.run().returncode == 0
+    files = files_of(site.root)
+
+    def copied() -> bool:
+        return any(name.endswith("/index.json") for name in files.names("checkpoints"))
+
+    with site.running() as process:
+        wait_for(copied, process)
+        kill_all(process)
+    shutil.rmtree(tmp_path / "cache")
+    before = set(files.names("spool"))
+    monkeypatch.setenv("RAXALIGN_CACHE", str(tmp_path / "another machine"))
+    proxy, numbers = Proxy(aws), itertools.count(1)
+
+    def fault(method: str, path: str) -> int | None:
+        """Every tenth request is refused, and of every 25th the answer is lost."""
+        number = next(numbers)
+        return 503 if number % 10 == 0 else -1 if number % 25 == 0 else None
+
+    proxy.fault = fault
+    done = site.run(AWS_ENDPOINT_URL=proxy.endpoint)
+    proxy.close()
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(proxy.requests) > 100
+    assert site.results() == expected.results()
+    later = [name for name in files.names("spool") if name not in before]
+    steps = [
+        int(point[2])
+        for name in later
+        for point in json.loads(files.read(f"spool/{name}"))["points"]
+        if str(point[0]).endswith("/loss")
+    ]
+    assert min(steps) > 200, "the training went on from its checkpoint"
+    assert files.names("checkpoints") == {}
+    assert files.names("locks/training") == {}
+    check_commands(site, tmp_path, monkeypatch)
+
+
+def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a third machine sees of the finished grid."""
+    monkeypatch.setenv("RAXALIGN_CACHE", str(folder / "third"))
+    said = {}
+    for command, arguments in {
+        "grid": (),
+        "status": (),
+        "plan": (),
+        "sync": (),
+        "gc": (),
+        "doctor": (),
+        "report": ("--out", str(folder / "report")),
+    }.items():
+        done = site.run(*arguments, command=command)
+        assert done.returncode == 0, (command, done.stderr)
+        said[command] = done.stdout + done.stderr
+    assert "all 2 trials are done" in said["grid"]
+    assert "2 of 2 trials done" in said["status"]
+    assert "nothing is left to run" in said["plan"]
+    assert "2 trials of small" in said["sync"]
+    assert "0.0 MiB could be freed" in said["gc"]
+    assert f"storage {site.root} can be written" in said["doctor"]
+    assert (folder / "report" / "report.html").exists()
+    assert Copy(site.root, folder / "fourth").fetch()
+    found = tracked(f"sqlite:///{folder}/fourth/mlflow.db", "small")
+    kinds = Counter(str(dict(run["tags"])["raxalign.kind"]) for run in found)
+    assert (kinds["grid"], kinds["trial"]) == (1, 2)
+    assert {run["status"] for run in found} == {"FINISHED"}
+    trained = next(trial for trial in site.plan.trials if trial.kind == "finetune")
+    export = [sys.executable, "-m", "raxalign", "export", trained.key, str(folder / "exported")]
+    subprocess.run([*export, "--storage", site.root], check=True, env=site.environment({}))
+    assert list((folder / "exported").glob("*.safetensors"))
+    steps = [step for name, _, step, _ in Spool(site.root, trained.key).read() if "loss" in name]
+    assert len(steps) == len(set(steps))
+    assert (min(steps), max(steps)) == (3, 300), "the curve is whole"
