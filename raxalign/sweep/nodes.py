@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray._private.state import state
-from ray._raylet import GcsClient
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.autoscaler.sdk import request_resources
 from ray.core.generated.autoscaler_pb2 import GetClusterStatusReply
 
@@ -130,18 +130,16 @@ def _status() -> Any:
     return reply
 
 
-def _can_start(
-    wanted: Mapping[str, float], count: int, status: Callable[[], Any] = _status
-) -> bool:
+def _can_start(wanted: Mapping[str, float], count: int) -> bool:
     """Ask the autoscaler for workers, and return whether it can start nodes for them. The request
     is withdrawn: trials make their own.
     """
     request_resources(bundles=[dict(wanted)] * count)
     try:
-        asked = status().cluster_resource_state.cluster_resource_state_version
+        asked = _status().cluster_resource_state.cluster_resource_state_version
         end = time.monotonic() + _ANSWER
         while time.monotonic() < end:
-            answer = status().autoscaling_state
+            answer = _status().autoscaling_state
             if answer.last_seen_cluster_resource_state_version >= asked:
                 return not answer.infeasible_cluster_resource_constraints
             time.sleep(0.5)
