@@ -1,5 +1,5 @@
-"""What the nodes of a cluster have room for: which steps fit beside those that run, and what no node
-can ever give.
+"""What the nodes of a cluster have room for: which steps fit beside those that run, and what no
+node can ever give.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A sweep that runs: what starts next, what has ended, and what fails with it. It decides everything
-that Ray Tune does not.
+"""A sweep that runs: what starts next, what has ended, and what fails with it. It decides all that
+Ray Tune does not.
 """
 
 from __future__ import annotations
