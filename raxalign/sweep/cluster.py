@@ -32,12 +32,12 @@ def connect(address: str | None, job: Job) -> None:
     """Join the cluster at an address, or start one on this machine (with room for trial drivers).
     Workers begin with their share of threads.
     """
-    if ray.is_initialized():
-        return
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
+    if ray.is_initialized():
+        return
     if address:
         environment = {
             **thread_limits(job.threads),

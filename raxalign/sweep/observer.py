@@ -18,7 +18,7 @@ class Waits:
     Attributes:
         inputs: The number of stages and trials whose inputs are not there.
         workers: The number of those whose inputs are there and for which no worker is free.
-        nodes: The number of those that were requested and that no worker has started yet.
+        nodes: The number of those that were requested some time ago and that no worker has begun.
         each: What a worker asks for, in words.
     """
 

@@ -25,6 +25,8 @@ from raxalign.sweep.source import Source
 from raxalign.sweep.stage import missing_stages, trains
 from raxalign.sweep.trial import keep_failure
 
+SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
+
 
 @dataclass
 class Counts:
@@ -57,7 +59,7 @@ class Sweep:
         self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
         self._ended: dict[str, str | None] = {}
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
-        self._starting: set[str] = set()  # taken, and not begun by a worker
+        self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
         self._waits = Waits()
         self._begun = self._grouped = False
         self.counts = Counts()
@@ -90,7 +92,7 @@ class Sweep:
         step = self._order.take(self._fits)
         if step is None:
             return None
-        self._starting.add(step.key)
+        self._starting[step.key] = time.monotonic()
         plan, place = self._plans[step.key]
         made = {"trial": step.key} if step.is_trial else {"stage": step.key}
         return {
@@ -103,7 +105,7 @@ class Sweep:
     def started(self, config: Mapping[str, Any]) -> None:
         """Note that a worker has begun with a step."""
         key = config.get("trial") or config["stage"]
-        self._starting.discard(key)
+        self._starting.pop(key, None)
         if "trial" in config:
             self._observer.trial_started(self._plans[key][0].by_key[key])
 
@@ -119,7 +121,7 @@ class Sweep:
             seconds: How long a stage took.
         """
         key = config.get("trial") or config["stage"]
-        self._starting.discard(key)
+        self._starting.pop(key, None)
         lost = self._order.fail(key) if error is not None else []
         if error is None:
             self._order.finish(key)
@@ -141,7 +143,7 @@ class Sweep:
         waits = Waits(
             self._order.waiting,
             self._order.ready,
-            len(self._starting),
+            sum(now - since > SLOW for since in self._starting.values()),
             describe(demand(self._job)),
         )
         if waits != self._waits:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+import ray
+from ray.cluster_utils import Cluster
 
 from raxalign.errors import TransientError
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.room import Room
+from raxalign.sweep import nodes
+from raxalign.sweep.observer import Several
+from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
 from raxalign.sweep.tuner import _Watch, run_grid
@@ -60,3 +66,38 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(plan, job, heard) -> None
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
     again = run_grid(plan, job, heard)
     assert (again.done, again.cached, again.failed) == (0, 2, {})
+
+
+class AddsNode:
+    """Starts a node when steps are seen to wait."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self.added = cluster, 0
+
+    def __getattr__(self, name: str):
+        return lambda *given: None
+
+    def waits_changed(self, waits) -> None:
+        if not self.added:
+            self.added += 1
+            self._cluster.add_node(num_cpus=2)
+
+
+@pytest.mark.slow
+def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
+    plan, job, heard, monkeypatch, tmp_path
+) -> None:
+    kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
+    (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
+    monkeypatch.setattr(nodes, "BOOTSTRAP", tmp_path / "config")
+    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        adds = AddsNode(cluster)
+        ended = run_grid(plan, job, Several([heard, adds]), address=cluster.address)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert adds.added == 1
+    assert (ended.done, ended.failed) == (2, {})
