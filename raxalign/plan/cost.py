@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
 _Maker = tuple[str, str]
+_SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
 def stored_keys(plan: Plan, root: str) -> set[str]:
@@ -100,6 +101,36 @@ def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> lis
             found[key] = None
             stack += plan.stages[key].inputs.values()
     return [key for key in found if not plan.stages[key].inline]
+
+
+def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:
+    """Return what making a stage or an evaluation took on the average, by stage kind and maker, for
+    those that this storage knows: a few of each are read, so that a large grid starts at once.
+
+    Args:
+        plan: The plan.
+        root: The storage.
+        done: The keys of the evaluations that are in the ledger.
+    """
+    tried = defaultdict[_Maker, list[str]](list)
+    for key, stage in plan.stages.items():
+        known = key in done if stage.kind == "evaluation" else not stage.inline
+        if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
+            tried[stage.kind, stage.maker].append(key)
+    records = Ledger(root).read_many(
+        [key for (kind, _), keys in tried.items() if kind == "evaluation" for key in keys]
+    )
+    took = {key: float(record["seconds"]) for key, record in records.items()}
+    artifacts = [
+        (kind, key) for (kind, _), keys in tried.items() if kind != "evaluation" for key in keys
+    ]
+    manifests = ArtifactStore(root).manifests(artifacts)
+    took |= {key: manifest.seconds for key, manifest in manifests.items()}
+    return {
+        maker: math.fsum(seconds) / len(seconds)
+        for maker, keys in tried.items()
+        if (seconds := [took[key] for key in keys if key in took])
+    }
 
 
 def _timings(

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import fsspec
-
-from raxalign.errors import RaxalignError
+from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.cost import volume
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.report.waste import Needs, Waste, waste
 from raxalign.store.drivers import Sign, signs
+from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger
 
 
@@ -71,9 +70,9 @@ def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
 def _plan_of(sign: Sign) -> Plan:
     """Return the plan that a living driver runs."""
     try:
-        with fsspec.open(sign.plan, "rb") as file:
-            return Plan.from_json(file.read().decode())
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        storage, path = split_place(sign.plan)
+        return Plan.from_json(storage.read(path).decode())
+    except (OSError, StorageError, ValueError, KeyError, TypeError) as error:
         raise RaxalignError(
             f"a driver runs on this storage (process {sign.pid} of {sign.host}), and its plan"
             f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until it"

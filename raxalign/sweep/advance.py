@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
@@ -57,15 +57,17 @@ class Notes:
         self._folder = f"{scratch}/stages" if scratch else ""
         self._seen: dict[str, float] = {}
 
-    def read(self) -> dict[str, Advance]:
-        """Return how far each stage is that has begun, by key; seconds go on between two notes."""
+    def read(self, keys: Iterable[str]) -> dict[str, Advance]:
+        """Return how far each of these stages is that has begun, by key; seconds go on between two
+        notes.
+        """
         if not self._folder:
             return {}
         found: dict[str, Advance] = {}
         # a stage that nothing is known of is made all the same
         with suppress(Exception):
             storage = files_of(self._folder)
-            for path, data in storage.read_many(list(storage.names(""))).items():
+            for path, data in storage.read_many([f"{key}.json" for key in keys]).items():
                 key = path.removesuffix(".json")
                 advance = Advance(**json.loads(data))
                 begun = self._seen.setdefault(key, time.monotonic() - advance.seconds)

@@ -7,8 +7,6 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-import fsspec
-
 from raxalign.config.run import Keep
 from raxalign.errors import StorageError
 from raxalign.plan.cost import volume
@@ -19,6 +17,7 @@ from raxalign.printing import to_stderr
 from raxalign.stages.workshop import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
+from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger
 from raxalign.store.tombstones import drop
 from raxalign.sweep.observer import Observer
@@ -129,9 +128,9 @@ class Keeper(Observer):
 def _needs(place: str) -> Mapping[str, list[str]] | None:
     """The evaluations that need each training of a plan; None where it cannot be read."""
     found: dict[str, list[str]] = {}
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        with fsspec.open(place, "rb") as file:
-            plan: Any = Plan.from_json(file.read().decode())
+    with suppress(OSError, StorageError, ValueError, KeyError, TypeError):
+        storage, path = split_place(place)
+        plan: Any = Plan.from_json(storage.read(path).decode())
         trained = {key for key, stage in plan.stages.items() if stage.kind in TRAINED}
         behind = below(plan, trained)
         for trial in plan.trials:
