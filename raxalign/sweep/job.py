@@ -5,6 +5,7 @@ plain, and the same for all trials.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -27,8 +28,9 @@ from raxalign.train.runtime import Runtime
 class Job:
     """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
     share, `workers` those of a training trial; `max_failures` is how often a lost worker is
-    replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
-    `at_once` is the most trials that run at a time (None: as many as fit).
+    replaced without progress in between, `scratch` a folder or URL for Ray's own files, which
+    nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
+    `sign` is a file that shows a machine that it has the driver's storage (empty: not asked).
     """
 
     root: str
@@ -39,6 +41,7 @@ class Job:
     max_failures: int = 2
     scratch: str = ""
     at_once: int | None = None
+    sign: str = ""
 
     @property
     def local(self) -> Path:
@@ -82,6 +85,24 @@ def read_plan(place: str) -> Plan:
     return plan
 
 
+def sees(place: str) -> bool:
+    """Return whether this machine sees a file of the storage now."""
+    filesystem, path = fsspec.url_to_fs(place, use_listings_cache=False)
+    return bool(filesystem.exists(path))
+
+
+def require_storage(job: Job) -> None:
+    """Raise `StorageError`, which names this machine, where it does not have the driver's storage:
+    it may have joined the cluster after the others were asked.
+    """
+    if job.sign and not sees(job.sign):
+        raise StorageError(
+            f"{job.root}: {socket.gethostname()} does not see what the driver wrote there. Mount"
+            " one shared file system at that path on all machines, or give an object store"
+            " (--storage s3://...)"
+        )
+
+
 def thread_limits(threads: int) -> dict[str, str]:
     """Return the environment that holds a worker to its share of the cores: several processes with
     a full set of threads each slow one another tenfold. The numeric libraries read it when they are
@@ -115,7 +136,11 @@ def open_workshop(
         trains: Whether torch is needed.
         rank: The number of this worker.
         world_size: The number of workers.
+
+    Raises:
+        StorageError: This machine does not have the driver's storage.
     """
+    require_storage(job)
     os.environ.update(thread_limits(job.threads))
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.sweep.advance import Advance
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a trial waits for, in words, and for how many seconds it has done so."""
+
+    seconds: float
+    text: str
 
 
 class Observer:
@@ -35,6 +43,11 @@ class Observer:
 
     def trial_started(self, trial: Trial) -> None:
         """Called when a trial starts on a worker."""
+
+    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
+        """Called every few seconds while trials have started and wait for room on the cluster, by
+        key, and once with nothing when none waits any more.
+        """
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Called when a trial ended; its results are in the ledger, or its failure."""
@@ -73,6 +86,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.trial_started(trial)
+
+    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.trials_waiting(waits)
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Pass it on."""

@@ -12,16 +12,18 @@ from typing import Any
 import ray
 from ray import tune
 
-from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import DRIVER, check_fits, concurrency, connect, node_resources
 from raxalign.sweep.job import Job
+from raxalign.sweep.losses import GIVEN_UP, Recoveries, describe_loss
 from raxalign.sweep.observer import Observer
+from raxalign.sweep.placement import Waits, remove_groups_of_dead_drivers
 from raxalign.sweep.prepare import Made, failed_inputs, missing_stages, prepare
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
+from raxalign.sweep.shared import check_shared, leave_sign
 from raxalign.sweep.trial import keep_failure, run_group, run_inline
 
 SHARD = 500  # trials in one Tuner: its bookkeeping grows with their number
@@ -56,6 +58,10 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     try:
         nodes = node_resources(address)
         check_fits(job, nodes, training=bool(grouped))
+        if address:
+            job = replace(job, sign=leave_sign(job))
+            check_shared(job)
+            remove_groups_of_dead_drivers()
         wanted = [key for trial in pending for key in trial.evaluations.values()]
         stages = missing_stages(plan, wanted, store, observer)
         observer.grid_started(plan, len(pending), cached, len(stages))
@@ -143,7 +149,7 @@ def _tune(
         run_config=tune.RunConfig(
             name=f"{plan.name}-{time.time_ns()}",
             storage_path=job.scratch,
-            failure_config=tune.FailureConfig(max_failures=job.max_failures),
+            failure_config=tune.FailureConfig(max_failures=-1),  # see Recoveries
             callbacks=[watch],
             verbose=0,
         ),
@@ -156,12 +162,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     """A listener of Tune that passes on what it hears to the observer."""
 
     def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
-        self._plan, self._observer, self._ledger, self._max_failures = (
-            plan,
-            observer,
-            Ledger(job.root),
-            job.max_failures,
-        )
+        self._plan, self._observer, self._ledger = plan, observer, Ledger(job.root)
+        self._recoveries = Recoveries(plan, job)
+        self._waits = Waits(plan, observer)
         self.failed: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -176,25 +179,21 @@ class _Watch(tune.Callback):  # type: ignore[misc]
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         self._finish(trial.config["trial"], (trial.last_result or {}).get("error") or None)
 
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        self._recoveries.lost(trial)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
+        self._waits.look()
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        key = trial.config["trial"]
-        cause = trial.get_error()
-        known = getattr(cause, "cause", cause)
-        times = f"{self._max_failures + 1} times" if self._max_failures else "once"
-        message = (
-            f"{known} (tried {times})"
-            if isinstance(known, RaxalignError)
-            else f"its worker was lost {times} ({_first_line(cause)})"
-        )
+        key, cause = trial.config["trial"], trial.get_error()
+        message = trial.config.get(GIVEN_UP) or describe_loss(cause, 1)
         keep_failure(self._ledger, key, message, str(cause or ""))
         self._finish(key, message)
 
     def _finish(self, key: str, error: str | None) -> None:
         if error is not None:
             self.failed[key] = error
+            if self._ledger.failure(key) is None:  # a worker without the storage cannot keep it
+                keep_failure(self._ledger, key, error, "")
         self._observer.trial_finished(self._plan.by_key[key], error)
-
-
-def _first_line(error: object) -> str:
-    lines = str(error or "no reason was given").strip().splitlines()
-    return lines[-1 if "Traceback" in lines[0] else 0][:300]
