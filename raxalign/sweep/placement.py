@@ -8,6 +8,7 @@ project have names, ``raxalign-<job>-<trial>-<random>``, and are removed by name
 from __future__ import annotations
 
 import functools
+import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ from raxalign.sweep.observer import Observer, Wait
 
 EVERY = 3.0  # seconds between two looks at what waits
 _PREFIX, _TRIAL = "raxalign", 16  # hexadecimal digits of a trial's key in a name
+_NAME = re.compile(rf"{_PREFIX}-(?P<job>[0-9a-f]+)-[0-9a-f]{{{_TRIAL}}}-[0-9a-f]{{8}}")
 _WAITING = ("PENDING", "RESCHEDULING")
 
 
@@ -76,12 +78,16 @@ def remove_groups_of_dead_drivers() -> int:
     return _remove(
         place
         for place, name in _living()
-        if name.startswith(f"{_PREFIX}-") and name.split("-")[1] not in alive
+        if (found := _NAME.fullmatch(name)) and found["job"] not in alive
     )
 
 
+def _this_job() -> str:
+    return str(ray.get_runtime_context().get_job_id())
+
+
 def _prefix(trial: str) -> str:
-    return f"{_PREFIX}-{ray.get_runtime_context().get_job_id()}-{trial[:_TRIAL]}-"
+    return f"{_PREFIX}-{_this_job()}-{trial[:_TRIAL]}-"
 
 
 def _living() -> list[tuple[str, str]]:
@@ -129,7 +135,7 @@ class Waits:
 
     def _waiting(self) -> dict[str, list[Mapping[str, float]]]:
         """Return what each group asks for that has no room, by the key of its trial."""
-        found, own = {}, ray.get_runtime_context().get_job_id()
+        found, own = {}, _this_job()
         for info in placement_group_table().values():
             name = str(info["name"] or "")
             if name.startswith(f"{_PREFIX}-{own}-") and info["state"] in _WAITING:

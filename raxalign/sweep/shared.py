@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 import fsspec
@@ -56,7 +57,9 @@ def check_shared(job: Job) -> None:
 
 def describe_faults(root: str, hosts: Mapping[str, str], faults: Mapping[str, str]) -> str:
     """Return the message for machines (id -> name) that do not share the storage."""
-    said = "; ".join(f"{host} {faults[node]}" for node, host in sorted(hosts.items()))
+    said = "; ".join(
+        f"{host} {faults[node]}" for node, host in sorted(hosts.items(), key=itemgetter(1))
+    )
     return (
         f"{root}: not every machine of the cluster has this storage: {said}. Mount one shared file"
         " system at that path on all of them, or give an object store (--storage s3://...)"

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,12 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raxalign.store.artifacts import ArtifactStore
 from tests.hosts.network import Host, Network, child_of
 
 PORT = 6379
 LIMIT = 240.0  # seconds after which something that should have happened counts as never
-TRAINING = "RayTrainWorker", "ImplicitFunc"
-_ACTOR = re.compile(r"ray::(?!IDLE)([\w.]+)")
+GROUP, INLINE = "RayTrainWorker", "ImplicitFunc"
+# Ray's own agents, and the one coordinator that Ray Train leaves in a cluster, are nobody's trials
+_ACTOR = re.compile(r"ray::(?!IDLE|DashboardAgent|RuntimeEnvAgent|_AutoscalingCoord)([\w.]+)")
 _ROOM = """
 import ray
 from ray.util import placement_group_table
@@ -101,13 +102,12 @@ class Cluster:
             if (found := _ACTOR.match(line))
         }
 
-    def training(self) -> list[tuple[int, Host]]:
-        """Return the processes that train, the first worker of a group or trial first."""
-        return [(pid, host) for pid, (host, kind) in self.actors().items() if _trains(kind)]
-
-
-def _trains(kind: str) -> bool:
-    return kind.startswith("RayTrainWorker")
+    def training(self, kind: str) -> list[tuple[int, Host]]:
+        """Return the processes of actors of a kind, those of the head last."""
+        found = [
+            (pid, host) for pid, (host, name) in self.actors().items() if name.startswith(kind)
+        ]
+        return sorted(found, key=lambda entry: entry[1] is self.head)
 
 
 @dataclass
@@ -165,15 +165,13 @@ class Run:
     def spread(self) -> str:
         """Return how many processes of trials and of workers of groups each host had."""
         counts = Counter(
-            (host, kind)
-            for host, kind in self.seen.values()
-            if kind in {"ImplicitFunc", "RayTrainWorker"}
+            (host, kind) for host, kind in self.seen.values() if kind in {INLINE, GROUP}
         )
-        names = {"ImplicitFunc": "trials or their drivers", "RayTrainWorker": "workers of groups"}
+        names = {INLINE: "trials or their drivers", GROUP: "workers of groups"}
         return ", ".join(f"{h}: {n} {names[kind]}" for (h, kind), n in sorted(counts.items()))
 
     def values(self) -> object:
-        """Return the results, without where and when they were made."""
+        """Return the results, and the digests of all trained weights."""
         command = [sys.executable, "-m", "raxalign", "results", str(self.grid), "--format", "json"]
         done = subprocess.run(
             command,
@@ -182,14 +180,6 @@ class Run:
             text=True,
             check=True,
         )
-        return json.loads(done.stdout)
-
-
-def forget(storage: Path, copy: Path, grid: Path, method: str) -> None:
-    """Copy a storage without its tracking, and without what trials of a method made."""
-    from tests.e2e.runs import Site
-
-    shutil.rmtree(copy.parent, ignore_errors=True)
-    copy.parent.mkdir(parents=True)
-    Site(grid, storage).copy(copy.parent)
-    Site(grid, copy).forget(method)
+        store = ArtifactStore(str(self.storage))
+        weights = {key: store.manifest(k, key).content for k, key in store.keys() if k == "aligned"}
+        return json.loads(done.stdout), weights

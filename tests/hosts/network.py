@@ -63,8 +63,11 @@ class Host:
         mounts.append(f"mount --bind {self._folder}/hosts /etc/hosts")
         script = " && ".join([f"hostname {self.name}", *mounts, _INIT])
         outer = subprocess.Popen(
-            ["ip", "netns", "exec", self.name, "unshare", "--pid", "--fork", "--kill-child"]
-            + ["--mount", "--mount-proc", "--uts", "bash", "-c", script],
+            [
+                *("ip", "netns", "exec", self.name),
+                *("unshare", "--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--uts"),
+                *("bash", "-c", script),
+            ],
             start_new_session=True,
         )
         while not (children := _children(outer.pid)):
@@ -111,7 +114,7 @@ def child_of(pid: int) -> int:
 
 
 def _space(pid: int) -> str:
-    return os.readlink(f"/proc/{pid}/ns/pid")
+    return str(Path(f"/proc/{pid}/ns/pid").readlink())
 
 
 class Network:
@@ -143,4 +146,10 @@ class Network:
 
     def _remove(self) -> None:
         for name in (*(host.name for host in self.hosts), SWITCH):
+            inside = subprocess.run(
+                ["ip", "netns", "pids", name], check=False, capture_output=True, text=True
+            )
+            for pid in inside.stdout.split():  # of a run that was killed
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)

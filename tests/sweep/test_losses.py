@@ -1,0 +1,94 @@
+"""Losses of workers: those with progress in between do not count."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from raxalign.errors import TransientError
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.losses import GIVEN_UP, Losses, Recoveries, describe_loss, progress_of
+
+
+def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
+    losses = Losses(2, lambda: (0, 0, 0))
+    assert [losses.another() for _ in range(3)] == [True, True, False]
+    assert losses.count == 3
+
+
+def test_a_loss_after_progress_does_not_count_and_the_count_begins_anew() -> None:
+    marks = iter([(0, 0, 200), (0, 0, 200), (0, 0, 400), (0, 0, 400), (0, 1, 0), (0, 1, 0)])
+    losses = Losses(1, lambda: next(marks))
+    assert [losses.another() for _ in range(6)] == [True] * 6
+    assert losses.count == 1
+
+
+def test_what_goes_back_is_no_progress() -> None:
+    marks = iter([(0, 0, 400), (0, 0, 200), (0, 0, 300)])
+    losses = Losses(1, lambda: next(marks))
+    assert [losses.another() for _ in range(3)] == [True, True, False]
+
+
+def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):
+    trial = next(trial for trial in plan.trials if trial.method == "rotation")
+    assert progress_of(job, plan, trial.key) == (0, 0, 0)
+    checkpoints = job.local / "checkpoints" / trial.aligned
+    for name in ("train/step-00000200", "train/step-00000400", "warm/step-00000100", "train/.part"):
+        (checkpoints / name).mkdir(parents=True)
+    assert progress_of(job, plan, trial.key) == (0, 0, 500)
+    ArtifactStore(job.root).make("aligned", trial.aligned, lambda folder: {})
+    assert progress_of(job, plan, trial.key) == (0, 1, 0)
+    for key in trial.evaluations.values():
+        Ledger(job.root).write(key, {"scores": [], "notes": {}}, None)
+    assert progress_of(job, plan, trial.key) == (1, 1, 0)
+
+
+class TuneTrial:
+    """What Tune passes to its callbacks."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        self.config, self.max_failures, self._error = {"trial": key}, -1, error
+        self.run_metadata = SimpleNamespace(num_failures=0)
+
+    def get_error(self) -> Exception:
+        return self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            RuntimeError("killed\nat work"),
+            "its worker was lost 2 times without progress in between (killed)",
+        ),
+        (TransientError("busy"), "busy (tried 2 times)"),
+    ],
+)
+def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
+    trial = TuneTrial(plan.trials[1].key, error)
+    recoveries = Recoveries(plan, job.__class__(job.root, job.plan, max_failures=1))
+    for number in (1, 2):
+        assert GIVEN_UP not in trial.config
+        assert trial.max_failures == -1
+        trial.run_metadata.num_failures = number
+        recoveries.lost(trial)
+    assert trial.config[GIVEN_UP] == message
+    assert trial.max_failures == 2
+
+
+def test_another_trial_has_losses_of_its_own(plan, job) -> None:
+    one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
+    recoveries = Recoveries(plan, job.__class__(job.root, job.plan, max_failures=1))
+    recoveries.lost(one)
+    recoveries.lost(other)
+    assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
+
+
+def test_a_loss_is_described_by_the_last_line_of_a_traceback() -> None:
+    error = RuntimeError("Traceback (most recent call last):\n  x\nActorDiedError: gone")
+    assert describe_loss(error, 1) == "its worker was lost once (ActorDiedError: gone)"
+    assert (
+        describe_loss("gone", 1, "group of workers") == "its group of workers was lost once (gone)"
+    )
