@@ -21,9 +21,9 @@ class RunConfig(BaseParams):
 
     `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
-    `max_failures` is how often a lost worker is replaced; `storage` is a folder or a URL (empty:
-    not given, which `effective` turns into the default); `address` is a Ray cluster's;
-    `tracking_uri` an MLflow server's.
+    `max_failures` is how often a lost worker is replaced without progress in between; `storage` is
+    a folder or a URL (empty: not given, which `effective` turns into the default); `address` is a
+    Ray cluster's; `tracking_uri` an MLflow server's.
     """
 
     workers: int = Field(1, ge=1)

@@ -181,5 +181,6 @@ class Run:
             check=True,
         )
         store = ArtifactStore(str(self.storage))
-        weights = {key: store.manifest(k, key).content for k, key in store.keys() if k == "aligned"}
+        made = [key for kind, key in store.keys() if kind == "aligned"]  # noqa: SIM118
+        weights = {key: store.manifest("aligned", key).content for key in made}
         return json.loads(done.stdout), weights

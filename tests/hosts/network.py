@@ -69,6 +69,7 @@ class Host:
                 *("bash", "-c", script),
             ],
             start_new_session=True,
+            stderr=subprocess.DEVNULL,  # unshare mentions that its child was killed
         )
         while not (children := _children(outer.pid)):
             assert outer.poll() is None, f"{self.name} did not boot"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ray import tune
 
 from raxalign.errors import TransientError
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import Job, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, Recoveries, describe_loss, progress_of
+from raxalign.sweep.tuner import _tune
 
 
 def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
@@ -76,6 +82,37 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
         recoveries.lost(trial)
     assert trial.config[GIVEN_UP] == message
     assert trial.max_failures == 2
+
+
+def die(config: dict[str, object], job: Job) -> None:
+    """A trial whose worker is killed each time it runs."""
+    if GIVEN_UP not in config:
+        Path(job.root, "tries").open("a").write("x")
+        os._exit(1)
+    tune.report({"trial": config["trial"], "error": config[GIVEN_UP]})
+
+
+def get_further(config: dict[str, object], job: Job) -> None:
+    """A trial whose worker is killed three times, each time after a later checkpoint."""
+    tries = len(list(Path(job.root, "checkpoints").rglob("step-*")))
+    if tries < 3:
+        aligned = read_plan(job.plan).by_key[str(config["trial"])].aligned
+        Path(job.root, "checkpoints", aligned, "train", f"step-{tries + 1:08d}").mkdir(parents=True)
+        os._exit(1)
+    tune.report({"trial": config["trial"], "error": ""})
+
+
+@pytest.mark.slow
+def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
+    plan, job, heard, local_ray
+) -> None:
+    job = replace(job, max_failures=1)
+    trial = next(trial for trial in plan.trials if trial.method == "rotation")
+    failed = _tune(plan, [trial], job, heard, die, 1)
+    assert failed[trial.key].startswith("its worker was lost 2 times without progress in between (")
+    assert Path(job.root, "tries").read_text() == "xx"
+    assert _tune(plan, [trial], job, heard, get_further, 1) == {}
+    assert heard.trials == [(trial.key, failed[trial.key]), (trial.key, None)]
 
 
 def test_another_trial_has_losses_of_its_own(plan, job) -> None:
