@@ -61,7 +61,7 @@ class Losses:
 
 
 class Recoveries:
-    """What becomes of trials that Tune would start again for ever after they lost their worker."""
+    """The losses of all trials, which Tune itself would start again without an end."""
 
     def __init__(self, plan: Plan, job: Job) -> None:
         self._plan, self._job = plan, job

@@ -1,7 +1,7 @@
 """The room that groups of workers hold on the cluster, or wait for: Ray's placement groups.
 
-Ray Train makes one for each group, without a name, and leaves it where the group's controller is
-lost: as long as the job lives, whoever comes next waits for that room. So the groups of this
+Ray Train makes one for each group, without a name. Where the group's controller is lost, it stays
+as long as the job lives, and the next group waits for that room. So the placement groups of this
 project have names, ``raxalign-<job>-<trial>-<random>``, and are removed by name.
 """
 
@@ -51,8 +51,8 @@ class Naming(WorkerGroupCallback):  # type: ignore[misc]
 
 
 class GroupTrainer(ray.train.torch.TorchTrainer):  # type: ignore[misc]
-    """Ray Train's trainer, without its cleaner of placement groups: that one asks the dashboard,
-    and where a cluster has none, it stays for ever when a driver is killed.
+    """Ray Train's trainer without its cleaner of placement groups. The cleaner asks the dashboard,
+    and on a cluster without one it never ends when a driver is killed.
     """
 
     def _create_default_callbacks(self) -> list[Any]:
@@ -70,16 +70,19 @@ def remove_groups_of(trial: str) -> int:
     return _remove(place for place, name in _living() if name.startswith(_prefix(trial)))
 
 
-def remove_groups_of_dead_drivers() -> int:
-    """Remove the room that drivers which are no longer alive left; returns how many there were.
+def remove_groups_of_dead_drivers(observer: Observer) -> None:
+    """Remove the room that drivers which are no longer alive left, and report how much there was.
     Other programs' placement groups have no name of this kind and stay.
     """
     alive = {job["JobID"] for job in jobs() if not job["IsDead"]}
-    return _remove(
+    count = _remove(
         place
         for place, name in _living()
         if (found := _NAME.fullmatch(name)) and found["job"] not in alive
     )
+    if count:
+        groups = "1 group" if count == 1 else f"{count} groups"
+        observer.noticed(f"the room of {groups} of workers is free again; a killed driver held it")
 
 
 def _this_job() -> str:

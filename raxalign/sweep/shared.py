@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -17,6 +18,15 @@ from raxalign.errors import StorageError
 from raxalign.sweep.job import Job, sees
 
 LIMIT = 120.0  # seconds within which a machine must have started a worker and answered
+
+
+def signed(job: Job) -> Job:
+    """Return the job with its sign in the storage, which every machine of the cluster sees. Raises
+    `StorageError` where one does not.
+    """
+    job = replace(job, sign=leave_sign(job))
+    check_shared(job)
+    return job
 
 
 def leave_sign(job: Job) -> str:

@@ -94,9 +94,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
 
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:
-    """Return why the driver does not want a trial run once more, and keep it; None where it
-    does.
-    """
+    """Return why the driver has given up a trial, and keep it; None where it has not."""
     reason: str | None = config.get(GIVEN_UP)
     if reason is not None:
         keep_failure(Ledger(job.root), config["trial"], reason, "")

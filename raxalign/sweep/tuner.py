@@ -23,7 +23,7 @@ from raxalign.sweep.observer import Observer
 from raxalign.sweep.placement import Waits, remove_groups_of_dead_drivers
 from raxalign.sweep.prepare import Made, failed_inputs, missing_stages, prepare
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
-from raxalign.sweep.shared import check_shared, leave_sign
+from raxalign.sweep.shared import signed
 from raxalign.sweep.trial import keep_failure, run_group, run_inline
 
 SHARD = 500  # trials in one Tuner: its bookkeeping grows with their number
@@ -58,10 +58,8 @@ def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = 
     try:
         nodes = node_resources(address)
         check_fits(job, nodes, training=bool(grouped))
-        if address:
-            job = replace(job, sign=leave_sign(job))
-            check_shared(job)
-            remove_groups_of_dead_drivers()
+        job = signed(job) if address else job
+        remove_groups_of_dead_drivers(observer)
         wanted = [key for trial in pending for key in trial.evaluations.values()]
         stages = missing_stages(plan, wanted, store, observer)
         observer.grid_started(plan, len(pending), cached, len(stages))

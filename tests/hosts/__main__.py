@@ -118,7 +118,7 @@ def kill_host(lab: Lab, run: Run, kind: str) -> float:
 
 
 def kill_hosts(lab: Lab, run: Run, kind: str) -> float:
-    """Kill all hosts but the head, and bring them back when the driver says what it waits for."""
+    """Kill all hosts but the head, and boot them when the driver says what it waits for."""
     _, *others = lab.cluster.network
     for host in others:
         host.kill()

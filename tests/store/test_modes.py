@@ -1,4 +1,4 @@
-"""Files have the permissions that the umask gives, whoever wrote them."""
+"""Files have the permissions that the umask gives, also where a library wrote them."""
 
 from __future__ import annotations
 

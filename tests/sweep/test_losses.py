@@ -87,7 +87,8 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
 def die(config: dict[str, object], job: Job) -> None:
     """A trial whose worker is killed each time it runs."""
     if GIVEN_UP not in config:
-        Path(job.root, "tries").open("a").write("x")
+        with Path(job.root, "tries").open("a") as file:
+            file.write("x")
         os._exit(1)
     tune.report({"trial": config["trial"], "error": config[GIVEN_UP]})
 

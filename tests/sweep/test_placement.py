@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from raxalign.sweep import placement
@@ -36,7 +38,7 @@ class Cluster:
         self.removed: list[str] = []
         monkeypatch.setattr(placement, "placement_group_table", lambda: self.groups)
         monkeypatch.setattr(placement, "_this_job", lambda: OWN)
-        monkeypatch.setattr(placement, "_remove", lambda places: self.removed.extend(places))
+        monkeypatch.setattr(placement, "_remove", self.remove)
         jobs = [
             {"JobID": OWN, "IsDead": False},
             {"JobID": DEAD, "IsDead": True},
@@ -44,6 +46,11 @@ class Cluster:
         ]
         monkeypatch.setattr(placement, "jobs", lambda: jobs)
         monkeypatch.setattr(placement.ray, "available_resources", lambda: {"CPU": 1.0})
+
+    def remove(self, places: Iterable[str]) -> int:
+        found = list(places)
+        self.removed += found
+        return len(found)
 
 
 @pytest.fixture
@@ -56,9 +63,14 @@ def test_a_trial_removes_the_groups_of_its_own_job_alone(cluster, plan) -> None:
     assert cluster.removed == ["02"]
 
 
-def test_groups_of_dead_drivers_are_removed_and_nobody_elses(cluster) -> None:
-    remove_groups_of_dead_drivers()
+def test_groups_of_dead_drivers_are_removed_and_nobody_elses(cluster, heard) -> None:
+    remove_groups_of_dead_drivers(heard)
     assert cluster.removed == ["05"]
+    del cluster.groups["05"]
+    remove_groups_of_dead_drivers(heard)
+    assert heard.notices == [
+        "the room of 1 group of workers is free again; a killed driver held it"
+    ]
 
 
 def test_what_waits_is_passed_on_and_its_end_once(cluster, plan, heard, monkeypatch) -> None:

@@ -93,7 +93,7 @@ def test_of_a_group_the_first_worker_to_fail_says_why(plan, job, failing) -> Non
 
 
 class Groups:
-    """Ends groups of workers as it was told, and notes which rooms were cleared."""
+    """Ends groups of workers as a list has it, and counts how often rooms were cleared."""
 
     def __init__(self, job: Job, key: str, ends: list[tuple[object, Exception | None]]) -> None:
         self.ledger, self.key, self.ends = Ledger(job.root), key, ends

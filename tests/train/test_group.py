@@ -55,8 +55,7 @@ def work(rank: int, folder: Path) -> None:
     if rank == 1:
         os._exit(0)
     with pytest.raises(PeerLost):
-        for _ in range(1000):
-            add_up(torch.zeros(1))
+        add_up(torch.zeros(1))
     (folder / "told").write_text("")
     os._exit(0)
 
