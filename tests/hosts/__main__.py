@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from tests.e2e.runs import Site
 from tests.grids import write_grid
@@ -190,6 +191,12 @@ SCENARIOS: dict[str, Callable[[Lab, Run, str], float]] = {
 }
 
 
+def _end(number: int, frame: object) -> NoReturn:
+    """End with the network taken down; a second signal does not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
 def main() -> int:
     """Run the scenarios that are named, or all."""
     parser = argparse.ArgumentParser()
@@ -201,7 +208,7 @@ def main() -> int:
     if lacking:
         print(f"skipped: {lacking}")
         return 0
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the network is taken down
+    signal.signal(signal.SIGTERM, _end)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="raxalign-hosts-"))
     folder.mkdir(parents=True, exist_ok=True)
     with Network(folder, HOSTS) as network:
