@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -53,6 +54,7 @@ class Lab:
     def run(self, name: str, kind: str) -> Run:
         """Start a grid that has everything but its trainings."""
         place = self.folder / name
+        shutil.rmtree(place, ignore_errors=True)
         site = Site(self.grid, self.base).copy(place)
         site.forget("finetune")
         run = Run(self.cluster, self.grid, site.storage, workers(kind))
