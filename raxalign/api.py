@@ -82,10 +82,7 @@ def _run_missing(opened: Opened, plan: Plan) -> tuple[Finished, list[str]]:
 
     cached = plan.cached(Ledger(opened.root).keys())
     if cached == len(plan.trials):
-        messages = sweep.finish_tracking(opened, plan, sweep.local_folder(opened.root))
-        if kept := sweep.drop_weights(opened):
-            messages.append(kept)
-        return Finished(plan, 0, cached, {}), messages
+        return Finished(plan, 0, cached, {}), sweep.finish(opened, plan)
     if short := shortages(plan):
         raise RaxalignError("\n".join(short))
     ended, messages = sweep.run(opened, plan)

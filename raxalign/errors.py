@@ -11,6 +11,7 @@
     ├── StorageError         the storage cannot be read or written
     │   └── DamagedArtifact  an artifact's bytes are not those of its manifest
     └── TransientError       worth a retry: a worker died, a server did not answer
+        └── PeerLost         another worker of the same training is gone
 """
 
 from __future__ import annotations
@@ -91,3 +92,7 @@ class TransientError(RaxalignError):
     """Something that may go well when tried again."""
 
     retryable: ClassVar[bool] = True
+
+
+class PeerLost(TransientError):
+    """Another worker of the same training is gone, so that this one cannot go on either."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -51,20 +51,16 @@ class Lock:
 
     def _save(self, entries: Mapping[str, str]) -> None:
         text = json.dumps(entries, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        partial: str | None = None
+        partial = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}")
         try:
-            descriptor, partial = tempfile.mkstemp(
-                prefix=f".{self.path.name}.", dir=self.path.parent
-            )
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            with partial.open("x", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(partial).chmod(0o644)
-            Path(partial).replace(self.path)
+            partial.replace(self.path)
         except OSError as error:
-            if partial is not None:
-                Path(partial).unlink(missing_ok=True)
+            with suppress(OSError):
+                partial.unlink()
             problem = (
                 f"{self.path}: cannot be written ({error.strerror or error}); make its folder"
                 " writable, or pin remote data in the grid file"

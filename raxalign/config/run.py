@@ -24,8 +24,8 @@ class RunConfig(BaseParams):
     `workers` train one trial together, each with `gpus_per_worker` and `threads`; `concurrency`
     limits how many trials run at once (computed from the cluster where it is not given);
     `cache_gib` limits the copies of an object store that each machine keeps; `max_failures` is how
-    often a lost worker is replaced; `storage` is a folder or a URL (empty:
-    not given, which `effective` turns into the default); `address` is a Ray cluster's;
+    often a lost worker is replaced without progress in between; `storage` is a folder or a URL
+    (empty: not given, which `effective` turns into the default); `address` is a Ray cluster's;
     `tracking_uri` an MLflow server's; `keep` says which trained weights stay in the storage once
     the evaluations that need them are done (see `raxalign.plan.keeping`).
     """

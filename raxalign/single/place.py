@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +20,7 @@ from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.files import machine_folder
 from raxalign.store.ledger import Ledger
+from raxalign.store.modes import as_umask_says
 from raxalign.train.runtime import Runtime
 
 TRANSFORMS, TENSORS = "transforms.json", "transforms.safetensors"
@@ -82,12 +83,13 @@ def appearing(out: Path) -> Iterator[Path]:
     out = out.absolute()
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
+        partial.mkdir()
     except OSError as error:
         raise StorageError(f"{out}: cannot be written ({error.strerror or error})") from error
     try:
         yield partial
-        partial.chmod(0o755)
+        as_umask_says(partial)
         if out.is_dir():
             out.rmdir()
         partial.rename(out)

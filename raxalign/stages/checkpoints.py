@@ -12,6 +12,7 @@ from pathlib import Path
 from raxalign.errors import StorageError
 from raxalign.store.files import is_remote
 from raxalign.store.mirror import Mirror
+from raxalign.train.steps import kept_steps, newest_steps
 
 SHARE = 0.1
 """The largest share of a training's time that goes into copying its checkpoints."""
@@ -62,6 +63,14 @@ class Checkpoints:
             warnings.warn(f"a checkpoint was not copied to the storage: {error}", stacklevel=2)
         end = time.monotonic()
         self._next = end + (end - start) * (1 - SHARE) / SHARE
+
+    def steps(self) -> int:
+        """Return how far the trainings of the stage are, as the newest checkpoints show it: those
+        that every machine can go on from.
+        """
+        if self._mirror is None:
+            return kept_steps(self.folder)
+        return newest_steps(self._mirror.names())
 
     def remove(self) -> None:
         """Remove them here and in the storage, after the training has ended. A copy that cannot be

@@ -124,12 +124,6 @@ class Storage(ABC):
         """Return all folders `depth` levels below `top` that hold the marker."""
 
     @abstractmethod
-    def files(self, top: str) -> dict[str, int]:
-        """Return the bytes of all files below `top`, by their paths; empty where there is no such
-        folder.
-        """
-
-    @abstractmethod
     def abandoned(self) -> list[Path]:
         """Return the local files and folders that dead processes left half-written."""
 

@@ -209,13 +209,6 @@ class ObjectStorage(Storage):
             if last == marker and len(folder.split("/")) == depth:
                 yield f"{top}/{folder}"
 
-    def files(self, top: str) -> dict[str, int]:
-        """Return the sizes, by one listing."""
-        start = len(self._full("").lstrip("/"))
-        with told(self.place(top), "list"):
-            found = self._files.find(self._full(top), detail=True)
-        return {name.lstrip("/")[start:]: int(info["size"] or 0) for name, info in found.items()}
-
     def abandoned(self) -> list[Path]:
         """Look at the local cache."""
         return [path for path in self._cache.folder.rglob(f"{PREFIX}*") if is_abandoned(path)]

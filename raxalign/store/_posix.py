@@ -233,16 +233,6 @@ class PosixStorage(Storage):
         for name in names:
             yield from self.marked(f"{top}/{name}", depth - 1, marker)
 
-    def files(self, top: str) -> dict[str, int]:
-        """Walk the tree; what goes away meanwhile is left out."""
-        found = {}
-        for parent, _, names in os.walk(self._root / top):
-            for name in names:
-                path = Path(parent, name)
-                with suppress(OSError):
-                    found[path.relative_to(self._root).as_posix()] = path.lstat().st_size
-        return found
-
     def abandoned(self) -> list[Path]:
         """Look at every temporary name below the root."""
         return [

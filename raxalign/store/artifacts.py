@@ -16,6 +16,7 @@ from raxalign.store._filesystem import Published
 from raxalign.store._open import open_storage
 from raxalign.store.key import Json
 from raxalign.store.manifest import MANIFEST, Manifest, Verified
+from raxalign.store.modes import as_umask_says
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _verified = Verified()
@@ -129,6 +130,7 @@ class ArtifactStore:
             with told_of_build(str(staged)):
                 notes = build(staged)
             with told(self._storage.place(path), "write"):
+                as_umask_says(staged)
                 manifest = Manifest.describe(staged, kind, key, notes, time.monotonic() - start)
                 data = manifest.to_bytes()
                 (staged / MANIFEST).write_bytes(data)

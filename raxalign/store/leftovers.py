@@ -20,7 +20,8 @@ class Leftovers:
         they belong to (a file of the folder itself is its own entry).
         """
         found: dict[str, dict[str, int]] = {}
-        for path, size in self._storage.files(top).items():
+        for name, size in self._storage.names(top).items():
+            path = f"{top}/{name}"
             entry = path.removeprefix(f"{top}/").partition("/")[0]
             found.setdefault(entry, {})[path] = size
         return found

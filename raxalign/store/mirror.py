@@ -41,6 +41,11 @@ class Mirror:
         found = self._index()
         return found[0] if found else None
 
+    def names(self) -> list[str]:
+        """Return the names of the files of the copy; none where there is no copy."""
+        index = self._index()
+        return [] if index is None else sorted(index[1])
+
     def push(self, files: Mapping[str, Path]) -> str:
         """Make the copy hold exactly these files, by their relative paths with ``/``; returns its
         version. Files that are there already are not sent again.

@@ -94,6 +94,15 @@ def _job(opened: Opened, plan: Plan) -> Job:
     )
 
 
+def finish(opened: Opened, plan: Plan) -> list[str]:
+    """Do what a finished grid may lack: copy its results to MLflow, and remove the weights that it
+    does not keep; returns messages for the user.
+    """
+    messages = finish_tracking(opened, plan, local_folder(opened.root))
+    dropped = drop_weights(opened)
+    return [*messages, dropped] if dropped else messages
+
+
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
     """Copy to MLflow what an earlier, killed driver has left behind. Nothing is imported where
     nothing is missing.

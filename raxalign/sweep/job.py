@@ -5,11 +5,13 @@ plain, and the same for all trials.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from raxalign.errors import StorageError
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plugin_files import load_files
@@ -25,9 +27,10 @@ from raxalign.train.runtime import Runtime
 class Job:
     """`plan` is the plan's place in the storage `root`; `threads` and `gpus` are one worker's
     share, `workers` those of a training trial; `max_failures` is how often a lost worker is
-    replaced, `scratch` a folder or URL for Ray's own files, which nobody needs afterwards;
-    `at_once` is the most trials that run at a time (None: as many as fit); `cache_gib` limits the
-    copies of an object store on each machine.
+    replaced without progress in between, `scratch` a folder or URL for Ray's own files, which
+    nobody needs afterwards; `at_once` is the most trials that run at a time (None: as many as fit);
+    `cache_gib` limits the copies of an object store on each machine; `sign` is a file that shows a
+    machine that it has the driver's storage (empty: not asked).
     """
 
     root: str
@@ -39,6 +42,7 @@ class Job:
     scratch: str = ""
     at_once: int | None = None
     cache_gib: float = 50.0
+    sign: str = ""
 
     @property
     def local(self) -> Path:
@@ -65,6 +69,24 @@ def read_plan(place: str) -> Plan:
     plan = Plan.from_json(storage.read(name).decode())
     load_files(plan.plugins)
     return plan
+
+
+def sees(place: str) -> bool:
+    """Return whether this machine sees a file of the storage now."""
+    storage, name = split_place(place)
+    return storage.exists(name)
+
+
+def require_storage(job: Job) -> None:
+    """Raise `StorageError`, which names this machine, where it does not have the driver's storage:
+    it may have joined the cluster after the others were asked.
+    """
+    if job.sign and not sees(job.sign):
+        raise StorageError(
+            f"{job.root}: {socket.gethostname()} does not see what the driver wrote there. Mount"
+            " one shared file system at that path on all machines, or give an object store"
+            " (--storage s3://...)"
+        )
 
 
 def thread_limits(threads: int) -> dict[str, str]:
@@ -100,7 +122,11 @@ def open_workshop(
         trains: Whether torch is needed.
         rank: The number of this worker.
         world_size: The number of workers.
+
+    Raises:
+        StorageError: This machine does not have the driver's storage.
     """
+    require_storage(job)
     os.environ.update({**thread_limits(job.threads), CACHE_GIB: str(job.cache_gib)})
     runtime = Runtime(device="cpu", threads=job.threads, rank=rank, world_size=world_size)
     if trains:

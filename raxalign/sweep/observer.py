@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from raxalign.plan.plan import Plan
@@ -26,6 +26,14 @@ class Waits:
     workers: int = 0
     nodes: int = 0
     each: str = ""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What the group of a trial waits for, in words, and for how many seconds it has done so."""
+
+    seconds: float
+    text: str
 
 
 class Observer:
@@ -60,6 +68,11 @@ class Observer:
 
     def trial_started(self, trial: Trial) -> None:
         """Called when a trial starts on a worker."""
+
+    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
+        """Called every few seconds while trials have started and wait for room on the cluster, by
+        key, and once with nothing when none waits any more.
+        """
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Called when a trial ended; its results are in the ledger, or its failure."""
@@ -108,6 +121,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.trial_started(trial)
+
+    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.trials_waiting(waits)
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Pass it on."""

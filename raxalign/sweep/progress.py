@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
     from raxalign.sweep.advance import Advance
+    from raxalign.sweep.observer import Wait
 
 _STEPPING, _SILENT = (
     10.0,
     30.0,
 )  # least seconds between two lines on a stage: with new steps, without
+_WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
 
 def describe(trial: Trial, axes: tuple[str, ...] = ()) -> str:
@@ -72,6 +74,8 @@ class Progress(Observer):
         self._advances: dict[str, str] = {}  # of the stages that are being made
         self._waits = Waits()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
+        self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
+        self._told: dict[str, float] = {}  # trial -> seconds of its wait at its last line
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
@@ -129,12 +133,24 @@ class Progress(Observer):
         self._trials_from = self._trials_from or time.monotonic()
         self._running[trial.key] = time.monotonic()
 
+    def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
+        """Show what trials wait for: in the live display, or as a line from time to time."""
+        self._told = {key: told for key, told in self._told.items() if key in waits}
+        self._groups_waiting = {}
+        for key, wait in waits.items():
+            text = f"{self._describe(key)}: {wait.text} ({wait.seconds:.0f} s so far)"
+            self._groups_waiting[key] = text
+            due = self._told[key] + _WAITING if key in self._told else _WAITED
+            if self._live is None and wait.seconds >= due:
+                self._told[key] = wait.seconds
+                self._say(text)
+
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Count a trial as done or failed."""
         started = self._running.pop(trial.key, None)
         self._done += error is None
         self._failed += error is not None
-        axes = self._plan.axes.get(trial.method, ()) if self._plan else ()
+        described = self._describe(trial.key)
         records = (
             self._ledger.read_many(
                 [key for key in trial.evaluations.values() if self._ledger.has(key)]
@@ -150,12 +166,12 @@ class Progress(Observer):
             else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
         )
         self._say(
-            f"{self._done + self._failed}/{self._total} {describe(trial, axes)}:"
+            f"{self._done + self._failed}/{self._total} {described}:"
             f" {outcome}{seconds}{self._time_left()}"
         )
         self._remark(trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
-            self._best = (score[0], f"{describe(trial, axes)} ({score[1]})")
+            self._best = (score[0], f"{described} ({score[1]})")
 
     def grid_finished(self, failed: int) -> None:
         """End the display with a line that stays."""
@@ -170,6 +186,11 @@ class Progress(Observer):
         if self._live:
             self._live.stop()
             self._live = None
+
+    def _describe(self, key: str) -> str:
+        assert self._plan is not None, "a grid starts before its trials"
+        trial = self._plan.by_key[key]
+        return describe(trial, self._plan.axes.get(trial.method, ()))
 
     def _remark(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Print a line that stays for each remark on a trial that no other trial had."""
@@ -219,6 +240,8 @@ class Progress(Observer):
         waiting = _describe_waits(self._waits)
         if waiting:
             table.add_row("waiting", waiting)
+        for text in self._groups_waiting.values():
+            table.add_row("waiting", text)
         if self._best:
             table.add_row(f"best so far: {self._best[0]:.4f}", self._best[1])
         return table

@@ -78,6 +78,15 @@ class Sweep:
         return self._grouped or (self._job.workers > 1 and not self._source.exhausted)
 
     @property
+    def running_trials(self) -> list[str]:
+        """The keys of the trials that were started and have not ended."""
+        return [key for key, step in self._order.running.items() if step.is_trial]
+
+    def plan_of(self, key: str) -> Plan:
+        """Return the plan of a step that has not ended."""
+        return self._plans[key][0]
+
+    @property
     def over(self) -> bool:
         """Whether nothing is left to start, now or later."""
         return self._order.empty and self._source.exhausted

@@ -9,12 +9,13 @@ from typing import Any
 
 from ray import tune
 
-from raxalign.errors import RaxalignError, TransientError
+from raxalign.errors import RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep.advance import Note
 from raxalign.sweep.job import Job, open_workshop
+from raxalign.sweep.losses import GIVEN_UP
 from raxalign.sweep.observer import Observer
 
 
@@ -64,6 +65,8 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
     key, start, error, trace = config["stage"], time.monotonic(), "", ""
     note = Note(job.scratch, key)
     try:
+        if GIVEN_UP in config:
+            raise ResourceError(config[GIVEN_UP])
         open_workshop(job, report=note.report, trains=config["trains"]).ensure(key)
     except TransientError:
         raise

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
+import ray
 import ray.train
 import ray.train.torch
 from ray import tune
@@ -18,7 +20,10 @@ from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
-from raxalign.sweep.job import Job, open_workshop
+from raxalign.sweep.job import Job, open_workshop, read_plan
+from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
+from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
+from raxalign.train.group import lost_peer
 
 PATIENCE = (
     6 * 3600
@@ -41,7 +46,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
 
     Raises:
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
-            others wait for this worker.
+            others wait for this worker. What follows the loss of another worker is `PeerLost`.
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
@@ -51,10 +56,13 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     except TransientError:
         raise
     except Exception as error:
-        message = (
-            str(error) if isinstance(error, RaxalignError) else f"{type(error).__name__}: {error}"
-        )
-        keep_failure(ledger, key, message, traceback.format_exc())
+        lost = lost_peer(error)
+        if lost is not None:
+            raise lost from error
+        known = isinstance(error, RaxalignError)
+        message = str(error) if known else f"{type(error).__name__}: {error}"
+        if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
+            keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
         if world_size > 1:
             raise
         return message
@@ -63,46 +71,78 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     return None
 
 
-def keep_failure(ledger: Ledger, key: str, message: str, trace: str) -> None:
-    """Keep why a trial failed; where the storage can no longer be written, only the driver reports
-    it.
+def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:
+    """Keep why a trial failed, and whether that was an error which no code expected; where the
+    storage can no longer be written, only the driver reports it.
     """
     with suppress(StorageError):
-        ledger.fail(key, {"message": message, "trace": trace})
+        ledger.fail(key, {"message": message, "trace": trace, **({"bug": True} if bug else {})})
 
 
 def run_inline(config: dict[str, Any], job: Job) -> None:
     """Run a trial with one worker; Tune calls this. What is reported last ends it, which saves a
     second call of the worker.
     """
-    Ledger(job.root).clear_failure(config["trial"])
-    error = attempt(job, config["trial"])
-    tune.report({"trial": config["trial"], "error": error or "", "done": True})
+    key = config["trial"]
+    error = _given_up(config, job)
+    if error is None:
+        Ledger(job.root).clear_failure(key)
+        error = attempt(job, key)
+    tune.report({"trial": key, "error": error or "", "done": True})
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
     """The Tune function of a trial with several workers: the driver that starts a Ray Train group
-    and, when a worker dies, another.
+    and, when a worker is lost, another.
     """
-    key, ledger = config["trial"], Ledger(job.root)
-    ledger.clear_failure(key)
-    error: str | None = None
-    for number in range(job.max_failures + 1):
-        error = _fit_group(job, key, number)
-        failure = ledger.failure(key)
-        if failure is not None:
-            error = failure["message"]
-        if error is None or failure is not None:
-            break
-    if error is not None and ledger.failure(key) is None:
-        keep_failure(ledger, key, error, "")
+    key = config["trial"]
+    error = _given_up(config, job) or _run_groups(job, key)
     tune.report({"trial": key, "error": error or ""})
 
 
-def _fit_group(job: Job, key: str, number: int) -> str | None:
+def _given_up(config: dict[str, Any], job: Job) -> str | None:
+    """Return why the driver has given up a trial, and keep it; None where it has not."""
+    reason: str | None = config.get(GIVEN_UP)
+    if reason is not None:
+        keep_failure(Ledger(job.root), config["trial"], reason, "")
+    return reason
+
+
+def _run_groups(job: Job, key: str) -> str | None:
+    """Run one group after the other until the trial is done, fails, or was lost too often; returns
+    the message of its failure.
+    """
+    ledger = Ledger(job.root)
+    losses = Losses(job.max_failures, lambda: progress_of(job, read_plan(job.plan), key))
+    for number in count():
+        ledger.clear_failure(key)
+        remove_groups_of(key)  # of an earlier driver of this trial, which was lost
+        loss = _fit_group(job, key, number)
+        if loss is None:
+            break
+        failure = ledger.failure(key)
+        if failure is not None and not (failure.get("bug") and loss.died):
+            return str(failure["message"])
+        if not losses.another():
+            message = describe_loss(loss.cause, losses.count, "group of workers")
+            keep_failure(ledger, key, message, loss.trace)
+            return message
+    return None
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """What ended a group: an error, and whether a worker of it died."""
+
+    cause: str
+    died: bool
+    trace: str
+
+
+def _fit_group(job: Job, key: str, number: int) -> _Loss | None:
     """Run one Ray Train group; returns None when it ended well, else what stopped it."""
     resources = {"CPU": float(job.threads), **({"GPU": job.gpus} if job.gpus else {})}
-    trainer = ray.train.torch.TorchTrainer(
+    trainer = GroupTrainer(
         _run_worker,
         train_loop_config={"trial": key, "job": job},
         torch_config=ray.train.torch.TorchConfig(timeout_s=PATIENCE),
@@ -112,7 +152,7 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
         run_config=ray.train.RunConfig(
             name=f"train-{key[:16]}-{number}",
             storage_path=job.scratch,
-            callbacks=[TuneReportCallback()],
+            callbacks=[TuneReportCallback(), Naming(key)],
             failure_config=ray.train.FailureConfig(max_failures=0, controller_failure_limit=3),
         ),
     )
@@ -120,17 +160,35 @@ def _fit_group(job: Job, key: str, number: int) -> str | None:
         trainer.fit()
     # Ray raises several kinds when a group is lost, and none says whether a retry helps
     except Exception as error:  # noqa: BLE001
-        return f"the group of workers was lost: {error}"
+        return _loss(error)
     return None
+
+
+def _loss(error: Exception) -> _Loss:
+    """Describe what ended a group. Of several workers the dead one counts: the others failed since
+    it was gone.
+    """
+    # a health check that failed holds the reason
+    failures = [
+        getattr(found, "health_check_failure", found)
+        for found in getattr(error, "worker_failures", {}).values()
+    ]
+    dead = [found for found in failures if isinstance(found, ray.exceptions.RayActorError)]
+    cause = str((dead or failures or [error])[0]).strip()
+    return _Loss(cause, bool(dead) or not failures, str(error))
 
 
 def _run_worker(config: dict[str, Any]) -> None:
     """Run the part of one worker of a group."""
     context = ray.train.get_context()
-    attempt(
-        config["job"],
-        config["trial"],
-        rank=context.get_world_rank(),
-        world_size=context.get_world_size(),
-    )
+    try:
+        attempt(
+            config["job"],
+            config["trial"],
+            rank=context.get_world_rank(),
+            world_size=context.get_world_size(),
+        )
+    # not every exception survives the way to the controller
+    except Exception as error:
+        raise RuntimeError(f"{type(error).__name__}: {error}") from error
     ray.train.report({"trial": config["trial"]})

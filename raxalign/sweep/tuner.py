@@ -13,18 +13,20 @@ import ray
 from ray import tune
 from ray.tune.search import Searcher
 
-from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect
 from raxalign.sweep.job import Job
+from raxalign.sweep.losses import GIVEN_UP, Recoveries, describe_loss
 from raxalign.sweep.nodes import find_nodes, refuse_impossible
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.order import Needs
+from raxalign.sweep.placement import GroupWaits, remove_groups_of_dead_drivers
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
+from raxalign.sweep.shared import signed
 from raxalign.sweep.source import Source, Whole
 from raxalign.sweep.stage import run_stage
 from raxalign.sweep.trial import keep_failure, run_group, run_inline
@@ -66,12 +68,14 @@ def run_sweep(
     job = replace(job, scratch=scratch_folder(job.root, address))
     connect(address, job)
     try:
+        job = signed(job) if address else job
+        remove_groups_of_dead_drivers(observer)
         nodes = find_nodes(address)
         sweep = Sweep(source, job, observer, lambda: Room(job, nodes.now().all(job)))
         sweep.ask()
         refuse_impossible(job, nodes, training=sweep.groups)
         if not sweep.over:
-            _tune(sweep, job, name)
+            _tune(sweep, job, name, GroupWaits(lambda: sweep.running_trials, observer))
     finally:
         ray.shutdown()
         remove_scratch(job.scratch)
@@ -79,7 +83,7 @@ def run_sweep(
     return Summary(**vars(sweep.counts))
 
 
-def _tune(sweep: Sweep, job: Job, name: str) -> None:
+def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
     """Let Tune run the steps of a sweep. Its actors are used again for one step after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
@@ -98,8 +102,8 @@ def _tune(sweep: Sweep, job: Job, name: str) -> None:
         run_config=tune.RunConfig(
             name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
-            failure_config=tune.FailureConfig(max_failures=job.max_failures),
-            callbacks=[_Watch(sweep, job)],
+            failure_config=tune.FailureConfig(max_failures=-1),  # see Recoveries
+            callbacks=[_Watch(sweep, job, waits)],
             verbose=0,
         ),
     ).fit()
@@ -158,8 +162,9 @@ class _Ask(Searcher):  # type: ignore[misc]
 class _Watch(tune.Callback):  # type: ignore[misc]
     """A listener of Tune that passes on what it hears to the sweep."""
 
-    def __init__(self, sweep: Sweep, job: Job) -> None:
-        self._sweep, self._ledger, self._max_failures = sweep, Ledger(job.root), job.max_failures
+    def __init__(self, sweep: Sweep, job: Job, waits: GroupWaits) -> None:
+        self._sweep, self._ledger, self._waits = sweep, Ledger(job.root), waits
+        self._recoveries = Recoveries(sweep.plan_of, job)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore that is never made, and a display
@@ -175,27 +180,27 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         result = trial.last_result or {}
+        error = result.get("error") or None
+        key = trial.config.get("trial")
+        # a worker without the storage cannot keep why it failed
+        if error is not None and key is not None and self._ledger.failure(key) is None:
+            keep_failure(self._ledger, key, error, "")
         self._sweep.ended(
             trial.config,
-            result.get("error") or None,
+            error,
             result.get("trace", ""),
             result.get("seconds", 0.0),
         )
 
+    def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
+        self._recoveries.lost(trial)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
+        self._waits.look()
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
         cause = trial.get_error()
-        known = getattr(cause, "cause", cause)
-        times = f"{self._max_failures + 1} times" if self._max_failures else "once"
-        message = (
-            f"{known} (tried {times})"
-            if isinstance(known, RaxalignError)
-            else f"its worker was lost {times} ({_first_line(cause)})"
-        )
+        message = trial.config.get(GIVEN_UP) or describe_loss(cause, 1)
+        self._sweep.ended(trial.config, message, str(cause or ""))
         if "trial" in trial.config:
             keep_failure(self._ledger, trial.config["trial"], message, str(cause or ""))
-        self._sweep.ended(trial.config, message, str(cause or ""))
-
-
-def _first_line(error: object) -> str:
-    lines = str(error or "no reason was given").strip().splitlines()
-    return lines[-1 if "Traceback" in lines[0] else 0][:300]

@@ -104,5 +104,6 @@ def _make_database(path: Path) -> None:
             return
         partial = path.with_name(f".{path.name}.new")
         partial.unlink(missing_ok=True)
+        partial.touch()  # SQLite would keep the group from writing, whatever the umask says
         MlflowClient(tracking_uri=f"{SQLITE}{partial}").search_experiments()
         partial.rename(path)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import lazy_loader as lazy
 
 from raxalign.store.key import file_digest
+from raxalign.store.modes import as_umask_says
 from raxalign.store.sealed import seal, unseal
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def write_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     save_file(_plain(checkpoint.tensors), aside / _STATE)
     if checkpoint.best is not None:
         save_file(_plain(checkpoint.best), aside / _BEST)
+    as_umask_says(aside)
     files = {path.name: file_digest(path) for path in sorted(aside.iterdir())}
     (aside / _RECORD).write_bytes(seal({**checkpoint.record, "files": files}))
     for file in aside.iterdir():

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
+from raxalign.train.group import add_up, share_tensor
+
 if TYPE_CHECKING:
     import torch
-    import torch.distributed
 else:
     torch = lazy.load("torch")
 
@@ -27,7 +28,7 @@ def sum_over_workers(parameters: Sequence[torch.nn.Parameter], loss: torch.Tenso
     flat = torch.cat(
         [loss.detach().reshape(1).to(flags), flags, *(grad.to(flags.dtype) for grad in grads)]
     )
-    torch.distributed.all_reduce(flat)
+    add_up(flat)
     used, place = flat[1 : len(parameters) + 1].tolist(), len(parameters) + 1
     for parameter, flag in zip(parameters, used, strict=True):
         part = flat[place : place + parameter.numel()].view_as(parameter)
@@ -40,11 +41,4 @@ def share_state(tensors: Iterable[torch.Tensor]) -> None:
     """Give every worker the first one's values, in place."""
     with torch.no_grad():
         for tensor in tensors:
-            torch.distributed.broadcast(tensor, src=0)
-
-
-def share_value(value: object) -> object:
-    """Return the first worker's value (plain data), on every worker."""
-    values = [value]
-    torch.distributed.broadcast_object_list(values, src=0)
-    return values[0]
+            share_tensor(tensor)

@@ -20,7 +20,8 @@ from raxalign.train._checkpoint import (
     without_prefix,
     write_checkpoint,
 )
-from raxalign.train._gradients import share_state, share_value
+from raxalign.train._gradients import share_state
+from raxalign.train.group import share_value
 from raxalign.train.runtime import Runtime
 
 if TYPE_CHECKING:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
+from tests.e2e.runs import ray_workers, wait_for
 from tests.e2e.test_grid import check_ledger_and_tracking_agree, uri
 
 pytestmark = pytest.mark.slow
@@ -37,3 +41,19 @@ def test_more_workers_than_fit_are_refused(finished, tmp_path):
     assert done.returncode == 2
     assert "1000 workers" in done.stderr
     assert "CPU" in done.stderr
+
+
+def test_a_killed_worker_of_a_group_is_no_failure_of_its_trial(finished, tmp_path):
+    site = finished.copy(tmp_path)
+    site.forget("finetune")
+    with site.running("--workers", "2") as process:
+        wait_for(lambda: list(site.storage.glob("checkpoints/*/*/step-*/state.json")), process)
+        workers = ray_workers(process, "RayTrainWorker")
+        assert len(workers) == 2
+        os.kill(workers[1], signal.SIGKILL)
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert "2 done, 0 failed" in said
+    for row, expected in zip(site.results(), finished.results(), strict=True):
+        assert row["value"] == pytest.approx(expected["value"], abs=0.05)
+    check_ledger_and_tracking_agree(site, uri(site))

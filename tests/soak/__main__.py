@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _undisturbed(folder: Path) -> list[dict[str, Any]]:
-    """Return the results of the same grid, run in one go."""
+    """Return the results of the same grid, run without a disturbance."""
     place = _place(folder, 0, None)
     begun = time.monotonic()
     (place.folder / "tmp").mkdir(parents=True)

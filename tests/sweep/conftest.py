@@ -22,9 +22,13 @@ class Heard(Observer):
         self.stages: list[tuple[str, str | None]] = []
         self.trials: list[tuple[str, str | None]] = []
         self.notices: list[str] = []
+        self.waits: list[dict[str, object]] = []
 
     def noticed(self, message: str) -> None:
         self.notices.append(message)
+
+    def trials_waiting(self, waits) -> None:
+        self.waits.append(dict(waits))
 
     def stage_finished(self, stage, seconds, error) -> None:
         self.stages.append((stage.kind, error))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,12 @@ def test_a_worker_is_held_to_its_threads(plan, job, monkeypatch) -> None:
     runtime.report({"loss": 1.0}, 7)
     assert reports == [({"loss": 1.0}, 7)]
     assert workshop.plan.to_json() == plan.to_json()
+
+
+def test_a_machine_that_joins_without_the_storage_is_named_and_does_nothing(job, tmp_path) -> None:
+    sign = tmp_path / "sign"
+    sign.write_bytes(b"")
+    open_workshop(replace(job, sign=str(sign)), trains=False)
+    sign.unlink()
+    with pytest.raises(StorageError, match=f"{socket.gethostname()} does not see what the driver"):
+        open_workshop(replace(job, sign=str(sign)), trains=False)

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
-from raxalign.sweep.observer import Waits
+from raxalign.sweep.observer import Wait, Waits
 from raxalign.sweep.progress import Progress, describe
 
 
@@ -110,3 +110,30 @@ def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> No
     progress.trial_started(plan.trials[0])
     progress.waits_changed(Waits(inputs=2, workers=1, nodes=1, each="1 CPU"))
     assert lines(out) == []
+
+
+def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progress, out, plan):
+    key, text = (
+        plan.trials[0].key,
+        "waits for 2 workers with 1 CPU each; the cluster has 1 CPU free",
+    )
+    for second in range(0, 100, 3):
+        progress.trials_waiting({key: Wait(float(second), text)})
+    progress.trials_waiting({})
+    progress.trials_waiting({key: Wait(12.0, text)})
+    assert lines(out) == [f"none de: {text} ({s} s so far)" for s in (12, 72, 12)]
+
+
+def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None:
+    console = Console(file=out, force_terminal=True, width=120)
+    progress = Progress(Ledger(job.root), console)
+    progress.grid_started(plan, 2, 0, 4)
+    shown = []
+    for waits in ({plan.trials[0].key: Wait(30.0, "waits for 2 workers")}, {}):
+        progress.trials_waiting(waits)
+        with console.capture() as captured:
+            console.print(progress._render())
+        shown.append(captured.get())
+    progress.stop()
+    assert "none de: waits for 2 workers (30 s so far)" in shown[0]
+    assert "waits for" not in shown[1]

@@ -14,6 +14,7 @@ from raxalign.errors import TransientError
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import nodes
 from raxalign.sweep.observer import Several
+from raxalign.sweep.placement import GroupWaits
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
@@ -42,7 +43,7 @@ def sweep(plan, job, heard) -> Sweep:
 
 
 def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
-    watch = _Watch(sweep, job)
+    watch = _Watch(sweep, job, GroupWaits(list, heard))
     one, other = sweep.first, sweep.take()
     watch.on_trial_error(1, [], TuneTrial(one, error=TransientError("busy")))
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
@@ -52,15 +53,15 @@ def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
     assert sweep.over
 
 
-def test_what_tune_pickles_has_no_display(sweep, job) -> None:
+def test_what_tune_pickles_has_no_display(sweep, job, heard) -> None:
     with pytest.raises(TypeError, match="cannot pickle"):
         pickle.dumps(threading.Lock())
     sweep.display = threading.Lock()
-    pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
+    pickle.dumps([_Ask(sweep), _Watch(sweep, job, GroupWaits(list, heard))])
 
 
 def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) -> None:
-    watch = _Watch(sweep, job)
+    watch = _Watch(sweep, job, GroupWaits(list, heard))
     watch.on_trial_error(1, [], TuneTrial(sweep.first, error=RuntimeError("killed\nat work")))
     other = sweep.take()
     watch.on_trial_complete(1, [], TuneTrial(other, result={"error": ""}))

@@ -21,6 +21,7 @@ from raxalign.methods.rows.sentences import Rows, Sentences, joint_rows, single_
 from raxalign.methods.rows.states import read_rows
 from raxalign.methods.rows.tokenised import Bitexts
 from raxalign.train.chance import MASKING, MIXING, NEW_WEIGHTS, mix
+from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class PostPretraining(Objective):
             return
         keys_BD = self.contrasted.keys_BD
         if step.world_size > 1:
-            torch.distributed.all_reduce(keys_BD)
+            add_up(keys_BD)
         self.moco.enqueue(keys_BD, self.pivots_P[self.tensor(step.rows)])
         self.moco.follow()
 

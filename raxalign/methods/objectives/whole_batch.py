@@ -12,11 +12,11 @@ import numpy as np
 
 from raxalign.arrays import offsets_of, ranges
 from raxalign.train.chance import DROPOUT_TWICE, mix
+from raxalign.train.group import add_up
 from raxalign.train.objective import Objective, Step
 
 if TYPE_CHECKING:
     import torch
-    import torch.distributed
 else:
     torch = lazy.load("torch")
 
@@ -113,7 +113,7 @@ class WholeBatch(Objective):
                 _reseed(step, positions)
                 vectors[self._items(positions, vectors.device)] = self.vectors(step.rows[positions])
             if step.world_size > 1:
-                torch.distributed.all_reduce(vectors)
+                add_up(vectors)
         return vectors
 
     def _items(self, positions: np.ndarray, device: torch.device) -> torch.Tensor:

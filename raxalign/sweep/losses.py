@@ -1,0 +1,109 @@
+"""How often a trial may lose its workers. A cluster of spot machines takes workers away again and
+again, so only losses without progress in between count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from raxalign.errors import RaxalignError
+from raxalign.plan.plan import Plan
+from raxalign.stages import TRAINED
+from raxalign.stages.checkpoints import Checkpoints
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import Job
+
+GIVEN_UP = "given_up"  # in Tune's configuration of a trial: why it is not run once more
+Mark = tuple[int, int, int]
+
+
+def progress_of(job: Job, plan: Plan, key: str) -> Mark:
+    """Return how far a trial, or a stage, is: its evaluations in the ledger, its trainings that are
+    done, and the steps that the checkpoints of the others keep. What got further has a greater
+    mark.
+    """
+    ledger, store = Ledger(job.root), ArtifactStore(job.root)
+    evaluations = list(plan.by_key[key].evaluations.values()) if key in plan.by_key else []
+    trained = [
+        stage
+        for stage in (plan.stages[entry] for entry in plan.closure(evaluations))
+        if stage.kind in TRAINED and not stage.inline
+    ] or [plan.stages[key] for _ in range(key in plan.stages)]
+    going = [stage for stage in trained if not store.has(stage.kind, stage.key)]
+    return (
+        sum(ledger.has(evaluation) for evaluation in evaluations),
+        len(trained) - len(going),
+        sum(Checkpoints(job.root, job.local, stage.key).steps() for stage in going),
+    )
+
+
+@dataclass
+class Losses:
+    """The losses of one trial. It is given up after more than `allowed` losses between which it did
+    not get further than `progress` showed before. What an earlier run left counts as progress once.
+    """
+
+    allowed: int
+    progress: Callable[[], Mark]
+    count: int = 0
+    _best: Mark = field(default=(0, 0, 0))
+
+    def another(self) -> bool:
+        """Count a loss; return whether the trial is to be tried again."""
+        now = self.progress()
+        if now > self._best:
+            self._best, self.count = now, 0
+        else:
+            self.count += 1
+        return self.count <= self.allowed
+
+
+class Recoveries:
+    """The losses of all trials and shared stages, which Tune itself would start again without an
+    end.
+    """
+
+    def __init__(self, plan_of: Callable[[str], Plan], job: Job) -> None:
+        """Begin without losses.
+
+        Args:
+            plan_of: Returns the plan of a trial or a shared stage by its key.
+            job: What workers need to know.
+        """
+        self._plan_of, self._job = plan_of, job
+        self._losses: dict[str, Losses] = {}
+
+    def lost(self, trial: Any) -> None:
+        """Count a loss of one of Tune's trials. Where it was one too many, the trial's next worker
+        finds the reason in its configuration and only reports it, and Tune replaces none after
+        that.
+        """
+        key: str = trial.config.get("trial") or trial.config["stage"]
+        plan = self._plan_of(key)
+        losses = self._losses.setdefault(
+            key,
+            Losses(self._job.max_failures, lambda: progress_of(self._job, plan, key)),
+        )
+        if not losses.another():
+            trial.config[GIVEN_UP] = describe_loss(trial.get_error(), losses.count)
+            trial.max_failures = trial.run_metadata.num_failures
+
+
+def describe_loss(cause: object, count: int, what: str = "worker") -> str:
+    """Return the message for a trial that lost its worker (or `what`) too often, with the last
+    cause.
+
+    >>> describe_loss(RuntimeError("killed"), 2)
+    'its worker was lost 2 times without progress in between (killed)'
+    """
+    known = getattr(cause, "cause", cause)
+    times = f"{count} times" if count > 1 else "once"
+    if isinstance(known, RaxalignError):
+        return f"{known} (tried {times})"
+    lines = str(cause or "no reason was given").strip().splitlines()
+    line = lines[-1 if "Traceback" in lines[0] else 0][:300]
+    between = " without progress in between" if count > 1 else ""
+    return f"its {what} was lost {times}{between} ({line})"

@@ -1,0 +1,143 @@
+"""Losses of workers: those with progress in between do not count."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ray import tune
+
+from raxalign.errors import TransientError
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep import tuner
+from raxalign.sweep.job import Job, read_plan
+from raxalign.sweep.losses import GIVEN_UP, Losses, Recoveries, describe_loss, progress_of
+from raxalign.sweep.stage import run_stage
+from raxalign.sweep.tuner import run_grid
+
+
+def test_losses_without_progress_are_allowed_as_often_as_said() -> None:
+    losses = Losses(2, lambda: (0, 0, 0))
+    assert [losses.another() for _ in range(3)] == [True, True, False]
+    assert losses.count == 3
+
+
+def test_a_loss_after_progress_does_not_count_and_the_count_begins_anew() -> None:
+    marks = iter([(0, 0, 200), (0, 0, 200), (0, 0, 400), (0, 0, 400), (0, 1, 0), (0, 1, 0)])
+    losses = Losses(1, lambda: next(marks))
+    assert [losses.another() for _ in range(6)] == [True] * 6
+    assert losses.count == 1
+
+
+def test_what_goes_back_is_no_progress() -> None:
+    marks = iter([(0, 0, 400), (0, 0, 200), (0, 0, 300)])
+    losses = Losses(1, lambda: next(marks))
+    assert [losses.another() for _ in range(3)] == [True, True, False]
+
+
+def test_progress_is_evaluations_then_trainings_then_steps_that_checkpoints_keep(plan, job):
+    trial = next(trial for trial in plan.trials if trial.method == "rotation")
+    assert progress_of(job, plan, trial.key) == (0, 0, 0)
+    checkpoints = job.local / "checkpoints" / trial.aligned
+    for name in ("train/step-00000200", "train/step-00000400", "warm/step-00000100", "train/.part"):
+        (checkpoints / name).mkdir(parents=True)
+    assert progress_of(job, plan, trial.key) == (0, 0, 500)
+    ArtifactStore(job.root).make("aligned", trial.aligned, lambda folder: {})
+    assert progress_of(job, plan, trial.key) == (0, 1, 0)
+    for key in trial.evaluations.values():
+        Ledger(job.root).write(key, {"scores": [], "notes": {}}, None)
+    assert progress_of(job, plan, trial.key) == (1, 1, 0)
+
+
+class TuneTrial:
+    """What Tune passes to its callbacks."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        self.config, self.max_failures, self._error = {"trial": key}, -1, error
+        self.run_metadata = SimpleNamespace(num_failures=0)
+
+    def get_error(self) -> Exception:
+        return self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (
+            RuntimeError("killed\nat work"),
+            "its worker was lost 2 times without progress in between (killed)",
+        ),
+        (TransientError("busy"), "busy (tried 2 times)"),
+    ],
+)
+def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error, message) -> None:
+    trial = TuneTrial(plan.trials[1].key, error)
+    recoveries = Recoveries(lambda key: plan, job.__class__(job.root, job.plan, max_failures=1))
+    for number in (1, 2):
+        assert GIVEN_UP not in trial.config
+        assert trial.max_failures == -1
+        trial.run_metadata.num_failures = number
+        recoveries.lost(trial)
+    assert trial.config[GIVEN_UP] == message
+    assert trial.max_failures == 2
+
+
+def die(config: dict[str, object], job: Job) -> None:
+    """A step: stages are made, and the worker of a trial is killed each time."""
+    if "stage" in config:
+        return run_stage(config, replace(job, plan=config["plan"]))
+    if GIVEN_UP not in config:
+        with Path(job.root, "tries").open("a") as file:
+            file.write("x")
+        os._exit(1)
+    return tune.report({"trial": config["trial"], "error": config[GIVEN_UP], "done": True})
+
+
+def get_further(config: dict[str, object], job: Job) -> None:
+    """A step: stages are made, and the worker of a trial is killed three times, each time after a
+    later checkpoint.
+    """
+    if "stage" in config:
+        return run_stage(config, replace(job, plan=config["plan"]))
+    tries = len(list(Path(job.root, "checkpoints").rglob("step-*")))
+    if tries < 3:
+        aligned = read_plan(config["plan"]).by_key[str(config["trial"])].aligned
+        Path(job.root, "checkpoints", aligned, "train", f"step-{tries + 1:08d}").mkdir(parents=True)
+        os._exit(1)
+    return tune.report({"trial": config["trial"], "error": "", "done": True})
+
+
+@pytest.mark.slow
+def test_really_killed_workers_are_replaced_as_long_as_they_get_further(
+    plan, job, heard, monkeypatch
+) -> None:
+    job = replace(job, max_failures=1)
+    trial = next(trial for trial in plan.trials if trial.method == "rotation")
+    plan = plan.only(iter([trial]))
+    monkeypatch.setattr(tuner, "_run_step", die)
+    failed = run_grid(plan, job, heard).failed
+    assert failed[trial.key].startswith("its worker was lost 2 times without progress in between (")
+    assert Path(job.root, "tries").read_text() == "xx"
+    monkeypatch.setattr(tuner, "_run_step", get_further)
+    assert run_grid(plan, job, heard).failed == {}
+    assert heard.trials == [(trial.key, failed[trial.key]), (trial.key, None)]
+
+
+def test_another_trial_has_losses_of_its_own(plan, job) -> None:
+    one, other = (TuneTrial(trial.key, RuntimeError("killed")) for trial in plan.trials)
+    recoveries = Recoveries(lambda key: plan, job.__class__(job.root, job.plan, max_failures=1))
+    recoveries.lost(one)
+    recoveries.lost(other)
+    assert not {GIVEN_UP} & (one.config.keys() | other.config.keys())
+
+
+def test_a_loss_is_described_by_the_last_line_of_a_traceback() -> None:
+    error = RuntimeError("Traceback (most recent call last):\n  x\nActorDiedError: gone")
+    assert describe_loss(error, 1) == "its worker was lost once (ActorDiedError: gone)"
+    assert (
+        describe_loss("gone", 1, "group of workers") == "its group of workers was lost once (gone)"
+    )
