@@ -155,6 +155,6 @@ def _can_start(wanted: Mapping[str, float], count: int) -> bool:
             if answer.last_seen_cluster_resource_state_version >= asked:
                 return not answer.infeasible_cluster_resource_constraints
             time.sleep(0.5)
-        return True  # it is slow, which is no refusal
+        return True  # slow, but not refused
     finally:
         request_resources(bundles=[])

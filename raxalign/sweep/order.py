@@ -76,7 +76,7 @@ class Order:
     def take(self, fits: Callable[[Step], bool]) -> Step | None:
         """Return the ready step with the longest chain that there is room for; it then counts as
         running. While a group waits for room, nothing with a shorter chain starts: the group would
-        wait for ever.
+        wait without an end.
         """
         heaps = sorted((heap for heap in self._ready.values() if heap), key=lambda heap: heap[0])
         for heap in heaps:
