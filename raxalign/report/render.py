@@ -35,13 +35,14 @@ _TEX = {
     '"': "''",
 }
 MARKS = {"better": "▲", "worse": "▼"}
+SIGNS = {**MARKS, "cannot tell": "○", "baseline": ""}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 def as_html(document: Document) -> str:
-    """Return one self-contained page: its style and its drawings are in it, and nothing is
-    fetched.
+    """Return one self-contained page: its style, its script and its drawings are in it, and nothing
+    is fetched.
     """
     return _rendered("report.html.j2", document)
 
@@ -159,7 +160,7 @@ def _environment(*, angles: bool = False) -> Environment:
         **own,
     )
     filters = (tex, letters, tex_cell, tex_below, breakable)
-    environment.globals["marks"] = MARKS
+    environment.globals |= {"marks": MARKS, "signs": SIGNS}
     environment.filters |= {
         "md": markdown,
         "md_cell": markdown_cell,

@@ -109,7 +109,9 @@ def test_the_page_stands_alone(written: Path) -> None:
     page.feed(text)
     assert page.open == []
     assert page.outside == []
-    assert not page.seen & {"script", "link", "img", "iframe", "object"}
+    assert not page.seen & {"link", "img", "iframe", "object"}
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert not re.search(r"fetch|XMLHttpRequest|import|https?:", script)
     assert not re.search(r"@import|url\((?!#)", text)
     assert len(page.ids) == len(set(page.ids))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(page.ids)
@@ -214,7 +216,7 @@ def test_names_with_special_characters_break_no_language() -> None:
         (NASTY,),
     )
     page = as_html(document)
-    assert "<script>" not in page
+    assert page.count("<script>") == 1
     assert "&lt;script&gt;" in page
     row = next(line for line in as_markdown(document).splitlines() if line.startswith("| a"))
     assert len(re.findall(r"(?<!\\)\|", row)) == 3

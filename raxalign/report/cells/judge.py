@@ -20,6 +20,11 @@ class Judge:
         self._found = {(id(entry.cell), entry.name): entry for entry in compared}
 
     @property
+    def compared(self) -> list[Compared]:
+        """All comparisons, in the order of the grid's tables."""
+        return list(self._found.values())
+
+    @property
     def baselines(self) -> list[Cell]:
         """The cells that others are compared with, each once."""
         return list(

@@ -32,7 +32,7 @@ class Gains(Section):
     """
 
     VERSION = 1
-    place = 90
+    place = 40
 
     def share(self) -> Share | None:
         """Return the figure; None where no transfer task was run with a baseline and a method."""

@@ -23,7 +23,7 @@ class LearningCurves(Section):
     """A figure with a panel per task: a curve per method that was run at several sizes."""
 
     VERSION = 1
-    place = 60
+    place = 30
 
     def share(self) -> Share | None:
         """Return the figure; None where no method was run at several sizes."""

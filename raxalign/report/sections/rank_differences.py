@@ -32,7 +32,7 @@ class RankDifferences(Section):
     """
 
     VERSION = 1
-    place = 120
+    place = 80
 
     def share(self) -> Share | None:
         """Return the table and the figure; None without predictions or training text."""

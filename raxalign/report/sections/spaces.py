@@ -57,7 +57,7 @@ class Spaces(Section):
     """
 
     VERSION = 1
-    place = 140
+    place = 90
 
     def share(self) -> Share | None:
         """Return the figures; None without a ledger or a task that measures spaces."""

@@ -39,7 +39,7 @@ class Transfer(Section):
     """
 
     VERSION = 1
-    place = 100
+    place = 45
 
     def share(self) -> Share | None:
         """Return the figure and the table; None where the grid does not have both."""
