@@ -22,6 +22,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.identity import Identity
 from raxalign.single.card import Card
+from raxalign.single.card_origin import Origin, hub_name
 from raxalign.single.place import appearing, local_folder, refuse_existing, runtime, transforms_of
 from raxalign.store.digests import FileDigests
 from raxalign.store.key import digest
@@ -77,6 +78,7 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         request.pivot,
         request.seed,
         data=pairs,
+        origin=Origin(hub_name(request.encoder)),
     )
     with appearing(out) as partial:
         aligned.export(partial)
