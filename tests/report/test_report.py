@@ -311,7 +311,7 @@ def test_dev_chooses_and_its_test_value_is_shown(made: Any) -> None:
 def test_retrieval_against_transfer_says_its_n(made: Any) -> None:
     opened, ledger = made
     results = Results.of(rows(opened.plan, ledger), opened.plan)
-    (panel,) = transfer_panels(results, 8)
+    (panel,) = transfer_panels(results, 8, Judge())
     assert [cloud.label for cloud in panel.points] == ["none", "rotation", "finetune"]
     assert all(len(cloud.x) == 3 for cloud in panel.points)
     table = transfer_table(results)
@@ -341,7 +341,7 @@ def test_figures_of_a_task_without_test_say_dev(made: Any) -> None:
     opened, ledger = made
     dev = [row for row in rows(opened.plan, ledger) if row["split"] == "dev"]
     results = Results.of(dev, opened.plan)
-    (gain,) = gain_panels(results)
+    (gain,) = gain_panels(results, Judge())
     assert gain.title == "xnli (dev set)"
     base = {
         row["lang"]: row["value"]

@@ -54,6 +54,12 @@ class Judge:
         )
 
 
+def ends_of(judge: Judge, cell: Cell, name: Name) -> tuple[float, float] | None:
+    """Return the ends of a value's interval in percent, for a figure."""
+    around = judge.interval(cell, name)
+    return None if around is None else (100 * around[0], 100 * around[1])
+
+
 def difference_text(found: Compared, unit: Unit) -> str:
     """Return the difference to the baseline with its interval, or "cannot tell"; nothing for a
     value that is not compared.
