@@ -31,11 +31,7 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
     """Write ``<name>.svg``, ``<name>.pdf`` and ``<name>.png`` into a folder; returns the SVG for a
     page, in the page's own ink and without its size.
     """
-    with _canvas(panels) as figure:
-        _fill(figure, panels)
-        figure.draw_without_rendering()  # lays it out once for all files
-        figure.set_layout_engine("none")
-        spread_labels(figure)
+    with opened_canvas(panels) as figure:
         text = io.StringIO()
         figure.savefig(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
@@ -47,6 +43,17 @@ def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
             folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}
         )
     return for_page(svg, name)
+
+
+@contextmanager
+def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
+    """Open a figure with the panels drawn and laid out, while the package's settings hold."""
+    with _canvas(panels) as figure:
+        _fill(figure, panels)
+        figure.draw_without_rendering()  # lays it out once for all files
+        figure.set_layout_engine("none")
+        spread_labels(figure)
+        yield figure
 
 
 @contextmanager

@@ -42,7 +42,8 @@ class Gains(Section):
         caption = (
             "One point per language; the baseline is the original encoder (as in Kulshreshtha et"
             " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
-            " chooses. Error bars: the 95 % interval of the difference over runs and examples; one that leaves the panel is longer than it shows."
+            " chooses. Error bars: the 95 % interval of the difference over runs and examples; one"
+            " that leaves the panel is longer than it shows."
             f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         )
         title = "Gain over the baseline against the baseline"

@@ -71,7 +71,8 @@ def _curves(results: Results, task: str, metric: str) -> list[Curve]:
     several = [name for name, points in lines.items() if len(points) > 1]
     best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
     shown = [(name, points) for name, points in lines.items() if name in best]
-    return [_curve(name, points, colour) for colour, (name, points) in enumerate(shown, 1)]
+    places = list(dict.fromkeys(_label(results, cell) for cell in results.cells))
+    return [_curve(name, points, places.index(name)) for name, points in shown]
 
 
 def _curve(name: str, points: Mapping[int, Value], colour: int) -> Curve:
