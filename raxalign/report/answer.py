@@ -233,7 +233,7 @@ def _untested(name: str, base: str, where: str, tally: Tally, unit: Unit) -> str
     why = f"not tested ({tally.untested})"
     if found is None or found.difference is None:
         return f"{name} is compared with {base} in {where}, but {why}"
-    side = "above" if found.difference >= 0 else "below"
+    side = "above" if found.difference > 0 else "below" if found.difference else "apart from"
     points = " points" if unit.sign else ""
     many = len(tally.languages)
     span = f"on average over {many} languages" if many > 1 else f"for {tally.languages[0]}"
@@ -251,6 +251,8 @@ def _others(tallies: Sequence[Tally]) -> list[str]:
             *((tally.better, tally.worse, len(tally.languages)) for tally in tallies), strict=True
         )
     )
+    if not better and not worse:
+        return [f"in the other {len(tallies)} tasks 0 of {every} comparisons can be told"]
     return [
         f"in the other {len(tallies)} tasks it is better in {better} and worse in {worse} of"
         f" {every} comparisons, and the others cannot be told"

@@ -130,8 +130,8 @@ def test_single_runs_are_reported_as_untested(reason: str) -> None:
         for name in cells["finetune"].values
     ]
     assert answer(found, results) == (
-        "finetune is 0.0 points above none in xnli (accuracy) on average over 4 languages, which is"
-        f" not tested ({reason})."
+        "finetune is 0.0 points apart from none in xnli (accuracy) on average over 4 languages, which"
+        f" is not tested ({reason})."
     )
 
 
@@ -247,3 +247,29 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
     (matrix,) = headline(results, found).matrices
     assert [line.label for line in matrix.lines] == ["none", "finetune λ=11"]
     assert "11 more points are in the grid's own tables" in matrix.caption
+
+
+@pytest.mark.parametrize(
+    ("verdict", "clause"),
+    [
+        ("cannot tell", "in the other 4 tasks 0 of 16 comparisons can be told."),
+        (
+            "better",
+            "in the other 4 tasks it is better in 16 and worse in 0 of 16 comparisons, and the"
+            " others cannot be told.",
+        ),
+    ],
+)
+def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
+    tasks = ("retrieval", "xnli", "mlqa", "ner", "pos")
+    rows = [
+        row(method, lang, 0.5, task)
+        for task in tasks
+        for method in ("none", "finetune")
+        for lang in LANGS
+    ]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    found = compared(results, all_of(0.1, "better"), task="retrieval")
+    for task in tasks[1:]:
+        found += compared(results, all_of(0.02, verdict), task=task)
+    assert answer(found, results).endswith(clause)

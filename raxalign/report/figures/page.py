@@ -7,6 +7,9 @@ import re
 INK, RULE = "#1a1b1c", "#d8d9da"
 """Colours that nothing else in a drawing has, so that a page can put its own in their place."""
 
+_LONG = re.compile(r"(\d\.\d\d)\d+")
+"""A coordinate, of which hundredths of a point can be seen."""
+
 
 def unique(svg: str, name: str) -> str:
     """Names within a drawing made its own, since a page holds several."""
@@ -23,7 +26,8 @@ def unique(svg: str, name: str) -> str:
 def for_page(svg: str, name: str) -> str:
     """Without prolog and metadata; its width follows the page's, up to its own."""
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = _LONG.sub(r"\1", re.sub(r"\n\s*", "\n", svg))
     head, rest = svg.split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)

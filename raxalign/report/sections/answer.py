@@ -5,12 +5,13 @@ language.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import final
 
 from raxalign.analysis.cells import MEANS, Cell, Name
 from raxalign.analysis.metrics import spoken
 from raxalign.plan.comparisons import Compared, baseline_cells
-from raxalign.report.answer import answer, compared_tables
+from raxalign.report.answer import answer, compared_tables, leader
 from raxalign.report.cells.choice import dev_of
 from raxalign.report.cells.names import named, under
 from raxalign.report.cells.numbers import Unit, metric_unit
@@ -41,6 +42,13 @@ class Answer(Section):
         entries = [*first, *(entry for entry in others if not results.few(entry))]
         matrices = tuple(self._matrix(entry) for entry in entries)
         return Share(headline=Headline(answer(compared, results), matrices))
+
+    @cached_property
+    def _leaders(self) -> list[Cell]:
+        """The cell that the sentence is about; none where nothing is compared."""
+        compared = self.material.judge.compared
+        tables = compared_tables(compared, self.material.results)
+        return [leader(compared, tables[0])[0]] if tables else []
 
     def _matrix(self, entry: _Entry) -> Table:
         """The matrix of a (task, metric, split)."""
@@ -75,17 +83,18 @@ class Answer(Section):
 
     def _shown(self, cells: Sequence[Cell], entry: _Entry) -> list[Cell]:
         """The lines of a matrix, the baselines first; of many points of a method and encoder the
-        one that dev chooses at the largest training set.
+        one that dev chooses at the largest training set, and the one that the sentence is about.
         """
         results = self.material.results
         bases = baseline_cells(cells, results.plan)
         kept = list(cells)
         if len(cells) > _MOST_LINES:
             best: dict[tuple[str, str], Cell] = {}
-            order = sorted(cells, key=lambda c: (c.sentences or 0, dev_of(c, *entry[:2])))
-            for cell in order:
-                best[cell.method, cell.encoder] = cell
-            chosen = {id(cell) for cell in best.values()}
+            for cell in cells:
+                rival = best.setdefault((cell.method, cell.encoder), cell)
+                if _rank(cell, entry) > _rank(rival, entry):
+                    best[cell.method, cell.encoder] = cell
+            chosen = {id(cell) for cell in (*best.values(), *self._leaders)}
             kept = [cell for cell in cells if id(cell) in chosen]
         first = [cell for cell in kept if any(cell is base for base in bases)]
         return [*first, *(cell for cell in kept if not any(cell is base for base in bases))]
@@ -116,6 +125,11 @@ class Answer(Section):
             verdict=found.verdict or "cannot tell",
             shade=shade if good else -shade,
         )
+
+
+def _rank(cell: Cell, entry: _Entry) -> tuple[int, float]:
+    """What a method's points are chosen by: the size of the training set, then dev."""
+    return cell.sentences or 0, dev_of(cell, *entry[:2])
 
 
 def _ordered(langs: Sequence[str]) -> list[str]:

@@ -25,7 +25,7 @@ _MEANS = {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}
 class OwnTables(Section):
     """A table per task and metric: a line per point of the grid, a column per language.
 
-    The table of a task's main metric is open, the others are folded.
+    The table of the first task's main metric is open, the others are folded.
     """
 
     VERSION = 1
@@ -37,9 +37,10 @@ class OwnTables(Section):
         if not results.cells:
             return None
         few = {entry for entry in results.tables if results.few(entry)}
-        first = {results.leading(task) for task in results.tasks}
+        leading = (results.leading(task) for task in results.tasks)
+        first = next((entry for entry in leading if entry is not None), None)
         made = tuple(
-            _OwnTable(results, judge, *entry, few=entry in few).table(folded=entry not in first)
+            _OwnTable(results, judge, *entry, few=entry in few).table(folded=entry != first)
             for entry in results.tables
         )
         lead = f"One line per point of the grid. {_against(results, judge)}"
