@@ -130,8 +130,8 @@ def test_single_runs_are_reported_as_untested(reason: str) -> None:
         for name in cells["finetune"].values
     ]
     assert answer(found, results) == (
-        "finetune is 0.0 points apart from none in xnli (accuracy) on average over 4 languages, which"
-        f" is not tested ({reason})."
+        "finetune is 0.0 points apart from none in xnli (accuracy) on average over 4 languages,"
+        f" which is not tested ({reason})."
     )
 
 
