@@ -75,7 +75,10 @@
   };
 
   // a table as rows of texts: the name, and per column the value, its interval and its difference
-  const PARTS = [[".v", ""], [".s", " 95 %"], [".d", " difference"], [".w", " verdict"]];
+  const PARTS = [[".v", ""], [".s", " 95 %"], [".d", " difference"]];
+  // in a matrix the interval is that of the difference, but for the baselines' own
+  const JUDGED = [[".v", ""], [".d", " difference"], [".s:not(.own)", " difference 95 %"], [".w", " verdict"]];
+  const partsOf = (table) => (table.closest(".matrix") ? JUDGED : PARTS);
   const rows = (table, parts) => {
     const body = [...table.tBodies[0].rows].filter((row) => !row.classList.contains("group"));
     const heads = [...table.tHead.rows[0].cells].slice(1);
@@ -92,7 +95,7 @@
       ]),
     ];
   };
-  const csv = (table) => rows(table, PARTS)
+  const csv = (table) => rows(table, partsOf(table))
     .map((row) => row.map((text) => {
       const ascii = text.replaceAll("−", "-");
       return /[",\n]/.test(ascii) ? `"${ascii.replaceAll('"', '""')}"` : ascii;
@@ -101,7 +104,7 @@
     "±": "$\\pm$", "λ": "$\\lambda$", "α": "$\\alpha$", "ρ": "$\\rho$", "–": "--" };
   const tex = (text) => text.replace(/[\\&%$#_{}~^−±λαρ–]/g, (sign) => SIGNS[sign] ?? `\\${sign}`);
   const latex = (table) => {
-    const [head, ...body] = rows(table, PARTS.slice(0, 2));
+    const [head, ...body] = rows(table, partsOf(table).slice(0, table.closest(".matrix") ? 3 : 2));
     const lines = [head, ...body].map((row) => `${row.map(tex).join(" & ")} \\\\`);
     return ["\\begin{tabular}{l" + "r".repeat(head.length - 1) + "}", "\\toprule", lines[0], "\\midrule",
       ...lines.slice(1), "\\bottomrule", "\\end{tabular}", ""].join("\n");
