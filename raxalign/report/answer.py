@@ -44,8 +44,8 @@ class Tally:
     untested: str = ""
 
     @property
-    def told(self) -> int:
-        """The languages in which the test can tell."""
+    def significant(self) -> int:
+        """The languages in which the difference is significant."""
         return self.better + self.worse
 
 
@@ -196,12 +196,12 @@ def _main(name: str, tally: Tally, unit: Unit) -> str:
             f"{name} is better than {base} in {where} in {tally.better} of {many} languages and"
             f" worse in {tally.worse}"
         )
-    elif tally.told:
+    elif tally.significant:
         verb = "beats" if tally.better else "is worse than"
         clause = f"{name} {verb} {base} in {where} {among}"
     else:
         span = f"for {tally.languages[0]}" if many == 1 else f"in any of {many} languages"
-        clause = f"It cannot be told whether {name} differs from {base} in {where} {span}"
+        clause = f"There is no significant difference between {name} and {base} in {where} {span}"
     return clause + _by(tally, unit)
 
 
@@ -223,8 +223,8 @@ def _by(tally: Tally, unit: Unit) -> str:
         return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]})"
     bounds = [signed(value * unit.scale, unit.decimals) for value in (low, high)]
     text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]})"
-    untold = ", which may be chance" if tally.told and found.verdict == "cannot tell" else ""
-    return f"; the difference{average} is {text}{untold}"
+    chance = ", which may be chance" if tally.significant and found.verdict == "cannot tell" else ""
+    return f"; the difference{average} is {text}{chance}"
 
 
 def _untested(name: str, base: str, where: str, tally: Tally, unit: Unit) -> str:
@@ -252,10 +252,10 @@ def _others(tallies: Sequence[Tally]) -> list[str]:
         )
     )
     if not better and not worse:
-        return [f"in the other {len(tallies)} tasks 0 of {every} comparisons can be told"]
+        return [f"in the other {len(tallies)} tasks 0 of {every} differences are significant"]
     return [
         f"in the other {len(tallies)} tasks it is better in {better} and worse in {worse} of"
-        f" {every} comparisons, and the others cannot be told"
+        f" {every} comparisons, and the others are not significant"
     ]
 
 
@@ -264,8 +264,8 @@ def _other(tally: Tally) -> str:
     chance = f" (at chance in {tally.at_chance})" if tally.at_chance else ""
     if tally.untested:
         return f"in {where} nothing is tested ({tally.untested}){chance}"
-    if not tally.told:
-        return f"in {where} 0 of {many} can be told{chance}"
+    if not tally.significant:
+        return f"in {where} 0 of {many} differences are significant{chance}"
     parts = [
         f"{verdict} in {count}"
         for verdict, count in (("better", tally.better), ("worse", tally.worse))

@@ -4,15 +4,15 @@ that it was made from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import MEANS, Cell, Name
+from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
+from raxalign.catalog import catalog
 from raxalign.plan.comparisons import Compared, baseline_cells, comparisons
 from raxalign.plan.predictions import Predictions
 from raxalign.plan.results import rows
-from raxalign.report.cells.results import Results
 
 if TYPE_CHECKING:
     from raxalign.analysis.significance import Interval
@@ -64,38 +64,37 @@ def scores_of(plan: Plan, ledger: Ledger, trial: Trial) -> list[Score]:
     own = [row for row in found if row["trial"] == trial.key]
     if not own:
         return []
-    (this,) = Results.of(own, plan).cells[:1]
-    results = Results.of(found, plan)
-    whole = next((cell for cell in results.cells if trial.key in cell.trials), this)
-    kept = [cell for cell in results.cells if cell is whole or _is_base(cell, whole, plan)]
+    (this,) = cells(own, plan.pivot)
+    every = cells(found, plan.pivot)
+    whole = next(cell for cell in every if trial.key in cell.trials)
+    bases = baseline_cells([cell for cell in every if cell.encoder == whole.encoder], plan)
+    kept = [cell for cell in every if cell is whole or any(cell is base for base in bases)]
     compared = {
         entry.name: entry
         for entry in comparisons(kept, plan, ledger)
         if entry.cell is whole and entry.baseline is not None
     }
-    names = list(_main(Results.of(own, plan), this))
+    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
+    names = list(_main(this, kinds))
     intervals = _intervals(plan, ledger, this, names)
-    kinds = results.tasks
     return [
         _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name))
         for name in names
     ]
 
 
-def _is_base(cell: Cell, whole: Cell, plan: Plan) -> bool:
-    """Whether a cell is the encoder that another was made from."""
-    return cell.encoder == whole.encoder and bool(baseline_cells([cell], plan))
-
-
-def _main(results: Results, cell: Cell) -> Iterator[Name]:
-    """The names of the main metric's values of each task."""
-    for task in results.tasks:
-        metric, split = results.main_metric(task), results.split(task)
-        langs = results.by_table.get((task, metric or "", split), ())
-        for lang in sorted(langs, key=lambda lang: lang in MEANS):
-            name = (task, lang, metric or "", split)
-            if name in cell.values:
-                yield name
+def _main(cell: Cell, kinds: Mapping[str, str]) -> Iterator[Name]:
+    """The names of the values of each task's main metric, the means last; of the first metric where
+    a task names none.
+    """
+    tables = tables_of(cell.values)
+    for task, kind in kinds.items():
+        there = [(metric, split) for name, metric, split in tables if name == task]
+        known = catalog("tasks")
+        main = known[kind].main_metric if kind in known else None
+        shown = next((table for table in there if table[0] == main), next(iter(there), None))
+        names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
+        yield from sorted(names, key=lambda name: name[1] in MEANS)
 
 
 def _intervals(plan: Plan, ledger: Ledger, cell: Cell, names: list[Name]) -> dict[Name, Interval]:
@@ -122,10 +121,10 @@ def _score(
         lang,
         metric,
         cell.values[name].mean,
-        around and around.low,
-        around and around.high,
-        around and around.examples,
-        base and base.mean,
+        around.low if around is not None else None,
+        around.high if around is not None else None,
+        around.examples if around is not None else None,
+        base.mean if base is not None else None,
         against.difference if against is not None else None,
         bounds,
         (against.verdict or "") if against is not None and bounds is not None else "",

@@ -87,8 +87,8 @@ def test_what_is_worse_is_not_said_with_a_minus() -> None:
 def test_where_nothing_can_be_told_the_sentence_claims_nothing() -> None:
     results = grid(("none", "finetune"))
     assert answer(compared(results, all_of(0.01, "cannot tell")), results) == (
-        "It cannot be told whether finetune differs from none in xnli (accuracy) in any of 4"
-        " languages; the difference on average is +1.0 points (95 %: −1.0 to +3.0)."
+        "There is no significant difference between finetune and none in xnli (accuracy) in any of"
+        " 4 languages; the difference on average is +1.0 points (95 %: −1.0 to +3.0)."
     )
 
 
@@ -160,7 +160,7 @@ def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
     assert answer(found, results) == (
         "finetune beats none in retrieval (accuracy) in 4 of 4 languages, by 10.0 points on average"
         " (95 %: 8.0 to 12.0); in xnli (accuracy) it is better in 1 of 4; in mlqa (accuracy) 0 of 4"
-        " can be told."
+        " differences are significant."
     )
 
 
@@ -252,11 +252,11 @@ def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
 @pytest.mark.parametrize(
     ("verdict", "clause"),
     [
-        ("cannot tell", "in the other 4 tasks 0 of 16 comparisons can be told."),
+        ("cannot tell", "in the other 4 tasks 0 of 16 differences are significant."),
         (
             "better",
             "in the other 4 tasks it is better in 16 and worse in 0 of 16 comparisons, and the"
-            " others cannot be told.",
+            " others are not significant.",
         ),
     ],
 )

@@ -120,6 +120,7 @@ def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
         "data-size",
         "curve-finetune-lambda",
         "gain-over-baseline",
+        "pivot-transfer",
         "retrieval-transfer",
     ]
     assert [table.anchor for table in figures.tables] == ["retrieval-transfer"]

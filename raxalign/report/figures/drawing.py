@@ -100,8 +100,12 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
 
 def _labels(panels: Sequence[Panel]) -> list[str]:
     """The labels of all series, each once."""
-    series = (one for p in panels for one in (*p.curves, *p.points, *p.bars))
-    return list(dict.fromkeys(one.label for one in series))
+    found: list[str] = []
+    for panel in panels:
+        found += [curve.label for curve in panel.curves]
+        found += [cloud.label for cloud in panel.points]
+        found += [bars.label for bars in panel.bars]
+    return list(dict.fromkeys(found))
 
 
 def _legend_columns(labels: Sequence[str], width: float) -> int:
