@@ -190,3 +190,16 @@ def test_encoders_that_differ_in_their_seed_alone_share_a_bar_with_an_error_bar(
     (loss,) = loss_panels(results, "xnli")
     assert loss.bars[0].values == [pytest.approx(40)]
     assert loss.bars[0].spread == [pytest.approx(100 * 14.142 * 30 / 50**2, abs=0.01)]
+
+
+def test_a_drawing_on_a_page_keeps_its_styles_and_the_names_that_it_uses(tmp_path: Path) -> None:
+    panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))
+    svg = draw([panel], tmp_path, "one")
+    rules = dict(re.findall(r"\.(g[0-9a-f]{8})\{([^}]+)\}", svg))
+    used = set(re.findall(r'class="(g[0-9a-f]{8})"', svg))
+    assert used == set(rules)
+    assert any("fill: #2f7fc1" in style for style in rules.values())
+    linked = set(re.findall(r'href="#([^"]+)"', svg))
+    assert linked
+    assert linked <= set(re.findall(r'id="([^"]+)"', svg))
+    assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])

@@ -119,6 +119,30 @@ def test_the_page_stands_alone(written: Path) -> None:
     assert "currentColor" in text
 
 
+def test_the_page_begins_with_the_answer_and_hides_nothing_without_a_script(written: Path) -> None:
+    text = (written / "report.html").read_text(encoding="utf-8").split("<script>")[0]
+    order = (
+        'class="sentence"',
+        'class="matrix"',
+        "<nav",
+        *(f'<section id="{name}"' for name in ("grid", "figures", "cao2020", "chosen", "how")),
+    )
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert not re.search(r"<\w[^>]* hidden", text)
+    assert "▲ better" in text
+    assert "○ cannot tell" in text
+    assert re.search(r"<details class=\"idle\"><summary>\d+ rows? without a measured value", text)
+
+
+def test_the_sentence_is_in_every_form_of_the_report(written: Path) -> None:
+    page = (written / "report.html").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r'<p class="sentence">(.*?)</p>', page)
+    assert " none in retrieval (contextual accuracy) in " in sentence
+    for name, shown in (("report.md", markdown(sentence)), ("report.tex", tex(sentence))):
+        assert shown in (written / name).read_text(encoding="utf-8")
+
+
 @pytest.mark.slow
 def test_the_same_results_give_the_same_report(made: Any, written: Path, tmp_path: Path) -> None:
     opened, ledger = made
