@@ -223,7 +223,9 @@ def _by(tally: Tally, unit: Unit) -> str:
         return f", by {shown[0]}{points}{average} (95 %: {shown[1]} to {shown[2]})"
     bounds = [signed(value * unit.scale, unit.decimals) for value in (low, high)]
     text = f"{unit.show_difference(difference)}{points} (95 %: {bounds[0]} to {bounds[1]})"
-    chance = ", which may be chance" if tally.significant and found.verdict == "cannot tell" else ""
+    if bool(tally.significant) == (found.verdict != "cannot tell"):
+        return f"; the difference{average} is {text}"
+    chance = ", which is significant" if not tally.significant else ", which may be chance"
     return f"; the difference{average} is {text}{chance}"
 
 
@@ -265,7 +267,9 @@ def _other(tally: Tally) -> str:
     if tally.untested:
         return f"in {where} nothing is tested ({tally.untested}){chance}"
     if not tally.significant:
-        return f"in {where} 0 of {many} differences are significant{chance}"
+        whole = tally.whole.verdict if tally.whole is not None else None
+        mean = f", but the mean is {whole}" if whole in ("better", "worse") else ""
+        return f"in {where} 0 of {many} differences are significant{mean}{chance}"
     parts = [
         f"{verdict} in {count}"
         for verdict, count in (("better", tally.better), ("worse", tally.worse))

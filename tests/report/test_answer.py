@@ -273,3 +273,22 @@ def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
     for task in tasks[1:]:
         found += compared(results, all_of(0.02, verdict), task=task)
     assert answer(found, results).endswith(clause)
+
+
+def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
+    tasks = ("retrieval", "xnli")
+    rows = [
+        row(method, lang, 0.5, task)
+        for task in tasks
+        for method in ("none", "finetune")
+        for lang in LANGS
+    ]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
+    found = [finding for task in tasks for finding in compared(results, values, task=task)]
+    assert answer(found, results) == (
+        "There is no significant difference between finetune and none in retrieval (accuracy) in"
+        " any of 4 languages; the difference on average is +10.0 points (95 %: +8.0 to +12.0),"
+        " which is significant; in xnli (accuracy) 0 of 4 differences are significant, but the mean"
+        " is better."
+    )
