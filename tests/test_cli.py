@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -304,6 +305,10 @@ def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path
     table = run("results", file, "--compare").out
     assert "retrieval: contextual_accuracy (test), against none" in table
     assert "p (Holm)" in table
+    last = table.splitlines()[-1]
+    assert re.match(
+        r"finetune .*(beats|differs from) none in retrieval \(contextual accuracy\)", last
+    )
     found = json.loads(run("results", file, "--compare", "rotation", "--format", "json").out)
     assert {row["baseline"] for row in found} == {"rotation"}
     assert {row["cell"] for row in found} == {

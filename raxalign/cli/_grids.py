@@ -81,7 +81,18 @@ def grid(
     if dry_run:
         _print_plan(opened, select(opened.plan, only=only, shard=shard, limit=limit))
         return
-    _tell_end(run(opened, only=only, shard=shard, limit=limit, tell=tell), file)
+    finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
+    _tell_answer(opened)
+    _tell_end(finished, file)
+
+
+def _tell_answer(opened: Opened) -> None:
+    """Report in one sentence what the results show, where there are not too many to read."""
+    from raxalign.report.answer import stored_answer
+    from raxalign.store.ledger import Ledger
+
+    if sentence := stored_answer(opened.plan, Ledger(opened.root)):
+        tell(sentence)
 
 
 def _tell_end(finished: Finished, file: Path) -> None:
@@ -91,14 +102,14 @@ def _tell_end(finished: Finished, file: Path) -> None:
     if not finished.done and not finished.failed:
         tell(
             f"{finished.plan.name}: all {finished.cached} trials are done; see `raxalign results"
-            f" {file}`"
+            f" {file}` and `raxalign report {file}`"
         )
         return
     by_key = finished.plan.by_key
     for key, message in finished.failed.items():
         trial = by_key[key]
         tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
-    tell(f"results: raxalign results {file}; runs: raxalign ui")
+    tell(f"results: raxalign results {file}; report: raxalign report {file}; runs: raxalign ui")
     if finished.failed:
         raise typer.Exit(1)
 

@@ -126,17 +126,20 @@ def print_comparisons(
     format: Format,  # noqa: A002
     baseline: str | None,
 ) -> None:
-    from raxalign.analysis.cells import cells
     from raxalign.plan.comparisons import comparisons
     from raxalign.report import compared, tables
+    from raxalign.report.answer import answer
+    from raxalign.report.cells.results import Results
 
-    found = comparisons(cells(rows, plan_.pivot), plan_, ledger, baseline=baseline)
+    results = Results.of(rows, plan_)
+    found = comparisons(results.cells, plan_, ledger, baseline=baseline)
     if format is Format.json:
         print_out(tables.as_json(compared.comparison_rows(found, plan_)))
     elif format is Format.csv:
         print_out(compared.comparisons_csv(compared.comparison_rows(found, plan_)))
     else:
-        print_out(compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200))
+        text = compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200)
+        print_out(f"{text}\n{answer(found, results)}")
 
 
 def print_rows(

@@ -89,6 +89,7 @@ def compose(
         tuple(fact for share in shares for fact in share.facts),
         tuple(_joined(shares)),
         LEGEND,
+        next((share.headline for share in shares if share.headline is not None), None),
     )
     files = {name: text for share in shares for name, text in share.files.items()}
     return Composed(document, files, compared)

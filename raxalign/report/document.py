@@ -10,6 +10,7 @@ from typing import Literal
 
 Mark = Literal["", "better", "worse"]
 State = Literal["value", "published", "absent", "empty"]
+Verdict = Literal["", "better", "worse", "cannot tell", "baseline"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,16 @@ class Entry:
     notes: tuple[int, ...] = ()
     state: State = "value"
     worse: bool | None = None
+
+
+@dataclass(frozen=True)
+class Judged(Entry):
+    """One cell of a matrix of methods and languages: `verdict` says in words what the test against
+    the baseline says, and `shade` colours it by the difference, from -4 (for the worse) to 4.
+    """
+
+    verdict: Verdict = ""
+    shade: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,6 +72,14 @@ class Table:
     corner: str = ""
     folded: bool = False
 
+    @property
+    def unmeasured(self) -> tuple[Line, ...]:
+        """The lines without a measured value, where the table has others."""
+        idle = [
+            line for line in self.lines if all(entry.state != "value" for entry in line.entries)
+        ]
+        return tuple(idle) if len(idle) < len(self.lines) else ()
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -90,25 +109,43 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """What a reader sees first: the answer in one sentence, and matrices of methods and languages
+    whose cells are `Judged`, that of the main task first.
+    """
+
+    sentence: str
+    matrices: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
 class Share:
-    """What one section adds to the report: parts of the document, (name, value) lines under its
-    title, and further files (name -> text) next to the page.
+    """What one section adds to the report: parts of the document, (name, value) lines on how it was
+    made, further files (name -> text) next to the page, and what a reader sees first. Of several
+    headlines the first one is shown.
     """
 
     parts: tuple[Part, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    headline: Headline | None = None
 
 
 @dataclass(frozen=True)
 class Document:
-    """The whole report; `facts` are (name, value) lines under its title."""
+    """The whole report; `facts` are (name, value) lines on how it was made."""
 
     title: str
     subtitle: str
     facts: tuple[tuple[str, str], ...]
     parts: tuple[Part, ...]
     legend: tuple[str, ...] = ()
+    headline: Headline | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The facts that are notes."""
+        return tuple(value for name, value in self.facts if name == "note")
 
 
 def renumbered(table: Table) -> Table:

@@ -5,6 +5,7 @@ escaped.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -35,15 +36,16 @@ _TEX = {
     '"': "''",
 }
 MARKS = {"better": "▲", "worse": "▼"}
+SIGNS = {**MARKS, "cannot tell": "○", "baseline": ""}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~])")
 _LINE = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 def as_html(document: Document) -> str:
-    """Return one self-contained page: its style and its drawings are in it, and nothing is
-    fetched.
+    """Return one self-contained page: its style, its script and its drawings are in it, and nothing
+    is fetched.
     """
-    return _rendered("report.html.j2", document)
+    return re.sub(r"\n+", "\n", _rendered("report.html.j2", document))
 
 
 def as_markdown(document: Document) -> str:
@@ -135,6 +137,14 @@ def breakable(text: str) -> str:
     return Markup("<wbr>").join(re.split(r"(?<=[_/])|(?<=,)(?=[^\W\d])", text))
 
 
+def classes(names: Sequence[object]) -> str:
+    """Return the class attribute of an element, or nothing where no name is left."""
+    from markupsafe import Markup
+
+    found = " ".join(str(name) for name in names if name)
+    return Markup(' class="{}"').format(found) if found else ""
+
+
 @cache
 def _environment(*, angles: bool = False) -> Environment:
     """Templates; with `angles`, code stands in << >> and <% %>, since LaTeX is full of braces."""
@@ -158,8 +168,8 @@ def _environment(*, angles: bool = False) -> Environment:
         lstrip_blocks=True,
         **own,
     )
-    filters = (tex, letters, tex_cell, tex_below, breakable)
-    environment.globals["marks"] = MARKS
+    filters = (tex, letters, tex_cell, tex_below, breakable, classes)
+    environment.globals |= {"marks": MARKS, "signs": SIGNS}
     environment.filters |= {
         "md": markdown,
         "md_cell": markdown_cell,

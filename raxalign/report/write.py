@@ -53,5 +53,5 @@ def write_report(
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     drawn = (figure.name for part in document.parts for figure in part.figures)
-    figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "png")]
+    figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "pdf", "png")]
     return [folder / name for name in (*texts, *figures)]

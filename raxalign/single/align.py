@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.identity import Identity
 from raxalign.single.card import Card
+from raxalign.single.card_origin import Origin, hub_name
 from raxalign.single.place import appearing, local_folder, refuse_existing, runtime, transforms_of
 from raxalign.store.digests import FileDigests
 from raxalign.store.key import digest
@@ -69,20 +70,32 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     )
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
         aligned = method.align(encoder, _with_text(method, inputs, Path(work)), where)
-    card = Card(
-        request.method,
-        method.canonical(),
-        start.label(),
-        inputs.languages,
-        request.pivot,
-        request.seed,
-        data=pairs,
-    )
+    card = _card(request, method, start.label(), inputs.languages, pairs)
     with appearing(out) as partial:
         aligned.export(partial)
         card.of(aligned).write(partial, has_transforms=bool(aligned.transforms))
     shutil.rmtree(checkpoints, ignore_errors=True)
     return {**aligned.notes, **found.notes()}
+
+
+def _card(
+    request: AlignRequest,
+    method: Any,
+    encoder: str,
+    languages: Sequence[str],
+    pairs: Mapping[str, str],
+) -> Card:
+    """The model card; `pairs` are the digests of the word pairs of each language."""
+    return Card(
+        request.method,
+        method.canonical(),
+        encoder,
+        languages,
+        request.pivot,
+        request.seed,
+        data=pairs,
+        origin=Origin(hub_name(request.encoder)),
+    )
 
 
 def _key(request: AlignRequest, method: Any, inputs: Mapping[str, Any]) -> str:

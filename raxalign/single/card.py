@@ -6,19 +6,29 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from raxalign.analysis.metrics import spoken
+from raxalign.catalog import catalog
 from raxalign.provenance import versions
+from raxalign.single.card_origin import Origin
+from raxalign.single.card_scores import Score
+from raxalign.single.card_use import use
 
 if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
     from raxalign.encoders.models.aligned import AlignedEncoder
+
+_ROLES = {"avg": "mean", "avg_zero_shot": "mean without the pivot"}
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a card tells: how the encoder was made, from what, and (task, language, metric, value)
-    results on test sets; `family` is the encoder's, `opened_by` the class of transformers that
-    opens it.
+    """What a card shows: how the encoder was made, from what, and its main scores; `family` is the
+    encoder's, `opened_by` the class of transformers that opens it. `data` are the digests of the
+    word pairs of each language, which are shown where no word aligner is known; `seeds` are those
+    of the grid.
     """
 
     method: str
@@ -30,9 +40,11 @@ class Card:
     sentences: int | None = None
     key: str | None = None
     data: Mapping[str, str] = field(default_factory=dict)
-    results: Sequence[tuple[str, str, str, float]] = ()
+    scores: Sequence[Score] = ()
     family: str = "transformer"
     opened_by: str = "AutoModelForMaskedLM"
+    origin: Origin = field(default_factory=Origin)
+    seeds: Sequence[int] = ()
 
     def of(self, aligned: AlignedEncoder) -> Card:
         """Return the same card with what its encoder says of itself."""
@@ -48,37 +60,57 @@ class Card:
 
     def text(self, *, has_transforms: bool) -> str:
         """Return the card as Markdown with the front matter that the Hugging Face Hub reads."""
-        codes = [*self.languages, self.pivot]
-        static = self.family == "static"
-        front = [
-            "---",
-            *([] if static else ["library_name: transformers", f"pipeline_tag: {self._pipeline}"]),
-            "language:",
-            *(f"- '{code}'" for code in codes),
-        ]
-        front += ["tags:", "- raxalign", "- cross-lingual-alignment", "---"]
         parts = [
-            "\n".join(front),
-            f"# {self.encoder} aligned by {self.method}",
-            (
-                f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with"
-                f" {self.pivot} by the method `{self.method}`."
+            f"---\n{self._front()}\n---",
+            f"# {self.title}",
+            self._lead(),
+            "## How to use it",
+            use(
+                self.family,
+                self.opened_by,
+                (self.languages or [self.pivot])[0],
+                str(self.params.get("layers", "last")),
+                self._pooling(),
+                has_transforms=has_transforms,
             ),
+            *(["## Results", self._results()] if self.scores else []),
+            "## How it was made",
             "\n".join(self._facts()),
-            *([_USE_STATIC] if static else []),
-            *([_USE_TRANSFORMS] if has_transforms else [] if static else [self._use]),
+            "## Licences",
+            self._licences(),
         ]
-        if self.results:
-            rows = [
-                f"| {task} | {lang} | {metric} | {value:.4f} |"
-                for task, lang, metric, value in self.results
-            ]
-            parts += [
-                "## Results (test)",
-                "\n".join(["| task | language | metric | value |", "|---|---|---|---:|", *rows]),
-            ]
-        parts.append("The licence of the weights is that of the encoder they were made from.")
         return "\n\n".join(parts) + "\n"
+
+    @property
+    def title(self) -> str:
+        """The name of the aligned encoder."""
+        return f"{self.encoder} aligned by {self.method}"
+
+    def _front(self) -> str:
+        from huggingface_hub import ModelCardData
+
+        static = self.family == "static"
+        datasets = [text.name for text in self.origin.texts if text.hub and text.name]
+        licence = self._licence()
+        data = ModelCardData(
+            language=list(dict.fromkeys([*self.languages, self.pivot])),
+            license=licence,
+            license_name="base-model-and-training-data" if licence == "other" else None,
+            base_model=self.origin.base_model,
+            datasets=datasets or None,
+            library_name=None if static else "transformers",
+            pipeline_tag=None if static else self._pipeline,
+            tags=["raxalign", "cross-lingual-alignment", self.method],
+            model_name=self.title,
+            eval_results=[found for score in self.scores for found in _evaluated(score)] or None,
+        )
+        return str(data.to_yaml())
+
+    def _licence(self) -> str:
+        """Apache 2.0 where all that went in is raxalign's own, else other."""
+        own = {text.licence for text in self.origin.texts}
+        made_here = self.origin.base_model is None and self.encoder.startswith("scratch")
+        return "apache-2.0" if made_here and own == {"Apache-2.0, part of raxalign"} else "other"
 
     @property
     def _pipeline(self) -> str:
@@ -86,51 +118,107 @@ class Card:
         masked = self.opened_by == "AutoModelForMaskedLM"
         return "fill-mask" if masked else "feature-extraction"
 
-    @property
-    def _use(self) -> str:
-        return _USE.replace("AutoModelForMaskedLM", self.opened_by)
+    def _pooling(self) -> str | None:
+        """How the method joined the pieces of a word; None for methods that read no words."""
+        methods = catalog("methods")
+        fields = methods[self.method].Params.model_fields if self.method in methods else {}
+        found = fields.get("pooling")
+        words = found is not None and "last" in get_args(found.annotation)
+        return str(self.params["pooling"]) if words and self.params.get("pooling") else None
+
+    def _lead(self) -> str:
+        size = f" {self.sentences:,} sentence pairs per language" if self.sentences else ""
+        texts = ", ".join(f"{text.kind} {text.name}".strip() for text in self.origin.texts)
+        trained = f" It was aligned on{size or ' text'} of {texts}." if texts else ""
+        return (
+            f"`{self.encoder}`, its representations of {', '.join(self.languages)} aligned with"
+            f" {self.pivot} by the method `{self.method}`.{trained}"
+        )
+
+    def _results(self) -> str:
+        """A table of the main scores, and how to read it."""
+        head = "| task | language | metric | this encoder [95 %] | n | base encoder | difference |"
+        rule = "|---|---|---|---:|---:|---:|---:|"
+        seeds = f"{len(self.seeds)} seeds" if len(self.seeds) > 1 else "seed"
+        legend = (
+            "The interval of this encoder is over examples; n counts the independent ones. The"
+            " base encoder is the one that it was made from. The difference is that of the"
+            f" method over the grid's {seeds}, with its 95 % interval over seeds and examples."
+        )
+        return "\n".join([head, rule, *map(_row, self.scores), "", legend])
 
     def _facts(self) -> list[str]:
+        weight = self.params.get("lambda")
         facts = {
-            "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
+            "base encoder": self.origin.base_model or self.encoder,
+            "word pairs": ", ".join(self.origin.aligners) or None,
+            "λ": f"{weight:g}" if isinstance(weight, int | float) else None,
             "sentence pairs per language": (
                 f"{self.sentences:,}" if self.sentences is not None else None
             ),
+            **(
+                {}
+                if self.origin.aligners
+                else {f"word pairs {lang}-{self.pivot}": d for lang, d in self.data.items()}
+            ),
             "seed": self.seed,
+            "seeds of the grid": ", ".join(map(str, self.seeds)) or None,
+            "params": json.dumps(dict(self.params), ensure_ascii=False, sort_keys=True),
             "key": self.key,
-            **{f"word pairs {lang}-{self.pivot}": value for lang, value in self.data.items()},
             "made with": ", ".join(f"{name} {version}" for name, version in versions().items()),
         }
         return [f"* {name}: `{value}`" for name, value in facts.items() if value is not None]
 
+    def _licences(self) -> str:
+        if self._licence() == "apache-2.0":
+            return "Apache 2.0: the encoder was trained from scratch on raxalign's own phrasebook."
+        texts = "".join(
+            f"\n* {text.kind} {text.name}".rstrip() + f": {text.licence}"
+            for text in self.origin.texts
+        )
+        training = f" The licences of the training text:\n{texts}" if texts else ""
+        return f"The licence of the weights is that of the encoder they were made from.{training}"
 
-_USE = """```python
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-model = AutoModelForMaskedLM.from_pretrained(folder)
-tokenizer = AutoTokenizer.from_pretrained(folder)
-```
+def _row(score: Score) -> str:
+    number = "{:.4f}".format
+    around = f" [{score.low:.4f}, {score.high:.4f}]" if score.low is not None else ""
+    difference = "" if score.difference is None else f"{score.difference:+.4f}"
+    if score.bounds is not None:
+        low, high = score.bounds
+        difference += f" [{low:+.4f}, {high:+.4f}], {score.verdict}"
+    split = "" if score.split == "test" else f" ({score.split})"
+    return (
+        f"| {score.task}{split} | {_ROLES.get(score.lang, score.lang)} | {spoken(score.metric)}"
+        f" | {number(score.value)}{around}"
+        f" | {'' if score.examples is None else f'{score.examples:,}'}"
+        f" | {'' if score.base is None else number(score.base)} | {difference} |"
+    )
 
-For vectors of sentences:
 
-```python
-from sentence_transformers import SentenceTransformer
+def _evaluated(score: Score) -> list[EvalResult]:
+    """The score as the hub reads it, and next to it that of the base encoder."""
+    from huggingface_hub import EvalResult
 
-vectors = SentenceTransformer(folder).encode(["Ein Haus."])
-```"""
-_USE_STATIC = """Vectors of words, as they were trained.
-There is one file per language, in word2vec's text format.
-
-```python
-from gensim.models import KeyedVectors
-
-vectors = KeyedVectors.load_word2vec_format(f"{folder}/de.vec")
-```"""
-_USE_TRANSFORMS = """The alignment is stored next to the weights, in `transforms.safetensors`.
-Other libraries open the encoder *without* it. With it:
-
-```python
-from raxalign.encoders.models.aligned import AlignedEncoder
-
-vectors = AlignedEncoder.from_export(folder).words([["ein", "Haus"]], "de").vectors_NLH
-```"""
+    lang = _ROLES.get(score.lang, score.lang)
+    facts = {"n": score.examples, "low": score.low, "high": score.high}
+    values = [
+        (spoken(score.metric), score.value, {k: v for k, v in facts.items() if v is not None})
+    ]
+    if score.base is not None:
+        values.append((f"{spoken(score.metric)} of the base encoder", score.base, {}))
+    return [
+        EvalResult(
+            task_type=score.kind.replace("_", "-"),
+            task_name=score.task,
+            dataset_type=score.kind,
+            dataset_name=f"{score.task} ({lang})",
+            dataset_config=score.lang,
+            dataset_split=score.split,
+            metric_type=score.metric if not place else f"{score.metric}_base",
+            metric_name=name,
+            metric_value=round(value, 6),
+            metric_args=arguments or None,
+        )
+        for place, (name, value, arguments) in enumerate(values)
+    ]

@@ -14,6 +14,8 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.plugin_files import load_files
 from raxalign.single.card import Card
+from raxalign.single.card_origin import origin_of
+from raxalign.single.card_scores import scores_of
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
@@ -145,14 +147,6 @@ def _card(workshop: Workshop, found: Found) -> Card:
         for name, key in plan.stages[trial.aligned].inputs.items()
         if name.startswith("pairs/") and workshop.store.has("pairs", key)
     }
-    results = []
-    for task, key in trial.evaluations.items():
-        scores = workshop.ledger.read(key)["scores"] if workshop.ledger.has(key) else []
-        results += [
-            (task, s["lang"], s["metric"], s["value"])
-            for s in scores
-            if s["split"] == "test" and not s["metric"].endswith(("_pairs", "_stderr"))
-        ]
     return Card(
         trial.kind,
         trial.params,
@@ -163,5 +157,7 @@ def _card(workshop: Workshop, found: Found) -> Card:
         trial.sentences,
         trial.key,
         data=links,
-        results=results,
+        scores=scores_of(plan, workshop.ledger, trial),
+        origin=origin_of(plan, trial),
+        seeds=tuple(sorted({t.seed for t in plan.trials if t.seed is not None})),
     )

@@ -6,12 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from raxalign.plan.plan import Plan
 from raxalign.report.cells.choice import best_on_dev, of_methods
+from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
-from raxalign.report.figures.drawing import draw
-from raxalign.report.figures.panels import Curve, Heat, Panel, Points
+from raxalign.report.figures.drawing import draw, opened_canvas
+from raxalign.report.figures.encoder_bars import bar_panels, loss_panels
+from raxalign.report.figures.panels import Bars, Curve, Heat, Panel, Points
+from raxalign.report.figures.style import colour_of, hatch_of, marker_of
 from raxalign.report.sections.axis_curves import axis_panels
+from raxalign.report.sections.learning_curves import size_panels
+from raxalign.report.sections.pivot_transfer import pareto_panels
 
 
 def of_axis(method: str, score: float, split: str, **params: Any) -> dict[str, Any]:
@@ -103,3 +110,96 @@ def test_every_sort_of_panel_is_drawn_in_the_page_s_ink(tmp_path: Path) -> None:
     assert "#1a1b1c" not in svg
     assert "#1a1b1c" in (tmp_path / "all.svg").read_text(encoding="utf-8")
     assert set(re.findall(r'id="([^"]+)"', svg)) >= set(re.findall(r"url\(#([^)]+)\)", svg))
+
+
+def test_64_series_have_64_looks() -> None:
+    assert len({(colour_of(place), marker_of(place)) for place in range(64)}) == 64
+    assert len({(colour_of(place), hatch_of(place)) for place in range(64)}) == 64
+
+
+def test_a_method_has_one_look_in_all_panels_of_a_figure() -> None:
+    """Each task has its own best methods on dev; the colour of a method does not depend on them."""
+    found = []
+    for task, best in (("a", 3), ("b", 9)):
+        for i in range(12):
+            for size in (10, 20):
+                for split in ("dev", "test"):
+                    value = 0.9 if i == best else 0.01 * i
+                    row = of_axis(f"m{i}", value, split)
+                    found.append({**row, "task": task, "sentences": size})
+    panels = size_panels(Results.of(found, Plan("p", "en", 1, (), {}, {})))
+    looks = {(c.label, c.colour) for panel in panels for c in panel.curves}
+    assert len({label for label, _ in looks}) == len(looks) == len({place for _, place in looks})
+
+
+def test_a_figure_is_written_as_svg_pdf_and_png(tmp_path: Path) -> None:
+    draw([Panel("", "x", "y", (Curve("a", [1, 2], [1, 2]),))], tmp_path, "one")
+    assert (tmp_path / "one.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "one.svg").is_file()
+
+
+def test_names_of_points_do_not_cover_each_other_and_legends_fit() -> None:
+    """Ten languages of two methods next to each other, and ten encoders with long names."""
+    names = ["de", "fr", "es", "bg", "el", "ru", "tr", "ar", "vi", "zh"]
+    clouds = [Points(f"m{i}", [50 + j / 9 for j in range(10)], [i] * 10, names) for i in (0, 1)]
+    with opened_canvas([Panel("", "x", "y", points=clouds)]) as figure:
+        boxes = [text.get_window_extent() for text in figure.axes[0].texts if text.get_visible()]
+        assert len(boxes) >= 15
+        assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+    bars = [Bars(f"scratch, layers={i} vocab_size=30000 window=128", [1.0], i) for i in range(10)]
+    with opened_canvas([Panel("", "", "y", bars=bars, names=["de"])]) as figure:
+        legend = figure.legends[0].get_window_extent()
+        assert legend.x0 >= 0
+        assert legend.x1 <= figure.bbox.width
+        assert figure.axes[0].get_window_extent().height > 100
+
+
+def test_the_front_of_pivot_and_transfer_links_what_no_other_method_beats_in_both() -> None:
+    values = {"none": (0.8, 0.3), "a": (0.7, 0.5), "b": (0.6, 0.4), "c": (0.5, 0.6)}
+    found = [
+        {**of_axis(method, value, "test"), "lang": lang, "evaluation": method}
+        for method, (pivot, other) in values.items()
+        for lang, value in (("en", pivot), ("de", other), ("fr", other))
+    ]
+    plan = Plan("p", "en", 1, (), {}, {})
+    (panel,) = pareto_panels(Results.of(found, plan), Judge())
+    assert {cloud.label: (cloud.x[0], cloud.y[0]) for cloud in panel.points} == {
+        method: (pytest.approx(100 * x), pytest.approx(100 * y))
+        for method, (x, y) in values.items()
+    }
+    ends = [tuple(round(number) for number in link) for link in panel.links]
+    assert ends == [(50, 60, 70, 50), (70, 50, 80, 30)]
+
+
+def test_encoders_that_differ_in_their_seed_alone_share_a_bar_with_an_error_bar() -> None:
+    values = {"seed=0 window=8": 0.4, "seed=1 window=8": 0.6, "seed=0 window=4": 0.3}
+    found = [
+        {**of_axis("none", value, "test"), "encoder": f"scratch {name}", "evaluation": name}
+        for name, value in values.items()
+    ]
+    results = Results.of(found, Plan("p", "en", 1, (), {}, {}))
+    (panel,) = bar_panels(results, "xnli")
+    long, short = panel.bars
+    assert (long.label, long.values, short.values) == (
+        "scratch window=8",
+        [pytest.approx(50)],
+        [30.0],
+    )
+    assert long.spread == [pytest.approx(14.142, abs=0.001)]
+    (loss,) = loss_panels(results, "xnli")
+    assert loss.bars[0].values == [pytest.approx(40)]
+    assert loss.bars[0].spread == [pytest.approx(100 * 14.142 * 30 / 50**2, abs=0.01)]
+
+
+def test_a_drawing_on_a_page_keeps_its_styles_and_the_names_that_it_uses(tmp_path: Path) -> None:
+    panel = Panel("", "x", "y", points=(Points("a", [1, 2, 3, 4], [2, 3, 4, 5]),))
+    svg = draw([panel], tmp_path, "one")
+    rules = dict(re.findall(r"\.(g[0-9a-f]{8})\{([^}]+)\}", svg))
+    used = set(re.findall(r'class="(g[0-9a-f]{8})"', svg))
+    assert used == set(rules)
+    assert any("fill: #2f7fc1" in style for style in rules.values())
+    linked = set(re.findall(r'href="#([^"]+)"', svg))
+    assert linked
+    assert linked <= set(re.findall(r'id="([^"]+)"', svg))
+    assert not re.search(r"\d\.\d{3}", svg.split("</style>")[-1])

@@ -47,7 +47,13 @@ def test_the_section_of_the_docs_is_shown_after_the_package_s_own(tmp_path: Path
     assert tmp_path / "out" / "best.csv" in paths
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     headings = re.findall(r"<h2>(.*?)</h2>", page)
-    assert headings == ["The grid&#39;s own tables", "Chosen on dev", "Figures", "Best methods"]
+    assert headings == [
+        "The grid&#39;s own tables",
+        "Figures",
+        "Chosen on dev",
+        "Best methods",
+        "How it was made",
+    ]
     best = (tmp_path / "out" / "best.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[0] for line in best] == ["retrieval", "xnli"]
     assert "finetune" in best[1]
@@ -114,6 +120,7 @@ def test_parts_of_one_anchor_are_joined_in_the_order_of_their_sections(
         "data-size",
         "curve-finetune-lambda",
         "gain-over-baseline",
+        "pivot-transfer",
         "retrieval-transfer",
     ]
     assert [table.anchor for table in figures.tables] == ["retrieval-transfer"]

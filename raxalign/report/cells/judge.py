@@ -20,6 +20,11 @@ class Judge:
         self._found = {(id(entry.cell), entry.name): entry for entry in compared}
 
     @property
+    def compared(self) -> list[Compared]:
+        """All comparisons, in the order of the grid's tables."""
+        return list(self._found.values())
+
+    @property
     def baselines(self) -> list[Cell]:
         """The cells that others are compared with, each once."""
         return list(
@@ -47,6 +52,12 @@ class Judge:
             if found is not None and found.interval is not None
             else None
         )
+
+
+def ends_of(judge: Judge, cell: Cell, name: Name) -> tuple[float, float] | None:
+    """Return the ends of a value's interval in percent, for a figure."""
+    around = judge.interval(cell, name)
+    return None if around is None else (100 * around[0], 100 * around[1])
 
 
 def difference_text(found: Compared, unit: Unit) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
+from raxalign.report.cells.numbers import FEW
 from raxalign.report.cells.untouched import idle_cells
 
 if TYPE_CHECKING:
@@ -106,3 +107,22 @@ class Results:
             else None
         )
         return main if main in there else next(iter(there), None)
+
+    def few(self, entry: tuple[str, str, str]) -> bool:
+        """Return whether the accuracy of a (task, metric, split) is over fewer than `FEW` pairs in
+        every language, which is too few for a conclusion.
+        """
+        task, metric, split = entry
+        names = [(task, lang, f"{metric}_pairs", split) for lang in self.by_table[entry]]
+        counts = [
+            cell.values[name].mean for cell in self.cells for name in names if name in cell.values
+        ]
+        return bool(counts) and max(counts) < FEW
+
+    def leading(self, task: str) -> tuple[str, str, str] | None:
+        """Return the (task, metric, split) that stands for a task: that of its main metric, or the
+        first one over enough pairs; None where every one is over too few.
+        """
+        enough = [entry for entry in self.tables if entry[0] == task and not self.few(entry)]
+        main = self.main_metric(task)
+        return next((entry for entry in enough if entry[1] == main), next(iter(enough), None))

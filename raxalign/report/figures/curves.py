@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from raxalign.analysis.cells import Value
 from raxalign.analysis.metrics import spoken
@@ -12,14 +12,26 @@ from raxalign.report.figures.panels import Curve
 
 MOST_CURVES = 8
 BAND = (
-    "Bands and bars: one standard deviation over runs to each side. Dashed level: the original"
-    " encoder."
+    "Error bars: one standard deviation over runs to each side. Dashed level: the original encoder."
 )
+_OVER = {
+    "contextual_accuracy": "contextual accuracy, pairs unseen in training",
+    "contextual_accuracy_all": "contextual accuracy, all pairs",
+    "noncontextual_accuracy": "non-contextual accuracy, pairs unseen in training",
+    "noncontextual_accuracy_all": "non-contextual accuracy, all pairs",
+}
 
 
 def in_percent(metric: str) -> str:
-    """Return the label of an axis of percentages."""
-    return f"{spoken(metric)} (%)"
+    """Return the label of an axis of percentages, which says over which pairs they are."""
+    return f"{_OVER.get(metric, spoken(metric))} (%)"
+
+
+def counted(numbers: Iterable[int], what: str) -> str:
+    """Return the sizes behind the points of a panel: ``n = 3 to 4 languages``."""
+    found = list(numbers)
+    low, high = min(found), max(found)
+    return f"n = {low} {what}" if low == high else f"n = {low} to {high} {what}"
 
 
 def halves(values: Sequence[Value]) -> list[float | None]:

@@ -1,5 +1,5 @@
-"""Drawing: plain values in, SVG and PNG out. The only file that uses matplotlib, which is imported
-when something is drawn.
+"""Drawing: plain values in, SVG, PDF and PNG out. This file, `marks` and `labels` alone use
+matplotlib, which is imported when something is drawn.
 
 Ink and rules have colours of their own that nothing else has, so that a page can put its own in
 their place (``currentColor``, ``var(--rule)``).
@@ -8,75 +8,52 @@ their place (``currentColor``, ``var(--rule)``).
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.report.figures.page import INK, RULE, for_page, unique
-from raxalign.report.figures.panels import Curve, Heat, Panel, Points
+from raxalign.report.figures.labels import spread_labels
+from raxalign.report.figures.marks import draw_bars, draw_cloud, draw_curve, draw_heat
+from raxalign.report.figures.page import INK, for_page, unique
+from raxalign.report.figures.panels import Curve, Panel
+from raxalign.report.figures.style import STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-COLOURS = (
-    "#2f7fc1",
-    "#d9632b",
-    "#1f9e77",
-    "#c2649a",
-    "#c99a1c",
-    "#7a6fc0",
-    "#5aa9c9",
-    "#8a8d91",
-)  # legible on white and on near black
-MARKERS = "osD^vPX*"
-_STYLE: Mapping[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.minor.width": 0.4,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8,
-    "svg.fonttype": "none",
-}
+_LABEL = 40  # letters of an axis's label in one line
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str) -> str:
-    """Write ``<name>.svg`` and ``<name>.png`` into a folder; returns the SVG for a page, in the
-    page's own ink and without its size.
+    """Write ``<name>.svg``, ``<name>.pdf`` and ``<name>.png`` into a folder; returns the SVG for a
+    page, in the page's own ink and without its size.
     """
-    with _canvas(panels) as figure:
-        _fill(figure, panels)
-        figure.draw_without_rendering()  # lays it out once for both files
-        figure.set_layout_engine("none")
+    with opened_canvas(panels) as figure:
         text = io.StringIO()
         figure.savefig(
             text, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
         )
         svg = unique(text.getvalue(), name)
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+        figure.savefig(folder / f"{name}.pdf", metadata={"CreationDate": None, "Creator": None})
         figure.savefig(
             folder / f"{name}.png", dpi=160, facecolor="white", metadata={"Software": None}
         )
     return for_page(svg, name)
+
+
+@contextmanager
+def opened_canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
+    """Open a figure with the panels drawn and laid out, while the package's settings hold."""
+    with _canvas(panels) as figure:
+        _fill(figure, panels)
+        figure.draw_without_rendering()  # lays it out once for all files
+        figure.set_layout_engine("none")
+        spread_labels(figure)
+        yield figure
 
 
 @contextmanager
@@ -88,11 +65,11 @@ def _canvas(panels: Sequence[Panel]) -> Iterator[Canvas]:
     columns = _columns(panels)
     rows = -(-len(panels) // columns)
     bars = max(len(panel.bars) * len(panel.names) for panel in panels)
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": "raxalign"}):
-        figure = Canvas(
-            figsize=(max(3.1 * columns, 4.2, min(0.12 * bars, 9.3)), 2.7 * rows + 0.45),
-            layout="constrained",
-        )
+    width = max(3.1 * columns, 4.2, min(0.12 * bars, 9.3))
+    labels = _labels(panels)
+    legend = 0.17 * (-(-len(labels) // _legend_columns(labels, width))) if labels else 0.0
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "raxalign"}):
+        figure = Canvas(figsize=(width, 2.7 * rows + 0.3 + legend), layout="constrained")
         FigureCanvasAgg(figure)
         yield figure
 
@@ -117,19 +94,37 @@ def _fill(figure: Canvas, panels: Sequence[Panel]) -> None:
             list(handles.values()),
             list(handles),
             loc="outside lower center",
-            ncols=min(len(handles), 4 if columns > 1 else 2),
+            ncols=_legend_columns(list(handles), figure.get_size_inches()[0]),
         )
+
+
+def _labels(panels: Sequence[Panel]) -> list[str]:
+    """The labels of all series, each once."""
+    found: list[str] = []
+    for panel in panels:
+        found += [curve.label for curve in panel.curves]
+        found += [cloud.label for cloud in panel.points]
+        found += [bars.label for bars in panel.bars]
+    return list(dict.fromkeys(found))
+
+
+def _legend_columns(labels: Sequence[str], width: float) -> int:
+    """The columns of a legend that fit into a width in inches: letters are 0.068 inches wide, and
+    each label has its sign next to it.
+    """
+    longest = 0.068 * max(map(len, labels)) + 0.5
+    return max(1, min(len(labels), int((width - 0.2) / longest), 6))
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
-    axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.y)
+    axes.set_xlabel(textwrap.fill(panel.x, _LABEL))
+    axes.set_ylabel(textwrap.fill(panel.y, _LABEL - 6))
     if panel.heat is not None:
-        _heat(axes, panel.heat)
+        draw_heat(axes, panel.heat)
         return
     if panel.bars:
-        _bars(axes, panel)
+        draw_bars(axes, panel)
         return
     axes.grid(visible=True, which="major")
     if panel.log:
@@ -137,17 +132,26 @@ def _panel(axes: Axes, panel: Panel) -> None:
     if panel.zero:
         axes.axhline(0, color=INK, linewidth=0.7)
     for curve in panel.curves:
-        _curve(axes, curve)
+        draw_curve(axes, curve)
     for x, y, other_x, other_y in panel.links:
         style: dict[str, Any] = {"color": INK, "linewidth": 0.6, "linestyle": ":", "alpha": 0.6}
         axes.plot((x, other_x), (y, other_y), **style)
     for cloud in panel.points:
-        _cloud(axes, cloud)
+        draw_cloud(axes, cloud)
     if panel.ticks:
         _ticks(axes, panel.ticks)
     axes.margins(x=0.08, y=0.12)
+    if any(cloud.x_ends or cloud.y_ends for cloud in panel.points):
+        axes.set_xlim(*_around([x for cloud in panel.points for x in cloud.x]))
+        axes.set_ylim(*_around([y for cloud in panel.points for y in cloud.y]))
     if panel.curves:
         axes.set_ylim(*_reach(panel.curves, share=panel.y.endswith("(%)")))
+
+
+def _around(values: Sequence[float]) -> tuple[float, float]:
+    """The limits of an axis of points with intervals: by the points alone, as for curves."""
+    pad = max(0.4 * (max(values) - min(values)), 3.0)
+    return min(values) - pad, max(values) + pad
 
 
 def _reach(curves: Sequence[Curve], *, share: bool) -> tuple[float, float]:
@@ -160,104 +164,6 @@ def _reach(curves: Sequence[Curve], *, share: bool) -> tuple[float, float]:
     if min(values) >= 0:
         low = max(low, 0.0)
     return low, min(high, 104.0) if share and max(values) <= 100 else high
-
-
-def _curve(axes: Axes, curve: Curve) -> None:
-    colour = COLOURS[curve.colour % len(COLOURS)]
-    if curve.level:
-        axes.axhline(
-            curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label
-        )
-        return
-    marker = MARKERS[curve.colour % len(MARKERS)]
-    face = "none" if curve.dashed else colour
-    style: dict[str, Any] = {
-        "color": colour,
-        "linewidth": 1.4,
-        "marker": marker,
-        "markersize": 4,
-        "markerfacecolor": face,
-        "label": curve.label,
-    }
-    axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
-    known = [
-        (x, y, half)
-        for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False)
-        if half is not None
-    ]
-    if known and len(known) == len(curve.x):
-        low, high = ([y + sign * half for _, y, half in known] for sign in (-1, 1))
-        axes.fill_between(curve.x, low, high, color=colour, alpha=0.13, linewidth=0)
-    # a band between a point with an interval and one without would show an interval that nobody
-    # measured
-    elif known:
-        xs, ys, halves = zip(*known, strict=True)
-        axes.errorbar(xs, ys, halves, fmt="none", ecolor=colour, alpha=0.45, elinewidth=1.2)
-
-
-def _cloud(axes: Axes, cloud: Points) -> None:
-    colour = COLOURS[cloud.colour % len(COLOURS)]
-    axes.plot(
-        cloud.x,
-        cloud.y,
-        linestyle="none",
-        marker=MARKERS[cloud.colour % len(MARKERS)],
-        markersize=4.5,
-        color=colour,
-        alpha=0.9,
-        label=cloud.label,
-    )
-    for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=False):
-        axes.annotate(
-            name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour
-        )
-
-
-def _bars(axes: Axes, panel: Panel) -> None:
-    """Draw a group of bars per name."""
-    axes.grid(visible=True, which="major", axis="y")
-    width = 0.8 / len(panel.bars)
-    for place, bars in enumerate(panel.bars):
-        offset = (place - (len(panel.bars) - 1) / 2) * width
-        axes.bar(
-            [at + offset for at in range(len(panel.names))],
-            list(bars.values),
-            width,
-            color=COLOURS[bars.colour % len(COLOURS)],
-            label=bars.label,
-        )
-    axes.set_xticks(range(len(panel.names)), list(panel.names))
-    axes.tick_params(axis="x", length=0)
-
-
-def _heat(axes: Axes, heat: Heat) -> None:
-    import numpy as np
-
-    values = np.asarray(heat.values, dtype=float)
-    mesh = axes.pcolormesh(
-        np.ma.masked_invalid(values), cmap="cividis", edgecolors="none", rasterized=False
-    )
-    axes.set_xticks([i + 0.5 for i in range(len(heat.columns))], heat.columns)
-    axes.set_yticks([i + 0.5 for i in range(len(heat.rows))], heat.rows)
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    if values.size <= 60:
-        low, high = np.nanmin(values), np.nanmax(values)
-        for (row, column), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                light = high > low and (value - low) / (high - low) > 0.55
-                axes.text(
-                    column + 0.5,
-                    row + 0.5,
-                    f"{value:.1f}",
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color="#101010" if light else "#f4f4f4",
-                )
-    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
-    bar.outline.set_visible(False)
-    bar.ax.tick_params(length=0, labelsize=7.5)
 
 
 def _ticks(axes: Axes, ticks: Sequence[float]) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from hashlib import sha256
 
 INK, RULE = "#1a1b1c", "#d8d9da"
 """Colours that nothing else in a drawing has, so that a page can put its own in their place."""
+
+_LONG = re.compile(r"(\d\.\d\d)\d+")
+"""A coordinate, of which hundredths of a point can be seen."""
 
 
 def unique(svg: str, name: str) -> str:
@@ -23,8 +28,9 @@ def unique(svg: str, name: str) -> str:
 def for_page(svg: str, name: str) -> str:
     """Without prolog and metadata; its width follows the page's, up to its own."""
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    head, rest = svg.split(">", 1)
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = _LONG.sub(r"\1", re.sub(r"\n\s*", "\n", svg))
+    head, rest = _without_spare_names(_with_classes(svg)).split(">", 1)
     width = re.search(r'width="([0-9.]+)pt"', head)
     head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
     wide = (
@@ -35,3 +41,26 @@ def for_page(svg: str, name: str) -> str:
         f' style="max-width:{wide:.0f}px;min-width:{0.8 * wide:.0f}px"'
     )
     return f"{head}>{rest}".replace(INK, "currentColor").replace(RULE, "var(--rule)")
+
+
+def _with_classes(svg: str) -> str:
+    """The styles that are used several times as classes, named by their content, so that drawings
+    on one page may share them.
+    """
+    counts = Counter(re.findall(r'style="([^"]+)"', svg))
+    names = {
+        style: f"g{sha256(style.encode()).hexdigest()[:8]}"
+        for style, count in counts.items()
+        if count > 2
+    }
+    for style, name in names.items():
+        svg = svg.replace(f'style="{style}"', f'class="{name}"')
+    rules = "".join(f".{name}{{{style}}}" for style, name in names.items())
+    head, rest = svg.split(">", 1)
+    return f"{head}><style>{rules}</style>{rest}" if rules else svg
+
+
+def _without_spare_names(svg: str) -> str:
+    """Without the names that nothing in the drawing refers to."""
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
+    return re.sub(r' id="([^"]+)"', lambda found: found[0] if found[1] in used else "", svg)

@@ -23,13 +23,17 @@ class Curve:
 
 @dataclass(frozen=True)
 class Points:
-    """A cloud with a name for each point."""
+    """A cloud with a name for each point; `x_ends` and `y_ends` are the ends of the points'
+    intervals (None: it has none).
+    """
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     names: Sequence[str] = ()
     colour: int = 0
+    x_ends: Sequence[tuple[float, float] | None] = ()
+    y_ends: Sequence[tuple[float, float] | None] = ()
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,14 @@ class Heat:
 
 @dataclass(frozen=True)
 class Bars:
-    """One bar per name of the panel; a missing value is NaN."""
+    """One bar per name of the panel; a missing value is NaN. `spread` are half widths of intervals
+    (None: none).
+    """
 
     label: str
     values: Sequence[float]
     colour: int = 0
+    spread: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class AxisCurves(Section):
     """
 
     VERSION = 1
-    place = 70
+    place = 35
 
     def share(self) -> Share | None:
         """Return the figures; None where the grid varies no numeric param and no encoder."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 from raxalign.analysis.cells import Cell, Value
@@ -28,10 +29,12 @@ _COLUMNS = ("chosen point", "dev", "test", "best test of all", "points")
 
 @final
 class ChosenOnDev(Section):
-    """A table per task: for each method with several points the one with the best dev mean."""
+    """A table per task: for each method with several points the one with the best dev mean. The
+    first table is open, the others are folded.
+    """
 
     VERSION = 1
-    place = 50
+    place = 110
 
     def share(self) -> Share | None:
         """Return the tables; None where no method has several points."""
@@ -39,6 +42,7 @@ class ChosenOnDev(Section):
         made = [_table(results, judge, task) for task in results.tasks]
         tables = tuple(table for table in made if table is not None)
         tables += tuple(tables_per_language(results, judge))
+        tables = tuple(replace(table, folded=place > 0) for place, table in enumerate(tables))
         return Share((Part("chosen", "Chosen on dev", _LEAD, tables),)) if tables else None
 
 

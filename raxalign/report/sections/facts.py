@@ -21,7 +21,7 @@ class Facts(Section):
     """
 
     VERSION = 1
-    place = 10
+    place = 120
 
     def share(self) -> Share:
         """Return one line per fact that the grid has."""

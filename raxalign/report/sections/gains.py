@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import final
 
 from raxalign.analysis.cells import Cell
+from raxalign.plan.comparisons import Compared
 from raxalign.report.cells.choice import (
     baseline,
     best_on_dev,
@@ -17,9 +18,10 @@ from raxalign.report.cells.choice import (
     titled,
     transfer_tasks,
 )
+from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
-from raxalign.report.figures.curves import MOST_CURVES, in_percent
+from raxalign.report.figures.curves import MOST_CURVES, counted, in_percent
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Panel, Points
 from raxalign.report.sections.base import Section
@@ -32,7 +34,7 @@ class Gains(Section):
     """
 
     VERSION = 1
-    place = 90
+    place = 40
 
     def share(self) -> Share | None:
         """Return the figure; None where no transfer task was run with a baseline and a method."""
@@ -40,24 +42,28 @@ class Gains(Section):
         caption = (
             "One point per language; the baseline is the original encoder (as in Kulshreshtha et"
             " al. 2020, Figure 2). Methods at their largest training set and the point that dev"
-            f" chooses.{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
+            " chooses. Error bars: the 95 % interval of the difference over runs and examples; one"
+            " that leaves the panel is longer than it shows."
+            f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         )
         title = "Gain over the baseline against the baseline"
-        sketch = Sketch("gain-over-baseline", title, caption, gain_panels(results))
+        sketch = Sketch(
+            "gain-over-baseline", title, caption, gain_panels(results, self.material.judge)
+        )
         figures = drawn([sketch], self.material.figures)
         return Share((Part("figures", "Figures", figures=figures),)) if figures else None
 
 
-def gain_panels(results: Results) -> list[Panel]:
+def gain_panels(results: Results, judge: Judge) -> list[Panel]:
     """Return one panel per transfer task, one cloud per method."""
     panels = []
     for task, metric in transfer_tasks(results):
-        clouds = list(_clouds(results, task, metric))
+        clouds = list(_clouds(results, judge, task, metric))
         if clouds:
             panels.append(
                 Panel(
                     titled(results, task),
-                    f"baseline {in_percent(metric)}",
+                    f"baseline {in_percent(metric)}, {_n(clouds)}",
                     "difference (points)",
                     points=clouds,
                     zero=True,
@@ -66,16 +72,25 @@ def gain_panels(results: Results) -> list[Panel]:
     return panels
 
 
-def _clouds(results: Results, task: str, metric: str) -> Iterator[Points]:
+def _n(clouds: Sequence[Points]) -> str:
+    return counted((len(cloud.x) for cloud in clouds), "languages")
+
+
+def _clouds(results: Results, judge: Judge, task: str, metric: str) -> Iterator[Points]:
     """The clouds of the methods besides the baseline; none without one."""
     base = baseline(results, task, metric)
     for cell in best_on_dev(representatives(results, task, metric), MOST_CURVES, task, metric):
         if base is not None and cell is not base:
-            yield from _cloud(results, (task, metric), cell, base)
+            yield from _cloud(results, judge, (task, metric), (cell, base))
 
 
-def _cloud(results: Results, measure: tuple[str, str], cell: Cell, base: Cell) -> Iterator[Points]:
-    """The cloud of a cell by a (task, metric), over the languages that the baseline has too."""
+def _cloud(
+    results: Results, judge: Judge, measure: tuple[str, str], pair: tuple[Cell, Cell]
+) -> Iterator[Points]:
+    """The cloud of a cell by a (task, metric), over the languages that the baseline has too; `pair`
+    is the cell and its baseline.
+    """
+    cell, base = pair
     task, metric = measure
     split = results.split(task)
     langs = [
@@ -90,4 +105,13 @@ def _cloud(results: Results, measure: tuple[str, str], cell: Cell, base: Cell) -
     ]
     if langs:
         names = langs if len(langs) <= 12 else ()
-        yield Points(cell.method, x, y, names, colour_of(results, cell))
+        ends = [_ends(judge.of(cell, (task, lang, metric, split))) for lang in langs]
+        yield Points(cell.method, x, y, names, colour_of(results, cell), y_ends=ends)
+
+
+def _ends(found: Compared | None) -> tuple[float, float] | None:
+    """The interval of a difference, in points."""
+    test = found.comparison if found is not None else None
+    if test is None or test.low is None or test.high is None:
+        return None
+    return 100 * test.low, 100 * test.high

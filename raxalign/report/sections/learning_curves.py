@@ -23,7 +23,7 @@ class LearningCurves(Section):
     """A figure with a panel per task: a curve per method that was run at several sizes."""
 
     VERSION = 1
-    place = 60
+    place = 30
 
     def share(self) -> Share | None:
         """Return the figure; None where no method was run at several sizes."""
@@ -71,7 +71,8 @@ def _curves(results: Results, task: str, metric: str) -> list[Curve]:
     several = [name for name, points in lines.items() if len(points) > 1]
     best = sorted(several, key=lambda name: -ranks[name])[:MOST_CURVES]
     shown = [(name, points) for name, points in lines.items() if name in best]
-    return [_curve(name, points, colour) for colour, (name, points) in enumerate(shown, 1)]
+    places = list(dict.fromkeys(_label(results, cell) for cell in results.cells))
+    return [_curve(name, points, places.index(name)) for name, points in shown]
 
 
 def _curve(name: str, points: Mapping[int, Value], colour: int) -> Curve:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -19,7 +18,6 @@ from raxalign.report.cells.untouched import UNTOUCHED, why
 from raxalign.report.document import Entry, Line, Notes, Part, Share, Table, lifted, renumbered
 from raxalign.report.sections.base import Section
 
-_Entry = tuple[str, str, str]  # (task, metric, split)
 _MEANS = {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}
 
 
@@ -27,21 +25,22 @@ _MEANS = {"avg": "mean", "avg_zero_shot": "mean, zero-shot"}
 class OwnTables(Section):
     """A table per task and metric: a line per point of the grid, a column per language.
 
-    The table of a task's main metric is open, the others are folded.
+    The table of the first task's main metric is open, the others are folded.
     """
 
     VERSION = 1
-    place = 40
+    place = 20
 
     def share(self) -> Share | None:
         """Returns every table of the grid; None without results."""
         results, judge = self.material.results, self.material.judge
         if not results.cells:
             return None
-        few = {entry for entry in results.tables if _few(results, entry)}
-        first = _compared_by(results, few)
+        few = {entry for entry in results.tables if results.few(entry)}
+        leading = (results.leading(task) for task in results.tasks)
+        first = next((entry for entry in leading if entry is not None), None)
         made = tuple(
-            _OwnTable(results, judge, *entry, few=entry in few).table(folded=entry not in first)
+            _OwnTable(results, judge, *entry, few=entry in few).table(folded=entry != first)
             for entry in results.tables
         )
         lead = f"One line per point of the grid. {_against(results, judge)}"
@@ -65,19 +64,6 @@ def _against(results: Results, judge: Judge) -> str:
         "Under each value: its 95 % interval, and its difference to the baseline"
         f" ({', '.join(names)}, on the same encoder) with the interval of the difference."
     )
-
-
-def _compared_by(results: Results, few: AbstractSet[_Entry]) -> AbstractSet[_Entry]:
-    """Return the table of each task that is open: that of its main metric, or the first one over
-    enough examples.
-    """
-    first: dict[str, _Entry] = {}
-    for entry in sorted(
-        results.tables, key=lambda entry: (entry in few, entry[1] != results.main_metric(entry[0]))
-    ):
-        if entry not in few:
-            first.setdefault(entry[0], entry)
-    return set(first.values())
 
 
 @dataclass(frozen=True)
@@ -173,13 +159,3 @@ class _OwnTable:
             )
         if self.few:
             yield f"Over fewer than {FEW} pairs in every language: too few for a conclusion."
-
-
-def _few(results: Results, entry: _Entry) -> bool:
-    """Whether an accuracy is over too few pairs for a conclusion."""
-    task, metric, split = entry
-    names = [(task, lang, f"{metric}_pairs", split) for lang in results.by_table[entry]]
-    counts = [
-        cell.values[name].mean for cell in results.cells for name in names if name in cell.values
-    ]
-    return bool(counts) and max(counts) < FEW

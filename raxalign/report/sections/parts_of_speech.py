@@ -42,7 +42,7 @@ class PartsOfSpeech(Section):
     """
 
     VERSION = 1
-    place = 110
+    place = 75
 
     def share(self) -> Share | None:
         """Return the tables, without pairs of one form and, where there are such, with them; None

@@ -21,7 +21,7 @@ class Published(Section):
     """
 
     VERSION = 1
-    place = 30
+    place = 60
 
     def share(self) -> Share | None:
         """Return one part per paper, and one record per figure in published.csv; None where the

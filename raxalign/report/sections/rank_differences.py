@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 from raxalign.analysis.retrieval_bins import RANK_EDGES, Bin, by_rank_difference, ranks_of
 from raxalign.report.cells.numbers import FEW
 from raxalign.report.document import Part, Share, Table
+from raxalign.report.figures.curves import in_percent
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Curve, Panel
 from raxalign.report.predictions.bins import bin_line, mean_bins
@@ -32,7 +34,7 @@ class RankDifferences(Section):
     """
 
     VERSION = 1
-    place = 120
+    place = 80
 
     def share(self) -> Share | None:
         """Return the table and the figure; None without predictions or training text."""
@@ -50,12 +52,15 @@ class RankDifferences(Section):
         caption = (
             f"Contextual accuracy in percent over unseen pairs, mean over {languages(asked)}; ranks"
             " of word forms in the training text (as in Cao et al. 2020, Figure 3). One seed."
-            " In small type: the number of queries."
+            " In small type: the number of queries. Error bars of the figure: 95 % intervals of a"
+            " share, as if queries were independent."
         )
         lines = tuple(bin_line(results, entry.cell, bins) for entry, _, bins in found)
         table = Table("", _TITLE, tuple(part.name for part in found[0][2]), lines, caption)
         curves = [curve for each in found for curve in _curves(*each)]
-        panel = Panel("", "difference of ranks, from", "contextual accuracy (%)", curves, log=True)
+        panel = Panel(
+            "", "difference of ranks, from", in_percent("contextual_accuracy"), curves, log=True
+        )
         sketch = Sketch("rank-differences", _TITLE, caption, [panel] if curves else [])
         figures = drawn([sketch], self.material.figures)
         return Share((Part("analyses", "Analyses", tables=(table,), figures=figures),))
@@ -83,9 +88,15 @@ def _bins(entry: Asked, ranks: Ranks) -> list[list[Bin]]:
 def _curves(entry: Asked, place: int, bins: Sequence[Bin]) -> list[Curve]:
     """The curve of a method over the bins with enough queries, where there are several."""
     points = [
-        (max(edge, 1), 100 * part.accuracy)
+        (max(edge, 1), 100 * part.accuracy, 196 * _error(part.accuracy, part.queries))
         for edge, part in zip(RANK_EDGES, bins, strict=False)
         if part.queries >= FEW and part.accuracy is not None
     ]
-    xs, ys = [x for x, _ in points], [y for _, y in points]
-    return [Curve(entry.cell.method, xs, ys, colour=place)] if len(points) > 1 else []
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    halves = [half for _, _, half in points]
+    return [Curve(entry.cell.method, xs, ys, halves, colour=place)] if len(points) > 1 else []
+
+
+def _error(share: float, n: int) -> float:
+    """The standard error of a share of n."""
+    return math.sqrt(share * (1 - share) / n)

@@ -15,7 +15,7 @@ class Remarks(Section):
     """One note per remark on the records of the grid: unknown pieces, losses that did not fall."""
 
     VERSION = 1
-    place = 20
+    place = 10
 
     def share(self) -> Share | None:
         """Return the notes; None without a ledger."""

@@ -30,7 +30,7 @@ class Senses(Section):
     """
 
     VERSION = 1
-    place = 130
+    place = 85
 
     def share(self) -> Share | None:
         """Return the tables; None without predictions, or without such words."""

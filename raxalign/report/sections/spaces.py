@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, final
 
 from raxalign.analysis.cells import MEANS, Cell
 from raxalign.report.cells.choice import of_methods
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Part, Share
+from raxalign.report.figures.curves import halves
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Curve, Panel, Points
 from raxalign.report.predictions.read import (
@@ -57,7 +59,7 @@ class Spaces(Section):
     """
 
     VERSION = 1
-    place = 140
+    place = 90
 
     def share(self) -> Share | None:
         """Return the figures; None without a ledger or a task that measures spaces."""
@@ -71,13 +73,14 @@ class Spaces(Section):
         task, cells = shown_cells(results, _TASK)
         for name, (title, label, about) in _SAID.items():
             panels = _layer_panels(cells, (task, name), label)
-            caption = f"One panel per language pair. {about}{of_methods(results, MOST_METHODS)}"
+            caption = f"One panel per language pair. {about} Error bars: one standard deviation"
+            caption += f" over runs to each side.{of_methods(results, MOST_METHODS)}"
             yield Sketch(f"layers-{name}", title, caption, panels)
         for kind, title, where in _DRAWN:
             linked = " A dotted line links the two words of a pair." if kind == "type" else ""
             caption = (
                 f"Two dimensions of the joint space of both languages, {where}; each panel has a"
-                f" plane of its own.{linked}"
+                f" plane of its own; methods with the same points share one.{linked}"
             )
             panels = panels_of(results, self.material.predictions, kind)
             yield Sketch(f"words-{kind}", title, caption, panels)
@@ -106,19 +109,22 @@ def _layer_curves(cell: Cell, measure: tuple[str, str], lang: str, colour: int) 
     for (task, other, metric, split), value in cell.values.items():
         found = _LAYER.fullmatch(metric)
         if found is not None and (task, found[2], other, split) == (*measure, lang, "test"):
-            points[int(found[1])] = 100 * value.mean
+            points[int(found[1])] = value
     layers = sorted(points)
     if len(layers) > 1:
-        yield Curve(cell.method, layers, [points[layer] for layer in layers], colour=colour)
+        values = [points[layer] for layer in layers]
+        means = [100 * value.mean for value in values]
+        yield Curve(cell.method, layers, means, halves(values), colour=colour)
 
 
 def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Panel]:
     """Return words as points (`occurrence` or `type`): one panel per method, for the first language
-    pair; the original encoder comes first.
+    pair; the original encoder comes first. Methods with the same points share a panel.
     """
     task, cells = shown_cells(results, _TASK)
-    asked, panels = predictions.of_all(cells, task, _COLUMNS), []
-    for entry in asked[:MOST_PANELS]:
+    asked = predictions.of_all(cells, task, _COLUMNS)
+    panels: dict[str, Panel] = {}
+    for entry in asked:
         lang, table = next(iter(entry.tables.items()))
         rows = [row for row in table.select(sorted(_COLUMNS)).to_pylist() if row["kind"] == kind]
         sides = [[row for row in rows if row["side"] == side] for side in ("src", "tgt")]
@@ -130,8 +136,11 @@ def panels_of(results: Results, predictions: Predictions, kind: str) -> list[Pan
         ]
         if clouds:
             links = list(_links(*sides)) if kind == "type" else []
-            panels.append(Panel(entry.cell.method, "", "", points=clouds, links=links))
-    return panels
+            made = Panel(entry.cell.method, "", "", points=clouds, links=links)
+            same = panels.get(repr(clouds))
+            joined = f"{same.title}, {made.title}" if same is not None else made.title
+            panels[repr(clouds)] = replace(made, title=joined)
+    return list(panels.values())[:MOST_PANELS]
 
 
 def _cloud(code: str, rows: Sequence[Row], colour: int, *, named: bool) -> Points:

@@ -33,7 +33,7 @@ class TokenTranslation(Section):
     """
 
     VERSION = 1
-    place = 80
+    place = 95
 
     def share(self) -> Share | None:
         """Return the figures and sentences; None where no task of the grid sweeps over layers and

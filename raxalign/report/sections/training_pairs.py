@@ -27,7 +27,7 @@ class TrainingPairs(Section):
     """
 
     VERSION = 1
-    place = 105
+    place = 70
 
     def share(self) -> Share | None:
         """The table; None where every corpus has as many pairs as were asked for, or where the

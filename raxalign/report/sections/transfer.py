@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import Cell, Name
 from raxalign.analysis.correlation import Correlation, correlate
 from raxalign.report.cells.choice import (
     best_on_dev,
@@ -20,10 +20,11 @@ from raxalign.report.cells.choice import (
     titled,
     transfer_tasks,
 )
+from raxalign.report.cells.judge import Judge, ends_of
 from raxalign.report.cells.numbers import FEW, Unit
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Part, Share, Table
-from raxalign.report.figures.curves import MOST_CURVES, in_percent
+from raxalign.report.figures.curves import MOST_CURVES, counted, in_percent
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.panels import Panel, Points
 from raxalign.report.sections.base import Section
@@ -39,17 +40,18 @@ class Transfer(Section):
     """
 
     VERSION = 1
-    place = 100
+    place = 45
 
     def share(self) -> Share | None:
         """Return the figure and the table; None where the grid does not have both."""
         results = self.material.results
         caption = (
             "One point per language (as in Cao et al. 2020, Figure 2, which shows only the original"
-            " encoder). The table above has all correlations."
+            " encoder). The table above has all correlations. Error bars: 95 % intervals over runs"
+            " and examples; one that leaves the panel is longer than it shows."
             f"{of_encoder(results)}{of_methods(results, MOST_CURVES)}"
         )
-        panels = transfer_panels(results, MOST_CURVES)
+        panels = transfer_panels(results, MOST_CURVES, self.material.judge)
         sketch = Sketch("retrieval-transfer", "Retrieval against transfer", caption, panels)
         table = transfer_table(results)
         if table is None:
@@ -66,14 +68,17 @@ class _Cloud:
     langs: Sequence[str]
     x: Sequence[float]
     y: Sequence[float]
+    x_names: Sequence[Name]
+    y_names: Sequence[Name]
 
 
-def transfer_panels(results: Results, most: int) -> list[Panel]:
+def transfer_panels(results: Results, most: int, judge: Judge) -> list[Panel]:
     """Return one panel per transfer task: its scores against word retrieval, of at most `most`
     methods.
     """
     panels = []
     for task, metric in transfer_tasks(results):
+        found = list(_clouds(results, task, metric, most))
         clouds = [
             Points(
                 cloud.cell.method,
@@ -81,14 +86,17 @@ def transfer_panels(results: Results, most: int) -> list[Panel]:
                 cloud.y,
                 cloud.langs if len(cloud.langs) <= 12 else (),
                 colour_of(results, cloud.cell),
+                [ends_of(judge, cloud.cell, name) for name in cloud.x_names],
+                [ends_of(judge, cloud.cell, name) for name in cloud.y_names],
             )
-            for cloud in _clouds(results, task, metric, most)
+            for cloud in found
         ]
         if clouds:
             panels.append(
                 Panel(
                     titled(results, task),
-                    "retrieval accuracy (%)",
+                    f"{in_percent(found[0].x_names[0][2])},"
+                    f" {counted((len(cloud.x) for cloud in clouds), 'languages')}",
                     in_percent(metric),
                     points=clouds,
                 )
@@ -138,37 +146,33 @@ def _entry(found: Correlation | None) -> Entry:
 
 
 def _clouds(results: Results, task: str, metric: str, most: int) -> Iterator[_Cloud]:
+    """The clouds of at most `most` methods; all of them are of one metric of retrieval."""
     retrieval = results.of_kind(_TASK)
-    for cell in (
-        best_on_dev(representatives(results, task, metric), most, task, metric)
-        if retrieval is not None
-        else ()
-    ):
-        assert retrieval is not None
-        measured = _retrieval_metric(cell, retrieval)
-        if measured is None:
-            continue
-        places = {
+    if retrieval is None:
+        return
+    cells = best_on_dev(representatives(results, task, metric), most, task, metric)
+    measured = _retrieval_metric(cells, retrieval)
+    for cell in cells if measured is not None else ():
+        assert measured is not None
+        places: dict[str, Name] = {
             lang: (retrieval, f"{lang}-{results.plan.pivot}", measured, "test")
             for lang in single_languages(results, task, metric, cell)
         }
         langs = [lang for lang, place in places.items() if place in cell.values]
         if len(langs) > 1:
-            x = [100 * cell.values[places[lang]].mean for lang in langs]
-            yield _Cloud(
-                cell,
-                langs,
-                x,
-                [100 * cell.values[task, lang, metric, results.split(task)].mean for lang in langs],
-            )
+            xs = [places[lang] for lang in langs]
+            ys: list[Name] = [(task, lang, metric, results.split(task)) for lang in langs]
+            x = [100 * cell.values[name].mean for name in xs]
+            yield _Cloud(cell, langs, x, [100 * cell.values[name].mean for name in ys], xs, ys)
 
 
-def _retrieval_metric(cell: Cell, task: str) -> str | None:
+def _retrieval_metric(cells: Sequence[Cell], task: str) -> str | None:
     """Contextual accuracy over unseen pairs, or over all where the unseen are too few."""
-    names = [name for name in cell.values if name[0] == task and name[3] == "test"]
+    values = {name: value for cell in cells for name, value in cell.values.items()}
+    names = [name for name in values if name[0] == task and name[3] == "test"]
     for metric in ("contextual_accuracy", "contextual_accuracy_all"):
         there = [name for name in names if name[2] == metric]
-        counts = [cell.values[name].mean for name in names if name[2] == f"{metric}_pairs"]
+        counts = [values[name].mean for name in names if name[2] == f"{metric}_pairs"]
         if there and (not counts or min(counts) >= FEW):
             return metric
     return None

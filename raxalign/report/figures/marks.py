@@ -1,0 +1,134 @@
+"""What is drawn between the axes: curves, clouds of points, bars, and values as colours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from raxalign.report.figures.page import INK
+from raxalign.report.figures.panels import Curve, Heat, Panel, Points
+from raxalign.report.figures.style import colour_of, hatch_of, marker_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 1.8, "capthick": 0.9}
+
+
+def draw_curve(axes: Axes, curve: Curve) -> None:
+    """Draw a curve with its error bars, or a level."""
+    colour = colour_of(curve.colour)
+    if curve.level:
+        axes.axhline(
+            curve.y[0], color=colour, linewidth=1.2, linestyle=(0, (4, 2)), label=curve.label
+        )
+        return
+    face = "none" if curve.dashed else colour
+    style: dict[str, Any] = {
+        "color": colour,
+        "linewidth": 1.4,
+        "marker": marker_of(curve.colour),
+        "markersize": 4,
+        "markerfacecolor": face,
+        "label": curve.label,
+    }
+    axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
+    known = [
+        (x, y, half)
+        for x, y, half in zip(curve.x, curve.y, curve.spread, strict=False)
+        if half is not None
+    ]
+    if known:
+        xs, ys, halves = zip(*known, strict=True)
+        axes.errorbar(xs, ys, halves, fmt="none", ecolor=colour, alpha=0.6, **_BAR)
+
+
+def draw_cloud(axes: Axes, cloud: Points) -> None:
+    """Draw a cloud with its error bars and the names of its points."""
+    colour = colour_of(cloud.colour)
+    for ends, values, along in ((cloud.x_ends, cloud.x, "xerr"), (cloud.y_ends, cloud.y, "yerr")):
+        known = [place for place, end in enumerate(ends) if end is not None]
+        if known:
+            reach = [_reach(values[place], ends[place]) for place in known]
+            bars: dict[str, Any] = {along: list(zip(*reach, strict=True)), **_BAR}
+            xs, ys = ([axis[place] for place in known] for axis in (cloud.x, cloud.y))
+            axes.errorbar(xs, ys, fmt="none", ecolor=colour, alpha=0.35, **bars)
+    axes.plot(
+        cloud.x,
+        cloud.y,
+        linestyle="none",
+        marker=marker_of(cloud.colour),
+        markersize=4.5,
+        color=colour,
+        alpha=0.9,
+        label=cloud.label,
+    )
+    for x, y, name in zip(cloud.x, cloud.y, cloud.names, strict=False):
+        axes.annotate(
+            name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7, color=colour
+        )
+
+
+def _reach(value: float, ends: tuple[float, float] | None) -> tuple[float, float]:
+    """How far an interval reaches to both sides of a value."""
+    low, high = ends if ends is not None else (value, value)
+    return max(0.0, value - low), max(0.0, high - value)
+
+
+def draw_bars(axes: Axes, panel: Panel) -> None:
+    """Draw a group of bars per name, with error bars where they have some."""
+    axes.grid(visible=True, which="major", axis="y")
+    width = 0.8 / len(panel.bars)
+    for place, bars in enumerate(panel.bars):
+        offset = (place - (len(panel.bars) - 1) / 2) * width
+        places = [at + offset for at in range(len(panel.names))]
+        axes.bar(
+            places,
+            list(bars.values),
+            width,
+            color=colour_of(bars.colour),
+            hatch=hatch_of(bars.colour),
+            edgecolor="white",
+            linewidth=0.3,
+            label=bars.label,
+        )
+        known = [
+            (x, y, half)
+            for x, y, half in zip(places, bars.values, bars.spread, strict=False)
+            if half is not None
+        ]
+        if known:
+            xs, ys, halves = zip(*known, strict=True)
+            axes.errorbar(xs, ys, halves, fmt="none", ecolor=INK, **_BAR)
+    axes.set_xticks(range(len(panel.names)), list(panel.names))
+    axes.tick_params(axis="x", length=0)
+
+
+def draw_heat(axes: Axes, heat: Heat) -> None:
+    """Draw values as colours, with their numbers where there is room."""
+    import numpy as np
+
+    values = np.asarray(heat.values, dtype=float)
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(values), cmap="cividis", edgecolors="none", rasterized=False
+    )
+    axes.set_xticks([i + 0.5 for i in range(len(heat.columns))], heat.columns)
+    axes.set_yticks([i + 0.5 for i in range(len(heat.rows))], heat.rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    if values.size <= 60:
+        low, high = np.nanmin(values), np.nanmax(values)
+        for (row, column), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                light = high > low and (value - low) / (high - low) > 0.55
+                axes.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{value:.1f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="#101010" if light else "#f4f4f4",
+                )
+    bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=0, labelsize=7.5)

@@ -1,0 +1,132 @@
+"""The scores of an exported encoder for its card: its main results next to those of the encoder
+that it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.cells import MEANS, Cell, Name, cells, tables_of
+from raxalign.catalog import catalog
+from raxalign.plan.comparisons import Compared, baseline_cells, comparisons
+from raxalign.plan.predictions import Predictions
+from raxalign.plan.results import rows
+
+if TYPE_CHECKING:
+    from raxalign.analysis.significance import Interval
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
+    from raxalign.store.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class Score:
+    """One main score of an exported encoder.
+
+    Attributes:
+        task: The grid's name of the task.
+        kind: The kind of the task.
+        lang: The language, the pair of languages, or a mean over languages.
+        metric: The metric.
+        value: The score of this encoder.
+        low: The lower end of its 95 % interval over examples (None: it cannot be computed).
+        high: The upper end.
+        examples: The independent clusters of examples behind it.
+        base: The score of the encoder that it was made from, a mean over runs.
+        difference: The difference between the two over all seeds of the grid.
+        bounds: The 95 % interval of the difference over seeds and examples.
+        verdict: What the test says about the difference; empty without one.
+        split: The split of the data.
+    """
+
+    task: str
+    kind: str
+    lang: str
+    metric: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    examples: int | None = None
+    base: float | None = None
+    difference: float | None = None
+    bounds: tuple[float, float] | None = None
+    verdict: str = ""
+    split: str = "test"
+
+
+def scores_of(plan: Plan, ledger: Ledger, trial: Trial) -> list[Score]:
+    """Return the main scores of a trial on test sets (dev where a task has no test), task by task,
+    the means over languages last.
+    """
+    found = rows(plan, ledger)
+    own = [row for row in found if row["trial"] == trial.key]
+    if not own:
+        return []
+    (this,) = cells(own, plan.pivot)
+    every = cells(found, plan.pivot)
+    whole = next(cell for cell in every if trial.key in cell.trials)
+    bases = baseline_cells([cell for cell in every if cell.encoder == whole.encoder], plan)
+    kept = [cell for cell in every if cell is whole or any(cell is base for base in bases)]
+    compared = {
+        entry.name: entry
+        for entry in comparisons(kept, plan, ledger)
+        if entry.cell is whole and entry.baseline is not None
+    }
+    kinds = {task: plan.stages[key].maker for task, key in trial.evaluations.items()}
+    names = list(_main(this, kinds))
+    intervals = _intervals(plan, ledger, this, names)
+    return [
+        _score(this, name, kinds[name[0]], intervals.get(name), compared.get(name))
+        for name in names
+    ]
+
+
+def _main(cell: Cell, kinds: Mapping[str, str]) -> Iterator[Name]:
+    """The names of the values of each task's main metric, the means last; of the first metric where
+    a task names none.
+    """
+    tables = tables_of(cell.values)
+    for task, kind in kinds.items():
+        there = [(metric, split) for name, metric, split in tables if name == task]
+        known = catalog("tasks")
+        main = known[kind].main_metric if kind in known else None
+        shown = next((table for table in there if table[0] == main), next(iter(there), None))
+        names = [name for name in cell.values if (name[0], name[2:]) == (task, shown)]
+        yield from sorted(names, key=lambda name: name[1] in MEANS)
+
+
+def _intervals(plan: Plan, ledger: Ledger, cell: Cell, names: list[Name]) -> dict[Name, Interval]:
+    """The intervals over examples of the values of one run."""
+    from raxalign.analysis.significance import interval
+
+    runs = Predictions(plan, ledger).runs(cell, names)
+    made = {name: interval(found, examples_alone=True) for name, found in runs.items()}
+    return {name: found for name, found in made.items() if found is not None}
+
+
+def _score(
+    cell: Cell, name: Name, kind: str, around: Interval | None, against: Compared | None
+) -> Score:
+    task, lang, metric, split = name
+    found = against.comparison if against is not None else None
+    bounds = None
+    if found is not None and found.low is not None and found.high is not None:
+        bounds = (found.low, found.high)
+    base = against.baseline_value if against is not None else None
+    return Score(
+        task,
+        kind,
+        lang,
+        metric,
+        cell.values[name].mean,
+        around.low if around is not None else None,
+        around.high if around is not None else None,
+        around.examples if around is not None else None,
+        base.mean if base is not None else None,
+        against.difference if against is not None else None,
+        bounds,
+        (against.verdict or "") if against is not None and bounds is not None else "",
+        split,
+    )

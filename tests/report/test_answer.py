@@ -1,0 +1,294 @@
+"""The answer in one sentence, over comparisons made by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from raxalign.analysis.significance import ONE_RUN, Comparison
+from raxalign.plan.comparisons import NO_PREDICTIONS, Compared, Verdict
+from raxalign.plan.plan import Plan
+from raxalign.report.answer import answer
+from raxalign.report.cells.judge import Judge
+from raxalign.report.cells.results import Results
+from raxalign.report.document import Headline
+from tests.report.material import share
+
+LANGS = ("bg", "de", "es", "fr")
+Values = dict[str, tuple[float, Verdict]]
+"""Language -> difference to the baseline, and its verdict."""
+
+
+def row(method: str, lang: str, value: float, task: str = "xnli", **parts: Any) -> dict[str, Any]:
+    facts = {"params": {}, "encoder": "mini", "languages": ["de"], "sentences": None, "seed": 0}
+    score = {"metric": "accuracy", "split": "test", "task_params": {}, "task": task}
+    key = f"{method}{parts.get('split')}{task}"
+    return {
+        **facts,
+        **score,
+        "trial": method,
+        "method": method,
+        "lang": lang,
+        "value": value,
+        "evaluation": key,
+        **parts,
+    }
+
+
+def grid(methods: tuple[str, ...], *, langs: tuple[str, ...] = LANGS, **parts: Any) -> Results:
+    """Values of 0.5 of every method in every language."""
+    rows = [row(method, lang, 0.5, **parts) for method in methods for lang in langs]
+    return Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+
+
+def compared(
+    results: Results, values: Values, method: str = "finetune", task: str = "xnli", **parts: Any
+) -> list[Compared]:
+    """Comparisons of a method with `none`, each with an interval of 2 points around it."""
+    cells = {cell.method: cell for cell in results.cells}
+    made = []
+    for lang, (difference, verdict) in values.items():
+        name = (task, lang, "accuracy", "test")
+        low, high = difference - 0.02, difference + 0.02
+        test = Comparison(difference, low, high, 0.01, 2, 2, 100)
+        found = Compared(
+            cells[method],
+            name,
+            cells[method].values[name],
+            baseline=cells["none"],
+            comparison=test,
+            verdict=verdict,
+        )
+        made.append(found)
+    return made
+
+
+def all_of(difference: float, verdict: Verdict) -> Values:
+    return dict.fromkeys((*LANGS, "avg"), (difference, verdict))
+
+
+def test_where_all_languages_are_better_the_sentence_says_by_how_much() -> None:
+    results = grid(("none", "finetune"))
+    assert answer(compared(results, all_of(0.272, "better")), results) == (
+        "finetune beats none in xnli (accuracy) in 4 of 4 languages, by 27.2 points on average"
+        " (95 %: 25.2 to 29.2)."
+    )
+
+
+def test_what_is_worse_is_not_said_with_a_minus() -> None:
+    results = grid(("none", "finetune"))
+    assert answer(compared(results, all_of(-0.05, "worse")), results) == (
+        "finetune is worse than none in xnli (accuracy) in 4 of 4 languages, by 5.0 points on"
+        " average (95 %: 3.0 to 7.0)."
+    )
+
+
+def test_where_nothing_can_be_told_the_sentence_claims_nothing() -> None:
+    results = grid(("none", "finetune"))
+    assert answer(compared(results, all_of(0.01, "cannot tell")), results) == (
+        "There is no significant difference between finetune and none in xnli (accuracy) in any of"
+        " 4 languages; the difference on average is +1.0 points (95 %: −1.0 to +3.0)."
+    )
+
+
+def test_a_mixed_result_names_both_sides_and_an_average_that_may_be_chance() -> None:
+    results = grid(("none", "finetune"))
+    values: Values = {
+        "bg": (0.1, "better"),
+        "de": (0.08, "better"),
+        "es": (-0.12, "worse"),
+        "fr": (0.0, "cannot tell"),
+        "avg": (0.015, "cannot tell"),
+    }
+    assert answer(compared(results, values), results) == (
+        "finetune is better than none in xnli (accuracy) in 2 of 4 languages and worse in 1; the"
+        " difference on average is +1.5 points (95 %: −0.5 to +3.5), which may be chance."
+    )
+
+
+def test_one_language_is_named_and_has_no_average() -> None:
+    results = grid(("none", "finetune"), langs=("de",))
+    assert answer(compared(results, {"de": (0.1, "better")}), results) == (
+        "finetune beats none in xnli (accuracy) for de, by 10.0 points (95 %: 8.0 to 12.0)."
+    )
+
+
+@pytest.mark.parametrize("reason", [ONE_RUN, NO_PREDICTIONS])
+def test_single_runs_are_reported_as_untested(reason: str) -> None:
+    results = grid(("none", "finetune"))
+    cells = {cell.method: cell for cell in results.cells}
+    found = [
+        Compared(
+            cells["finetune"],
+            name,
+            cells["finetune"].values[name],
+            baseline=cells["none"],
+            verdict="cannot tell",
+            untested=reason,
+        )
+        for name in cells["finetune"].values
+    ]
+    assert answer(found, results) == (
+        "finetune is 0.0 points apart from none in xnli (accuracy) on average over 4 languages,"
+        f" which is not tested ({reason})."
+    )
+
+
+def test_without_a_baseline_or_a_method_next_to_it_the_sentence_says_which_is_missing() -> None:
+    assert answer([], grid(("finetune",))) == (
+        "Nothing is compared: the grid has no baseline (a method of kind none)."
+    )
+    assert answer([], grid(("none",))) == (
+        "Nothing is compared: the grid has no method besides its baseline none."
+    )
+    assert answer([], Results.of([], Plan("p", "en", 1, (), {}, {}))) == "No results yet."
+
+
+def test_the_other_tasks_are_clauses_of_the_same_sentence() -> None:
+    tasks = ("retrieval", "xnli", "mlqa")
+    rows = [
+        row(method, lang, 0.5, task)
+        for task in tasks
+        for method in ("none", "finetune")
+        for lang in LANGS
+    ]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    found = compared(results, all_of(0.1, "better"), task="retrieval")
+    found += compared(results, {**all_of(0, "cannot tell"), "de": (0.1, "better")})
+    found += compared(results, all_of(0.0, "cannot tell"), task="mlqa")
+    assert answer(found, results) == (
+        "finetune beats none in retrieval (accuracy) in 4 of 4 languages, by 10.0 points on average"
+        " (95 %: 8.0 to 12.0); in xnli (accuracy) it is better in 1 of 4; in mlqa (accuracy) 0 of 4"
+        " differences are significant."
+    )
+
+
+def test_of_several_methods_dev_chooses_the_one_that_is_spoken_of() -> None:
+    dev = {"none": 0.1, "rotation": 0.9, "finetune": 0.3}
+    rows = [row(method, lang, 0.5) for method in dev for lang in LANGS]
+    rows += [row(m, lang, value, split="dev") for m, value in dev.items() for lang in LANGS]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    found = compared(results, all_of(0.2, "better"), "finetune")
+    found += compared(results, all_of(0.1, "better"), "rotation")
+    assert answer(found, results).startswith("rotation (the best of 2 on dev) beats none in xnli")
+
+
+def test_a_choice_without_dev_values_is_called_optimistic() -> None:
+    results = grid(("none", "rotation", "finetune"))
+    found = compared(results, all_of(0.1, "better"), "rotation")
+    found += compared(results, all_of(0.2, "better"), "finetune")
+    assert answer(found, results).startswith(
+        "finetune (the best of 2 on test itself, which is optimistic) beats none in xnli"
+    )
+
+
+def test_the_pivot_is_not_counted_among_the_languages() -> None:
+    results = grid(("none", "finetune"), langs=("en", "de", "fr"))
+    values: Values = {
+        "en": (0.2, "better"),
+        "de": (0.1, "better"),
+        "fr": (0.1, "better"),
+        "avg_zero_shot": (0.1, "better"),
+    }
+    assert "in 2 of 2 languages, by 10.0 points" in answer(compared(results, values), results)
+
+
+def headline(results: Results, found: list[Compared]) -> Headline:
+    made = share("answer", results, judge=Judge(found)).headline
+    assert made is not None
+    return made
+
+
+def test_a_cell_of_the_matrix_has_words_besides_its_colour() -> None:
+    results = grid(("none", "finetune"))
+    values: Values = {
+        "bg": (0.2, "better"),
+        "de": (0.05, "better"),
+        "es": (-0.1, "worse"),
+        "fr": (0.01, "cannot tell"),
+        "avg": (0.04, "better"),
+    }
+    (matrix,) = headline(results, compared(results, values)).matrices
+    assert matrix.columns == ("mean", "bg", "de", "es", "fr")
+    base, line = matrix.lines
+    assert {entry.verdict for entry in base.entries} == {"baseline"}  # type: ignore[attr-defined]
+    cells: Any = line.entries
+    assert [cell.verdict for cell in cells] == [
+        "better",
+        "better",
+        "better",
+        "worse",
+        "cannot tell",
+    ]
+    assert [cell.shade for cell in cells] == [1, 4, 1, -2, 0]
+    assert (cells[1].text, cells[1].delta, cells[1].spread) == ("50.0", "+20.0", "[18.0, 22.0]")
+
+
+def test_a_matrix_of_many_points_has_one_line_per_method() -> None:
+    rows = [row("none", lang, 0.5) for lang in LANGS]
+    rows += [
+        row("finetune", lang, 0.5, params={"lambda": weight}, trial=f"{weight}", split=split)
+        if split == "test"
+        else row("finetune", lang, weight / 20, params={"lambda": weight}, split=split)
+        for weight in range(12)
+        for lang in LANGS
+        for split in ("dev", "test")
+    ]
+    plan = Plan("p", "en", 1, (), {}, {"finetune": ("lambda",)})
+    results = Results.of(rows, plan)
+    base = next(cell for cell in results.cells if cell.method == "none")
+    found = [
+        Compared(cell, name, value, baseline=base)
+        for cell in results.cells
+        for name, value in cell.values.items()
+        if cell is not base and name[3] == "test"
+    ]
+    (matrix,) = headline(results, found).matrices
+    assert [line.label for line in matrix.lines] == ["none", "finetune λ=11"]
+    assert "11 more points are in the grid's own tables" in matrix.caption
+
+
+@pytest.mark.parametrize(
+    ("verdict", "clause"),
+    [
+        ("cannot tell", "in the other 4 tasks 0 of 16 differences are significant."),
+        (
+            "better",
+            "in the other 4 tasks it is better in 16 and worse in 0 of 16 comparisons, and the"
+            " others are not significant.",
+        ),
+    ],
+)
+def test_many_tasks_are_counted_together(verdict: Verdict, clause: str) -> None:
+    tasks = ("retrieval", "xnli", "mlqa", "ner", "pos")
+    rows = [
+        row(method, lang, 0.5, task)
+        for task in tasks
+        for method in ("none", "finetune")
+        for lang in LANGS
+    ]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    found = compared(results, all_of(0.1, "better"), task="retrieval")
+    for task in tasks[1:]:
+        found += compared(results, all_of(0.02, verdict), task=task)
+    assert answer(found, results).endswith(clause)
+
+
+def test_a_mean_that_is_better_is_named_where_no_language_is_by_itself() -> None:
+    tasks = ("retrieval", "xnli")
+    rows = [
+        row(method, lang, 0.5, task)
+        for task in tasks
+        for method in ("none", "finetune")
+        for lang in LANGS
+    ]
+    results = Results.of(rows, Plan("p", "en", 1, (), {}, {}))
+    values: Values = {**all_of(0.1, "cannot tell"), "avg": (0.1, "better")}
+    found = [finding for task in tasks for finding in compared(results, values, task=task)]
+    assert answer(found, results) == (
+        "There is no significant difference between finetune and none in retrieval (accuracy) in"
+        " any of 4 languages; the difference on average is +10.0 points (95 %: +8.0 to +12.0),"
+        " which is significant; in xnli (accuracy) 0 of 4 differences are significant, but the mean"
+        " is better."
+    )
