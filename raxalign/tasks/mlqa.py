@@ -48,7 +48,7 @@ class Mlqa(SettingTask):
     warm-up, which is a share here, since 500 steps are longer than a small training.
     """
 
-    VERSION = 1
+    VERSION = 2
     metrics = MEASURED
     main_metric = "f1"
     predicts = frozenset({"answer", "context", "exact_match", "f1", "id", "prediction"})

@@ -42,7 +42,7 @@ class Ner(TaggingTask):
     the conditioned CRF.
     """
 
-    VERSION = 1
+    VERSION = 2
 
     class Params(TaggingParams):
         """`data` is `hub`, `phrasebook` or files, whose paths may hold {lang} and {pivot}. Options

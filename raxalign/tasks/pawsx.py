@@ -21,7 +21,7 @@ class Pawsx(ClassificationTask):
     Reference: Yang et al. (2019) for the data, Hu et al. (2020) for its use.
     """
 
-    VERSION = 1
+    VERSION = 2
     labels = ("different", "paraphrase")  # 0 and 1 in the data
     columns = Columns(first="sentence1", second="sentence2")
 

@@ -63,7 +63,7 @@ class Pos(TaggingTask):
     Reference: Hu et al. (2020) for the settings; Nivre et al. (2020) for the tags.
     """
 
-    VERSION = 2
+    VERSION = 3
     entities = False
     labels = UPOS
     columns = TagColumns(tags=("upos", "upos_tags", "pos_tags"), layout="conllu", tag=3)

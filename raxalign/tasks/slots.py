@@ -34,7 +34,7 @@ class Slots(TaggingTask):
     Reference: Kulshreshtha et al. (2020, §4).
     """
 
-    VERSION = 1
+    VERSION = 2
     columns = TagColumns(tags=("slots", "tags", "ner_tags"))
 
     class Params(TaggingParams):

@@ -38,7 +38,7 @@ class Xnli(ClassificationTask):
     Liu et al. (2020, §3) do not name theirs.
     """
 
-    VERSION = 1
+    VERSION = 2
     labels = LABELS
     aliases: ClassVar = ALIASES
     columns = COLUMNS

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from raxalign.encoders.base import EncoderInputs
-from raxalign.encoders.models.decoders import is_decoder, summary_states
+from raxalign.encoders.models.decoders import is_decoder, summary_places
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.encoders.transformer import Transformer
 from raxalign.errors import RaxalignError
@@ -182,12 +182,11 @@ def test_the_option_enters_the_identity_of_an_encoder_only_where_it_is_on() -> N
 
 
 def test_a_row_is_summed_up_by_its_last_piece(qwen: Path, tmp_path: Path) -> None:
-    states_BTH = torch.arange(12.0).reshape(2, 3, 2)
-    mask_BT = torch.tensor([[1, 1, 0], [1, 1, 1]])
+    starts_S, lengths_S = np.array([0, 3]), np.array([2, 3])
     model = TransformerEncoder.from_folder(qwen).model
-    assert summary_states(model, states_BTH, mask_BT).tolist() == [[2, 3], [10, 11]]
+    assert summary_places(model, starts_S, lengths_S).tolist() == [1, 5]
     bert = TransformerEncoder.from_folder(tiny_bert(tmp_path, WORDS)).model
-    assert summary_states(bert, states_BTH, mask_BT).tolist() == [[0, 1], [6, 7]]
+    assert summary_places(bert, starts_S, lengths_S).tolist() == [0, 3]
 
 
 def test_a_decoder_is_trained_and_its_base_model_is_what_is_saved(

@@ -14,13 +14,14 @@ import torch
 from sacrebleu.metrics.bleu import BLEU
 
 from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.pieces import PieceRow
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.base import Outcome, TaskInputs
 from raxalign.tasks.token_translation import TokenTranslation
 from raxalign.tasks.transfer.fingerprints import unit
 from raxalign.tasks.translation.counts import Counts, count, sacrebleu1
-from raxalign.tasks.translation.shifts import stream_of, translate
+from raxalign.tasks.translation.shifts import Shift, stream_of, translate
 from raxalign.train.runtime import Runtime
 from tests.methods.planted import write_text
 from tests.methods.toy import toy_encoder, toy_inputs, toy_rows, write_pairs
@@ -115,6 +116,41 @@ def values(outcome: Outcome, lang: str = "de-en", split: str = "test") -> dict[s
     }
 
 
+def translated(
+    stream: AlignedEncoder, rows: list[PieceRow], layer: int, shift_H: torch.Tensor
+) -> list[np.ndarray]:
+    """The German rows under one shift."""
+    (found,) = translate(stream, rows, "de", {Shift(layer, 1.0): shift_H}).values()
+    return found
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_many_shifts_give_what_each_gives_alone(encoder: TransformerEncoder, inside: bool) -> None:
+    """The blocks below a shift run once, and nothing changes in any bit."""
+    turned = Transform("de", 2, "inside", (Affine(shift=torch.linspace(-1, 1, 32)),))
+    stream = AlignedEncoder(encoder, (turned,) if inside else ())
+    rows = encoder.pieces(toy_rows(9, seed=7)["src"], "de")  # type: ignore[arg-type]
+    step = torch.randn(32, generator=torch.Generator().manual_seed(3))
+    shifts = {
+        Shift(layer, alpha): alpha * step for layer in (3, 1, 2) for alpha in (1.0, 3.0, -2.0)
+    }
+    ran: list[int] = []
+    blocks = encoder.model.bert.encoder.layer
+    handles = [
+        block.attention.register_forward_hook(lambda *_, number=i: ran.append(number))
+        for i, block in enumerate(blocks)
+    ]
+    found = translate(stream, rows, "de", shifts)
+    for handle in handles:
+        handle.remove()
+    assert [ran.count(i) for i in range(3)] == [1, 1 + 3, 1 + 6]
+    assert list(found) == list(shifts)
+    for shift, outputs in found.items():
+        alone = translated(stream, rows, shift.layer, shifts[shift])
+        assert all(map(np.array_equal, outputs, alone))
+    assert len({str([o.tolist() for o in outputs]) for outputs in found.values()}) > 3
+
+
 def test_the_shift_flows_through_the_blocks_above_into_the_head(
     encoder: TransformerEncoder,
 ) -> None:
@@ -122,7 +158,7 @@ def test_the_shift_flows_through_the_blocks_above_into_the_head(
     shift = 3 * torch.randn(32, generator=torch.Generator().manual_seed(3))
     model, plain = encoder.model, []
     for layer in (1, 2, 3):
-        found = translate(AlignedEncoder(encoder), rows, "de", layer, shift)
+        found = translated(AlignedEncoder(encoder), rows, layer, shift)
         for row, output in zip(rows, found, strict=True):
             with torch.no_grad():
                 states = model(
@@ -153,9 +189,8 @@ def test_no_weight_is_no_shift_and_readouts_are_not_read(
                 .tolist()
             )
     for layer in (1, 3):
-        found = translate(
-            stream_of(AlignedEncoder(encoder, (readout,))), rows, "de", layer, torch.zeros(32)
-        )
+        stream = stream_of(AlignedEncoder(encoder, (readout,)))
+        found = translated(stream, rows, layer, torch.zeros(32))
         assert [output.tolist() for output in found] == expected
     outcome = run(
         root,
@@ -202,9 +237,8 @@ def test_the_whole_task_by_hand(root: Path, encoder: TransformerEncoder) -> None
         for lang, found in pieces.items()
     }
     shift = 2.5 * (means["en"] - means["de"])
-    output = translate(
-        AlignedEncoder(encoder), encoder.pieces(rows["src"], "de"), "de", 3, shift.float()
-    )  # type: ignore[arg-type]
+    german = encoder.pieces(rows["src"], "de")  # type: ignore[arg-type]
+    output = translated(AlignedEncoder(encoder), german, 3, shift.float())
     expected = count(output, pieces["en"], sets["de"], sets["en"])
     found = values(outcome)
     assert found["layer3_alpha2.5_bleu1"] == expected.bleu1()

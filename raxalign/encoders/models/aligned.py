@@ -12,6 +12,7 @@ import torch
 from raxalign.encoders.base import Encoder
 from raxalign.encoders.models.assemble import assemble
 from raxalign.encoders.models.blocks import Edit
+from raxalign.encoders.models.packing import Packed, flat_states
 from raxalign.encoders.models.sentence_config import SentenceConfig
 from raxalign.encoders.models.static import RECORD as STATIC_RECORD
 from raxalign.encoders.models.static import StaticEncoder
@@ -148,8 +149,27 @@ class AlignedEncoder:
             raise RaxalignError("only a transformer has hidden states; ask this encoder for words")
         states = list(self.encoder.hidden(batch, edits=self.edits()))
         for transform in self.active("readout"):
-            states[transform.layer] = _where_spoken(transform, states[transform.layer], batch)
+            states[transform.layer] = _where_spoken(
+                transform, states[transform.layer], batch.langs_BT, batch.languages
+            )
         return tuple(states)
+
+    def packed_hidden(self, packed: Packed) -> torch.Tensor:
+        """Hidden states (F, H) of the last layer, in the order of the places of packed rows,
+        transformed by the language of each piece. Gradient flows.
+
+        Raises `RaxalignError` where an inside transform applies, which needs one row per sentence.
+        """
+        if not isinstance(self.encoder, TransformerEncoder) or self.active("inside"):
+            raise RaxalignError("sentences share rows in a transformer without inside transforms")
+        (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
+        readouts = [t for t in self.active("readout") if t.layer == self.n_layers]
+        if readouts and packed.langs_BT is None:
+            raise RaxalignError("transforms of packed rows need the language of each piece")
+        for transform in readouts:
+            langs_F = torch.from_numpy(packed.langs_BT).to(self.device).reshape(-1)
+            states_FH = _where_spoken(transform, states_FH, langs_F, packed.languages)
+        return states_FH
 
     def edits(self) -> dict[int, Edit]:
         """The inside transforms as edits of the stream, by layer."""
@@ -160,7 +180,9 @@ class AlignedEncoder:
         def edit(transforms: list[Transform]) -> Edit:
             def change(states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
                 for transform in transforms:
-                    states_BTH = _where_spoken(transform, states_BTH, batch)
+                    states_BTH = _where_spoken(
+                        transform, states_BTH, batch.langs_BT, batch.languages
+                    )
                 return states_BTH
 
             return change
@@ -233,12 +255,16 @@ class AlignedEncoder:
         return cls(encoder, transforms, changed, notes)
 
 
-def _where_spoken(transform: Transform, states_BTH: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """The states with the transform applied to the pieces of its language."""
-    if transform.lang not in batch.languages:
-        return states_BTH
-    spoken_BT = batch.langs_BT == batch.languages.index(transform.lang)
-    return torch.where(spoken_BT[..., None], transform(states_BTH), states_BTH)
+def _where_spoken(
+    transform: Transform, states: torch.Tensor, langs: torch.Tensor, languages: tuple[str, ...]
+) -> torch.Tensor:
+    """The states (..., H) with the transform applied to the pieces of its language; `langs` (...)
+    indexes `languages` for every piece.
+    """
+    if transform.lang not in languages:
+        return states
+    spoken = langs == languages.index(transform.lang)
+    return torch.where(spoken[..., None], transform(states), states)
 
 
 def _read(part: WordVectors, readouts: list[list[Transform]]) -> WordVectors:

@@ -87,13 +87,13 @@ def with_a_piece(row: PieceRow, filler: int) -> PieceRow:
     return PieceRow(np.array([filler]), none, none, 1, row.n_words, row.languages)
 
 
-def summary_states(model: Any, states_BTH: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-    """Return the state of each row that stands for all of it, (B, H): of an encoder the first piece
-    ([CLS]), of a decoder the last one, which alone has seen the others.
-    """
-    import torch
+def summary_places(model: Any, starts_S: np.ndarray, lengths_S: np.ndarray) -> np.ndarray:
+    """Return the place of the piece of each row that stands for all of it, (S,): of an encoder the
+    first piece ([CLS]), of a decoder the last one, which alone has seen the others.
 
-    if not is_decoder(model.config):
-        return states_BTH[:, 0]
-    last_B = mask_BT.sum(1) - 1
-    return states_BTH[torch.arange(len(last_B), device=last_B.device), last_B]
+    Args:
+        model: A base model or one with a head.
+        starts_S: The place of the first piece of each row.
+        lengths_S: The number of pieces of each row.
+    """
+    return starts_S + lengths_S - 1 if is_decoder(model.config) else starts_S

@@ -97,6 +97,24 @@ def pack(
     )
 
 
+def fitting_width(lengths_S: np.ndarray, width: int = WIDTH) -> int:
+    """The width to give to `pack` for rows that hold at most `width` pieces each, or as many as the
+    longest sentence has, with hardly any padding.
+
+    >>> fitting_width(np.array([70, 70, 70]), 128)  # two in one row would leave half of another
+    70
+    >>> fitting_width(np.array([60, 60, 60, 60]), 128)
+    120
+    """
+    total, widest = int(lengths_S.sum()), max(width, int(lengths_S.max(initial=0)))
+    n_rows = -(-total // widest)
+    while True:
+        fitting = -(-total // max(n_rows, 1))
+        if _layout(lengths_S, fitting)[-1] <= widest:
+            return fitting
+        n_rows += 1
+
+
 def _layout(lengths_S: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, int, int]:
     """(row, column) of each sentence, the number of rows, and the width of the fullest."""
     if not width:

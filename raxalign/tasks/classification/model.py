@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import torch
 
-from raxalign.encoders.models.decoders import summary_states
+from raxalign.encoders.models.decoders import summary_places
 from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.transfer.row_states import row_states
 
 
 class SentenceClassifier(FineTuned):
@@ -42,10 +43,9 @@ class SentenceClassifier(FineTuned):
 
     def forward(self, rows: Sequence[PieceRow]) -> torch.Tensor:
         """Returns logits (rows, labels); gradient flows, dropout follows the mode."""
-        batch = self.encoder.collate(rows)
-        states_BTH = self.aligned.hidden(batch)[-1]
-        summary_BH = summary_states(self.encoder.model, states_BTH, batch.mask_BT)
-        logits: torch.Tensor = self.head(self.dropout(summary_BH))
+        found = row_states(self.aligned, rows)
+        places_B = summary_places(self.encoder.model, found.starts_S, found.lengths_S)
+        logits: torch.Tensor = self.head(self.dropout(found.at(places_B)))
         return logits
 
     @torch.no_grad()

@@ -14,6 +14,7 @@ from raxalign.encoders.models.pieces import PieceRow, token_batches
 from raxalign.encoders.models.transformer import evaluating
 from raxalign.tasks.spans.windows import Windows
 from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.transfer.row_states import row_states
 
 
 class SpanModel(FineTuned):
@@ -25,9 +26,12 @@ class SpanModel(FineTuned):
         """Logits (rows, pieces, 2) of starts and ends, -inf at padding; gradient flows, dropout
         follows the mode.
         """
-        batch = self.encoder.collate(rows)
-        logits_BT2: torch.Tensor = self.head(self.dropout(self.aligned.hidden(batch)[-1]))
-        return logits_BT2.masked_fill(batch.mask_BT[..., None] == 0, -torch.inf)
+        found = row_states(self.aligned, rows)
+        logits_F2: torch.Tensor = self.head(self.dropout(found.states_FH))
+        places_BT, there_BT = (
+            torch.from_numpy(part).to(logits_F2.device) for part in found.padded()
+        )
+        return logits_F2[places_BT].masked_fill(~there_BT[..., None], -torch.inf)
 
     @torch.no_grad()
     def answers(self, windows: Windows, longest: int) -> list[str]:

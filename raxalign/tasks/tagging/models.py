@@ -22,6 +22,7 @@ from raxalign.tasks.tagging.crf import ConditionedCrf, StaticCrf
 from raxalign.tasks.tagging.feature_layers import feature_layers
 from raxalign.tasks.tagging.features import Features, extract
 from raxalign.tasks.transfer.model import FineTuned
+from raxalign.tasks.transfer.row_states import row_states
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
@@ -91,14 +92,10 @@ class LinearTagger(FineTuned):
 
     def _logits(self, placed: Placed, chosen: np.ndarray) -> torch.Tensor:
         """(words of all `chosen`, labels), one sentence after the other."""
-        states_BTH = self.aligned.hidden(self.encoder.collate([placed.rows[i] for i in chosen]))[-1]
+        found = row_states(self.aligned, [placed.rows[i] for i in chosen])
         rows = np.repeat(np.arange(len(chosen)), [len(placed.firsts[i]) for i in chosen])
         columns = np.concatenate([placed.firsts[i] for i in chosen])
-        words = states_BTH[
-            torch.from_numpy(rows).to(states_BTH.device),
-            torch.from_numpy(columns).to(states_BTH.device),
-        ]
-        logits: torch.Tensor = self.head(self.dropout(words))
+        logits: torch.Tensor = self.head(self.dropout(found.at(found.starts_S[rows] + columns)))
         return logits
 
     def loss(

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.packing import can_pack
 from raxalign.encoders.models.transformer import TransformerEncoder
 from raxalign.errors import RaxalignError
 from raxalign.tasks.transfer.task_model import TaskModel
@@ -33,6 +34,7 @@ class FineTuned(TaskModel):
         super().__init__()
         if not isinstance(aligned.encoder, TransformerEncoder):
             raise RaxalignError("only a transformer can be fine-tuned on a task")
+        can_pack(aligned.encoder)  # found out before training changes the weights
         encoder = copy.copy(aligned.encoder)
         encoder.model = copy.deepcopy(aligned.encoder.model)
         encoder.max_positions = min(encoder.max_positions, max_length)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import torch
 
 from raxalign.encoders.models.aligned import AlignedEncoder
 from raxalign.encoders.models.pieces import PieceRow, Template, read_template, token_batches
+from raxalign.encoders.models.replay import recorded, replayable, replayed
 from raxalign.encoders.models.transformer import TransformerEncoder, evaluating
 from raxalign.encoders.models.transforms import Affine, Transform
 
@@ -47,38 +48,58 @@ def stream_of(aligned: AlignedEncoder) -> AlignedEncoder:
 
 @torch.no_grad()
 def translate(
-    stream: AlignedEncoder, rows: Sequence[PieceRow], lang: str, layer: int, shift_H: torch.Tensor
-) -> list[Ints]:
-    """Return the likeliest piece at every position of each row but those of special pieces.
+    stream: AlignedEncoder,
+    rows: Sequence[PieceRow],
+    lang: str,
+    shifts: Mapping[Shift, torch.Tensor],
+) -> dict[Shift, list[Ints]]:
+    """Return the likeliest piece at every position of each row but those of special pieces, for
+    each shift.
 
-    Nothing is masked. Rows stay in their order.
+    Nothing is masked. Rows stay in their order. The blocks below a shift run once for all shifts
+    where the architecture allows it.
 
     Args:
         stream: the encoder, with inside transforms alone.
         rows: the sentences as the encoder reads them.
         lang: their language.
-        layer: the block after which the stream is shifted.
-        shift_H: what is added to the stream.
+        shifts: what is added to the stream (H,), after the block that its key names.
     """
     encoder = stream.encoder
     assert isinstance(encoder, TransformerEncoder)
-    shifted = replace(
-        stream,
-        transforms=(*stream.transforms, Transform(lang, layer, "inside", (Affine(shift=shift_H),))),
-    )
-    found = [np.zeros(0, np.int64)] * len(rows)
+    found = {shift: [np.zeros(0, np.int64)] * len(rows) for shift in shifts}
     template = read_template(encoder.tokenizer)
     with evaluating(encoder.model):
         for chosen in token_batches([len(row) for row in rows], encoder.batch_tokens):
             batch = encoder.collate([rows[i] for i in chosen])
             kept_BT = _inner(template, batch)
-            ids_P = _likeliest(encoder, shifted.hidden(batch)[-1][kept_BT])
             ends = np.cumsum(kept_BT.sum(1).cpu().numpy())[:-1]
-            for place, ids in zip(
-                chosen.tolist(), np.split(ids_P.cpu().numpy(), ends), strict=True
-            ):
-                found[place] = ids
+            for shift, states_BTH in _shifted(stream, batch, lang, shifts):
+                ids_P = _likeliest(encoder, states_BTH[kept_BT])
+                for place, ids in zip(
+                    chosen.tolist(), np.split(ids_P.cpu().numpy(), ends), strict=True
+                ):
+                    found[shift][place] = ids
     return found
+
+
+def _shifted(
+    stream: AlignedEncoder, batch: Batch, lang: str, shifts: Mapping[Shift, torch.Tensor]
+) -> Iterator[tuple[Shift, torch.Tensor]]:
+    """Yield the last layer's states (B, T, H) under each shift."""
+    encoder = stream.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    base, outputs = encoder.model.base_model, list[Any]()
+    if len(shifts) > 1 and replayable(base):
+        highest = max(shift.layer for shift in shifts)
+        with recorded(base, highest) as outputs:
+            encoder.hidden(batch, edits=stream.edits(), upto=highest)
+    for shift, step_H in shifts.items():
+        step = Transform(lang, shift.layer, "inside", (Affine(shift=step_H),))
+        shifted = replace(stream, transforms=(*stream.transforms, step))
+        with replayed(base, outputs[: shift.layer]):
+            states_BTH = shifted.hidden(batch)[-1]
+        yield shift, states_BTH
 
 
 def _inner(template: Template, batch: Batch) -> torch.Tensor:

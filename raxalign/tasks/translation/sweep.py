@@ -55,14 +55,13 @@ class Sweep:
             steps: the difference of the language means (H,) at each layer.
             alphas: the weights.
         """
+        shifts = {
+            Shift(layer, alpha): alpha * step_H
+            for layer, step_H in steps.items()
+            for alpha in alphas
+        }
         outputs = {
-            split: {
-                Shift(layer, alpha): translate(
-                    stream, way.source.rows, way.source.lang, layer, alpha * step_H
-                )
-                for layer, step_H in steps.items()
-                for alpha in alphas
-            }
+            split: translate(stream, way.source.rows, way.source.lang, shifts)
             for split, way in ways.items()
         }
         counts = {

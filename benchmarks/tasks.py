@@ -1,0 +1,296 @@
+"""Training of XNLI, a tagger and MLQA against the `Trainer` of transformers with batches by length.
+
+usage: python -m benchmarks.tasks [ENCODER_FOLDER] [--tasks xnli slots mlqa] [--rows 512]
+[--batch 32] [--rounds 2]
+
+Budget: at least 1.15. Both sides train one epoch on the same rows, from the same encoder and head,
+on one thread; ours is the whole training, tokenisation included, less the time of reading the file
+(of which only the first rows are used), and `Trainer` is given rows that are divided into pieces.
+Nothing is dropped out. The losses of our steps are compared with those of the plain model over
+padded batches in the same order, which must be equal to 1e-4. The rows are real ones where
+RAXALIGN_TEST_DATA names a folder of them, else the phrasebook's; without an encoder's folder, a
+random BERT (4 layers of 256) is used. CPU-seconds; both sides run in turn, the best round of each
+counts, and how much its rounds differ is printed as noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from benchmarks.finetune import folders
+from raxalign.catalog import catalog
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.tasks.base import TaskInputs
+from raxalign.tasks.spans.rows import answered
+from raxalign.tasks.spans.training import sizes_of
+from raxalign.tasks.spans.windows import make_windows
+from raxalign.tasks.tagging.models import Placed
+from raxalign.tasks.tagging.scheme import OUTSIDE
+from raxalign.tasks.transfer.tuning import settings_of
+from raxalign.train.loop import TrainSettings, fit
+from raxalign.train.objective import Objective, Step
+from raxalign.train.runtime import Runtime
+
+REAL = {
+    "xnli": "xnli/train-{pivot}.tsv",
+    "slots": "slots-facebook/train.{pivot}.conll",
+    "mlqa": "xquad/train.{pivot}.json",
+}
+MORE: Mapping[str, Mapping[str, object]] = {"slots": {"tagger": "linear"}}
+NO_LABEL = -100
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of pieces with their labels: one number, one per piece (`NO_LABEL`: none), or the first
+    and the last piece of an answer.
+    """
+
+    pieces: Sequence[PieceRow]
+    labels: Sequence[Any]
+    n_outputs: int
+
+
+class Plain(nn.Module):
+    """The encoder of transformers with a linear head, over padded batches."""
+
+    def __init__(self, folder: Path, kind: str, n_outputs: int) -> None:
+        super().__init__()
+        encoder = TransformerEncoder.from_folder(folder)
+        self.base, self.kind = encoder.model.base_model, kind
+        self.head = nn.Linear(encoder.hidden_size, n_outputs)
+        nn.init.normal_(self.head.weight, std=0.02, generator=torch.Generator().manual_seed(0))
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, labels: torch.Tensor, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The mean loss over rows, or over words."""
+        states_BTH = self.base(**inputs).last_hidden_state
+        if self.kind == "xnli":
+            return {"loss": nn.functional.cross_entropy(self.head(states_BTH[:, 0]), labels)}
+        logits_BTO = self.head(states_BTH)
+        if self.kind == "slots":
+            return {"loss": nn.functional.cross_entropy(logits_BTO.flatten(0, 1), labels.flatten())}
+        absent_BT = inputs["attention_mask"] == 0
+        logits_BT2 = logits_BTO.masked_fill(absent_BT[..., None], -torch.inf)
+        return {"loss": nn.functional.cross_entropy(logits_BT2, labels)}
+
+
+def padded(rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    """A batch as `Trainer` collates it."""
+    width = max(len(row["input_ids"]) for row in rows)
+
+    def filled(values: Any, filler: int) -> torch.Tensor:
+        return torch.tensor([[*value, *[filler] * (width - len(value))] for value in values])
+
+    names = ("input_ids", "token_type_ids", "attention_mask")
+    batch = {name: filled([row[name] for row in rows], 0) for name in names}
+    labels = [row["labels"] for row in rows]
+    per_piece = isinstance(labels[0], list) and len(labels[0]) == len(rows[0]["input_ids"])
+    return {**batch, "labels": filled(labels, NO_LABEL) if per_piece else torch.tensor(labels)}
+
+
+def examples(rows: Rows) -> list[dict[str, Any]]:
+    """What `Trainer` is given."""
+    return [
+        {
+            "input_ids": row.ids.tolist(),
+            "token_type_ids": row.segments.tolist(),
+            "attention_mask": [1] * len(row),
+            "labels": label,
+            "length": len(row),
+        }
+        for row, label in zip(rows.pieces, rows.labels, strict=True)
+    ]
+
+
+class Reference(Objective):
+    """The plain model in the batches of ours."""
+
+    def __init__(self, model: Plain, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.module: nn.Module = model
+        self.rows = rows
+
+    def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
+        """The mean over the batch, which is one micro-batch."""
+        loss: torch.Tensor = self.module(**padded([self.rows[i] for i in step.rows[positions]]))[
+            "loss"
+        ]
+        return loss
+
+
+class Side:
+    """One task: its rows, and three trainings on them."""
+
+    def __init__(self, kind: str, folder: Path, options: argparse.Namespace) -> None:
+        real = os.environ.get("RAXALIGN_TEST_DATA")
+        data: Any = {"train": str(Path(real, REAL[kind]))} if real else "phrasebook"
+        task = catalog("tasks")[kind]
+        self.kind, self.folder = kind, folder
+        params = task.Params(
+            data=data,
+            max_train=options.rows,
+            batch_size=options.batch,
+            epochs=1,
+            dropout=0.0,
+            selection="last",
+            **MORE.get(kind, {}),
+        )
+        self.task = task(params)
+        told: Any = self.task.settings() if kind == "slots" else params
+        self.settings: TrainSettings = settings_of(told)
+        self.reading = 0.0
+        self.rows = self._read(TransformerEncoder.from_folder(folder), told)
+
+    def _read(self, encoder: TransformerEncoder, params: Any) -> Rows:
+        data: Any = self.task.data(TaskInputs("en"))  # type: ignore[attr-defined]
+        encoder.max_positions = min(encoder.max_positions, params.max_length)
+        if self.kind == "xnli":
+            found = self._timed(data.examples)
+            labels = found.numbers(data.scheme.labels).tolist()
+            return Rows(encoder.pieces(found.words()[0], "en", found.words()[1]), labels, 3)
+        if self.kind == "mlqa":
+            questions = answered(self._timed(data.questions))
+            windows = make_windows(questions, encoder, ("en", "en"), sizes_of(params)).windows
+            return Rows([w.row for w in windows], [list(w.target) for w in windows], 2)
+        sentences = self._timed(data.sentences)
+        placed = Placed.of(encoder.pieces(sentences.words(), "en"))
+        tags = sorted(
+            {tag for row in sentences.rows for tag in row.tags}, key=lambda t: (t != OUTSIDE, t)
+        )
+        labels = []
+        for row, own, firsts, words in zip(
+            sentences.rows, placed.rows, placed.firsts, placed.words, strict=True
+        ):
+            numbers = np.full(len(own), NO_LABEL)
+            numbers[firsts] = [tags.index(row.tags[word]) for word in words]
+            labels.append(numbers.tolist())
+        return Rows(placed.rows, labels, len(tags))
+
+    def _timed(self, read: Callable[[str, str], Any]) -> Any:
+        start = time.process_time()
+        found = read("train", "en")
+        self.reading = time.process_time() - start
+        return found
+
+    def ours(self) -> tuple[float, list[float]]:
+        """CPU-seconds of the training without the reading, and the loss of each step."""
+        losses: list[float] = []
+
+        def report(values: Mapping[str, float], _: int) -> None:
+            losses.extend(value for name, value in values.items() if name.endswith("/loss"))
+
+        aligned = AlignedEncoder(TransformerEncoder.from_folder(self.folder))
+        with tempfile.TemporaryDirectory() as scratch:
+            start = time.process_time()
+            self.task.train(
+                aligned, ("en",), TaskInputs("en"), Runtime(report=report), Path(scratch)
+            )
+            return time.process_time() - start - self.reading, losses
+
+    def plain(self) -> list[float]:
+        """The losses of the plain model in our batches."""
+        model = Plain(self.folder, self.kind, self.rows.n_outputs)
+        rows = examples(self.rows)
+        return fit(Reference(model, rows), len(rows), self.settings, Runtime()).losses
+
+    def theirs(self, batch: int) -> float:
+        """CPU-seconds of `Trainer`."""
+        from transformers import Trainer, TrainingArguments
+
+        model = Plain(self.folder, self.kind, self.rows.n_outputs)
+        with tempfile.TemporaryDirectory() as scratch:
+            arguments = TrainingArguments(
+                output_dir=scratch,
+                per_device_train_batch_size=batch,
+                num_train_epochs=1,
+                learning_rate=self.settings.learning_rate,
+                train_sampling_strategy="group_by_length",
+                remove_unused_columns=False,
+                save_strategy="no",
+                logging_strategy="no",
+                report_to="none",
+                use_cpu=True,
+                disable_tqdm=True,
+            )
+            trainer = Trainer(
+                model=model,
+                args=arguments,
+                train_dataset=examples(self.rows),  # type: ignore[arg-type]
+                data_collator=padded,
+            )
+            start = time.process_time()
+            trainer.train()
+            return time.process_time() - start
+
+
+def measure(side: Side, options: argparse.Namespace) -> dict[str, object]:
+    """The ratio of one task, and how far the losses are apart."""
+    ours, theirs, losses = [], [], list[float]()
+    for _ in range(options.rounds):
+        seconds, losses = side.ours()
+        ours.append(seconds)
+        theirs.append(side.theirs(options.batch))
+    plain = side.plain()
+    gap = float(np.abs(np.array(losses) / np.array(plain) - 1).max())
+    lengths = np.array([len(row) for row in side.rows.pieces])
+    return {
+        "ratio": min(theirs) / min(ours),
+        "noise": [max(part) / min(part) - 1 for part in (ours, theirs)],
+        "rows": len(lengths),
+        "pieces_per_row": [float(lengths.mean()), int(lengths.max())],
+        "rows_per_second": [len(lengths) / min(part) for part in (ours, theirs)],
+        "largest_relative_difference_of_losses": gap,
+        "losses_equal": gap <= 1e-4,
+    }
+
+
+def without_dropout(encoder: str, scratch: Path) -> Path:
+    """A copy of the encoder's folder in which nothing is dropped out."""
+    folder = Path(shutil.copytree(encoder, scratch / "encoder", copy_function=shutil.copyfile))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= {name: 0.0 for name in config if name.endswith(("dropout", "dropout_prob"))}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("encoder", nargs="?")
+    parser.add_argument("--tasks", nargs="+", choices=[*REAL], default=[*REAL])
+    for name, value in (("rows", 512), ("batch", 32), ("rounds", 2)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    options = parser.parse_args()
+    if options.rows > 100 * options.batch:
+        parser.error(
+            "--rows is at most 100 batches: the curves have a point for each step up to there"
+        )
+    torch.set_num_threads(1)
+    found: dict[str, object] = {"batch": options.batch, "budget": 1.15}
+    with (
+        folders(options.encoder, None, 2000) as (encoder, _),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
+        folder = without_dropout(str(encoder), Path(scratch))
+        for kind in options.tasks:
+            found[kind] = measure(Side(kind, folder, options), options)
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

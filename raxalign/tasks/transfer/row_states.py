@@ -1,0 +1,85 @@
+"""The states that the heads of tasks read: of rows that share the encoder's rows wherever they can,
+so that hardly any padding is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from raxalign.encoders.models.aligned import AlignedEncoder
+from raxalign.encoders.models.packing import Packed, can_pack, fitting_width, pack
+from raxalign.encoders.models.pieces import PieceRow
+from raxalign.encoders.models.spoken import Spoken
+from raxalign.encoders.models.transformer import TransformerEncoder
+
+
+@dataclass(frozen=True)
+class RowStates:
+    """The last layer's states of some rows, end to end with padding between them: `states_FH`, of
+    which row s has ``lengths_S[s]`` from ``starts_S[s]`` on.
+    """
+
+    states_FH: torch.Tensor
+    starts_S: np.ndarray
+    lengths_S: np.ndarray
+
+    def at(self, places: np.ndarray) -> torch.Tensor:
+        """The states (..., H) at some places of `states_FH`."""
+        return self.states_FH[torch.from_numpy(places).to(self.states_FH.device)]
+
+    def padded(self) -> tuple[np.ndarray, np.ndarray]:
+        """The places of the pieces of each row (S, T), and which of them there are (S, T); the
+        others have the place of the row's first piece.
+        """
+        steps_T = np.arange(int(self.lengths_S.max(initial=0)))
+        there_ST = steps_T < self.lengths_S[:, None]
+        return self.starts_S[:, None] + np.where(there_ST, steps_T, 0), there_ST
+
+
+def shares_rows(aligned: AlignedEncoder) -> bool:
+    """Whether several rows can go through the encoder as one: it keeps them apart, and no inside
+    transform applies.
+    """
+    encoder = aligned.encoder
+    return (
+        isinstance(encoder, TransformerEncoder)
+        and not aligned.active("inside")
+        and can_pack(encoder)
+    )
+
+
+def row_states(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowStates:
+    """Returns the last layer's states of rows by one forward pass, transformed by the language of
+    each piece: packed where `shares_rows` holds, else padded. Gradient flows; dropout follows the
+    model's mode.
+    """
+    encoder = aligned.encoder
+    assert isinstance(encoder, TransformerEncoder)
+    lengths_S = np.array([len(row) for row in rows], np.int64)
+    if shares_rows(aligned):
+        packed = _packed(encoder, rows, lengths_S)
+        return RowStates(aligned.packed_hidden(packed), packed.starts_S, lengths_S)
+    states_BTH = aligned.hidden(encoder.collate(rows))[-1]
+    starts_S = np.arange(len(rows)) * states_BTH.shape[1]
+    return RowStates(states_BTH.flatten(0, 1), starts_S, lengths_S)
+
+
+def _packed(encoder: TransformerEncoder, rows: Sequence[PieceRow], lengths_S: np.ndarray) -> Packed:
+    """The rows as few rows of about equal width."""
+    names = tuple(dict.fromkeys(lang for row in rows for lang in row.languages))
+    number = {name: i for i, name in enumerate(names)}
+    langs_S2 = np.array([(number[row.languages[0]], number[row.languages[-1]]) for row in rows])
+    owners_P = np.repeat(np.arange(len(rows)), lengths_S)
+    segments_P = np.concatenate([row.segments for row in rows])
+    return pack(
+        np.concatenate([row.ids for row in rows]),
+        lengths_S,
+        int(encoder.tokenizer.pad_token_id or 0),
+        fitting_width(lengths_S),
+        segments_P,
+        Spoken(names, langs_S2[owners_P, segments_P]),
+    )

@@ -1,0 +1,242 @@
+"""Rows that share the encoder's rows have the losses, gradients and predictions of padded ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from raxalign.encoders.models.aligned import Affine, AlignedEncoder, Transform
+from raxalign.encoders.models.packing import can_pack
+from raxalign.encoders.models.transformer import TransformerEncoder
+from raxalign.errors import RaxalignError
+from raxalign.tasks.classification.examples import Example, Examples
+from raxalign.tasks.classification.mixing import training_parts
+from raxalign.tasks.classification.training import FineTuning, Training
+from raxalign.tasks.mlqa import Mlqa
+from raxalign.tasks.slots import Slots
+from raxalign.tasks.spans.rows import Answer, Question, Questions
+from raxalign.tasks.spans.training import SpanTuning
+from raxalign.tasks.spans.training import Training as SpanTraining
+from raxalign.tasks.tagging.models import make_tagger
+from raxalign.tasks.tagging.training import _Tagging
+from raxalign.tasks.transfer import row_states as module
+from raxalign.tasks.transfer.row_states import RowStates, row_states, shares_rows
+from raxalign.tasks.transfer.trained import TrainingRun
+from raxalign.tasks.xnli import Xnli
+from raxalign.train.objective import Objective, Step
+from raxalign.train.runtime import Runtime
+from tests.encoders.architectures import folder_of, model_of
+from tests.tiny import tiny_bert
+
+POSITIONS = 24
+WORDS = [f"w{i}" for i in range(20)]
+N_ROWS = 13
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    torch.set_num_threads(1)
+    return tiny_bert(tmp_path_factory.mktemp("tiny"), WORDS, positions=POSITIONS)
+
+
+@pytest.fixture
+def encoder(folder):
+    return TransformerEncoder.from_folder(folder)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """The number of packed rows of every pass."""
+    counts, pack = [], module.pack
+
+    def counted(*args):
+        packed = pack(*args)
+        counts.append(len(packed.ids_BT))
+        return packed
+
+    monkeypatch.setattr(module, "pack", counted)
+    return counts
+
+
+def texts(seed=0):
+    """Sentences of 1 to 9 words, and one that fills the positions alone."""
+    rng = np.random.default_rng(seed)
+    found = [[WORDS[k] for k in rng.integers(0, 20, n)] for n in rng.integers(1, 10, N_ROWS)]
+    found[5] = WORDS * 2
+    return found
+
+
+def turned(*langs):
+    """A readout of the last layer for each language."""
+    shift = torch.linspace(-1, 1, 32)
+    return tuple(
+        Transform(lang, 2, steps=(Affine(shift=shift * n),)) for n, lang in enumerate(langs, 1)
+    )
+
+
+def classifying(aligned, tmp_path, **params) -> Objective:
+    rows = [
+        Example(" ".join(a), " ".join(b[:3]), ("entailment", "neutral")[i % 2], i)
+        for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True))
+    ]
+    task = Xnli(Xnli.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0, **params))
+    given = Examples("rows", rows)
+    parts = training_parts({"en": given, "de": given}, "en", "sentence")
+    training = Training(parts, Xnli.labels, given, "accuracy")
+    return FineTuning(task.params, aligned, training, TrainingRun(Runtime(), "xnli", tmp_path))
+
+
+def tagging(aligned, tmp_path) -> Objective:
+    params = Slots.Params(data="phrasebook", tagger="linear", dropout=0.0, max_length=POSITIONS)
+    tagger = make_tagger(Slots(params).settings(), aligned, 3, 0)
+    placed = tagger.place(texts(), "de")
+    labels = [np.arange(len(words)) % 3 for words in placed.words]
+    return _Tagging(tagger, placed, labels, np.arange(N_ROWS))
+
+
+def answering(aligned, tmp_path) -> Objective:
+    rows = []
+    for i, (a, b) in enumerate(zip(texts(), texts(1), strict=True)):
+        context = " ".join(b)
+        answer = Answer(b[-1], context.rindex(b[-1]))
+        rows.append(Question(str(i), " ".join(a[:4]), context, i, (answer,)))
+    task = Mlqa(Mlqa.Params(data="phrasebook", max_length=POSITIONS, dropout=0.0))
+    given = Questions("rows", rows)
+    return SpanTuning(task.params, aligned, SpanTraining({"en": given}, "en", given), 0)
+
+
+TASKS: list[Callable[..., Objective]] = [classifying, tagging, answering]
+
+
+def predicted(objective):
+    """What a model predicts for its training rows, as arrays."""
+    if isinstance(objective, FineTuning):
+        return [objective.model.probabilities(objective.pieces).numpy()]
+    if isinstance(objective, SpanTuning):
+        return [np.array(objective.model.answers(objective.dev_windows, 30))]
+    return objective.tagger.predict(objective.placed)
+
+
+def loss_of(objective, steps):
+    """The loss over the parts of one global batch, and the gradients."""
+    module: nn.Module = objective.module
+    module.zero_grad()
+    losses = [objective.loss(step, positions) for step, positions in steps]
+    torch.stack(losses).sum().backward()
+    return float(sum(losses).detach()), {
+        name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None
+    }
+
+
+def equal(found, wanted):
+    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
+    assert found[1].keys() == wanted[1].keys()
+    assert len(found[1]) > 5
+    for name, gradient in wanted[1].items():
+        assert torch.allclose(found[1][name], gradient, atol=1e-5), name
+
+
+@pytest.mark.parametrize("make", TASKS)
+@pytest.mark.parametrize("n", [1, 2, N_ROWS])
+@pytest.mark.parametrize("transforms", [(), turned("en", "de")])
+def test_a_packed_batch_has_the_loss_and_the_gradients_of_a_padded_one(
+    make, n, transforms, encoder, tmp_path, passes
+):
+    objective = make(AlignedEncoder(encoder, transforms), tmp_path)
+    objective.module.eval()
+    model = objective.tagger if isinstance(objective, _Tagging) else objective.model
+    rows = np.random.default_rng(n).permutation(N_ROWS)[:n]
+    steps = [(Step(0, 0, rows), np.arange(n))]
+    found, together = loss_of(objective, steps), predicted(objective)
+    assert len(passes) >= 2
+    assert passes[0] < max(n, 2)
+    before = len(passes)
+    model.encoder.packs = False
+    equal(found, loss_of(objective, steps))
+    for one, other in zip(together, predicted(objective), strict=True):
+        if one.dtype.kind == "f":
+            assert np.allclose(one, other, atol=1e-6)
+        else:
+            assert one.tolist() == other.tolist()
+    assert len(passes) == before
+
+
+@pytest.mark.parametrize("make", TASKS)
+def test_workers_and_micro_batches_add_up_to_the_loss_of_one_worker(make, encoder, tmp_path):
+    objective, rows = make(AlignedEncoder(encoder), tmp_path), np.arange(N_ROWS)
+    objective.module.eval()
+    alone = loss_of(objective, [(Step(0, 0, rows), rows)])
+    workers = [Step(0, 0, rows, rank=rank, world_size=3) for rank in range(3)]
+    shared = [(step, part) for step in workers for part in np.array_split(step.share(), 2)]
+    equal(loss_of(objective, shared), alone)
+
+
+def test_the_states_are_those_of_each_row_alone_with_its_own_languages(encoder):
+    aligned = AlignedEncoder(encoder, turned("en", "de"))
+    first, second = texts(), texts(1)
+    rows = [
+        *encoder.pieces(first, "en", second, "de"),
+        *encoder.pieces(first, "de"),
+        *encoder.pieces([WORDS * 3], "fr"),
+    ]
+    assert max(len(row) for row in rows) == POSITIONS
+    with torch.no_grad():
+        found = row_states(aligned, rows)
+        for s, row in enumerate(rows):
+            alone = aligned.hidden(encoder.collate([row]))[-1][0]
+            part = found.states_FH[found.starts_S[s] :][: len(row)]
+            assert torch.allclose(part, alone, atol=1e-5)
+    assert len(found.states_FH) < 1.1 * sum(map(len, rows))
+
+
+def test_rows_without_pieces_in_common_have_their_places_by_row():
+    states = RowStates(torch.arange(12.0).reshape(6, 2), np.array([4, 0]), np.array([1, 3]))
+    places, there = states.padded()
+    assert there.tolist() == [[True, False, False], [True, True, True]]
+    assert places.tolist() == [[4, 4, 4], [0, 1, 2]]
+    assert states.at(np.array([4, 2])).tolist() == [[8, 9], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "packs"),
+    [("bert", True), ("mt5", True), ("modernbert", False), ("xmod", False), ("xlm", False)],
+)
+def test_an_encoder_that_cannot_keep_sentences_apart_is_run_padded(name, packs, tmp_path, passes):
+    encoder = TransformerEncoder.from_folder(
+        folder_of(tmp_path / "encoder", model_of(name, head=False))
+    )
+    rows = encoder.pieces([["w1", "w2"], ["w3"], ["w4", "w5", "w6"]], "en")
+    with torch.no_grad():
+        found = row_states(AlignedEncoder(encoder), rows)
+        for s, row in enumerate(rows):
+            alone = encoder.hidden(encoder.collate([row]))[-1][0]
+            part = found.states_FH[found.starts_S[s] :][: len(row)]
+            assert torch.allclose(part, alone, atol=1e-4)
+    assert bool(passes) is can_pack(encoder) is packs
+
+
+def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
+    inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
+    aligned, plain = AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder)
+    rows = encoder.pieces(texts(), "de")
+    assert not shares_rows(aligned)
+    with torch.no_grad():
+        found, without = row_states(aligned, rows), row_states(plain, rows)
+        states_BTH = aligned.hidden(encoder.collate(rows))[-1]
+    assert torch.equal(found.states_FH, states_BTH.flatten(0, 1))
+    assert not torch.allclose(found.at(found.starts_S), without.at(without.starts_S), atol=1e-2)
+    assert len(passes) == 1
+    with pytest.raises(RaxalignError, match="without inside transforms"):
+        aligned.packed_hidden(module._packed(encoder, rows, np.array([len(r) for r in rows])))
+
+
+def test_an_inside_transform_of_another_direction_does_not_stop_packing(encoder):
+    inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),), toward="de")
+    aligned = AlignedEncoder(encoder, (inside,))
+    assert shares_rows(aligned)
+    assert shares_rows(aligned.toward("fr"))
+    assert not shares_rows(aligned.toward("de"))
