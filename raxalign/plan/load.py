@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,11 +18,13 @@ from raxalign.plan.encoders import all_encoders, plugin_of
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
+from raxalign.plan.tried import read_record
 from raxalign.store.digests import FileDigests
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
     from raxalign.config.run import RunConfig
+    from raxalign.plan.study import Study, Suggestion
     from raxalign.plan.trial import Trial
 
 _KIND = "kind"  # of a trial's method
@@ -76,14 +78,24 @@ def open_grid(
     return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
 
 
+def reopened(opened: Opened) -> Opened:
+    """Return the same grid with what its searches have suggested since it was opened."""
+    return Opened(opened.grid, opened.run, _expand(opened.grid, opened.root))
+
+
 def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
-    digests = FileDigests(root)
+    digests, locked = FileDigests(root), Lock.load(grid.path).get
+
+    def suggested(study: Study) -> Iterator[Suggestion]:
+        return read_record(root, study).suggestions()
+
+    def made(identity: Identity) -> Plan:
+        return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
+
     try:
-        return expand(
-            grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing
-        )
+        return made(Identity(digests.of, locked))
     except StorageError:  # a plan can be made without writing: digests are then not remembered
-        return expand(grid, Identity(locked=Lock.load(grid.path).get), allow_missing=allow_missing)
+        return made(Identity(locked=locked))
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:
