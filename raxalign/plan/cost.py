@@ -12,6 +12,7 @@ from raxalign.store.ledger import Ledger
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
 
 _Maker = tuple[str, str]
 
@@ -52,6 +53,20 @@ def seconds_by_key(plan: Plan, root: str) -> dict[str, float]:
         if key not in evaluations and not stage.inline and store.has(stage.kind, key):
             took[key] = store.manifest(stage.kind, key).seconds
     return took
+
+
+def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
+    """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
+    behind them. Data and encoders, which trials share, are not counted.
+    """
+    store, ledger = ArtifactStore(root), Ledger(root)
+    keys = [key for key in trial.evaluations.values() if ledger.has(key)]
+    seconds = [float(record["seconds"]) for record in ledger.read_many(keys).values()]
+    for key in plan.closure(keys):
+        stage = plan.stages[key]
+        if stage.kind in {"aligned", "tuned"} and not stage.inline and store.has(stage.kind, key):
+            seconds.append(store.manifest(stage.kind, key).seconds)
+    return math.fsum(seconds)
 
 
 def _timings(

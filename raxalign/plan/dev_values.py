@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DevScores:
-    """The only eye of a search: it reads scores whose split is ``dev``, and has no way to others."""
+    """The scores of trials on development sets. No others can be read through it."""
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self._plan, self._ledger = plan, ledger

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,16 +78,28 @@ def open_grid(
     return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
 
 
-def reopened(opened: Opened) -> Opened:
-    """Return the same grid with what its searches have suggested since it was opened."""
-    return Opened(opened.grid, opened.run, _expand(opened.grid, opened.root))
+def reopened(
+    opened: Opened, suggested: Callable[[Study], Iterable[Suggestion]] | None = None
+) -> Opened:
+    """Return the same grid with what its searches have suggested since it was opened, or with other
+    suggestions.
+    """
+    plan = _expand(opened.grid, opened.root, suggested=suggested)
+    return Opened(opened.grid, opened.run, plan)
 
 
-def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
+def _expand(
+    grid: Grid,
+    root: str,
+    *,
+    allow_missing: bool = False,
+    suggested: Callable[[Study], Iterable[Suggestion]] | None = None,
+) -> Plan:
     digests, locked = FileDigests(root), Lock.load(grid.path).get
+    if suggested is None:
 
-    def suggested(study: Study) -> Iterator[Suggestion]:
-        return read_record(root, study).suggestions()
+        def suggested(study: Study) -> Iterable[Suggestion]:
+            return read_record(root, study).suggestions()
 
     def made(identity: Identity) -> Plan:
         return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)

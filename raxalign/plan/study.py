@@ -84,6 +84,13 @@ class Study:
         """The method, the languages and the number of sentences, in words."""
         return f"{self.method} {'+'.join(self.languages)}, {self.sentences:,} sentences"
 
+    @property
+    def corner(self) -> Suggestion:
+        """A point of the study that stands for all: its data and encoders are those of the
+        others.
+        """
+        return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
+
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Study:
         """Read what `asdict` made of a study."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from raxalign.config.spaces import Value
 from raxalign.plan.study import Study, Suggestion
 from raxalign.store.studies import Studies
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
 
 State = Literal["running", "done", "failed", "impossible"]
 
@@ -40,14 +44,15 @@ class Tried:
 @dataclass(frozen=True)
 class StudyRecord:
     """A study as it is: what was tried, the numbers of the `best` points (several where there are
-    two objectives), whether it is finished, and how important each param was, from 0 to 1.
+    two objectives), whether it is finished, and the share of each objective's variance that each
+    param explains (from 0 to 1).
     """
 
     study: str
     tried: tuple[Tried, ...] = ()
     best: tuple[int, ...] = ()
     finished: bool = False
-    importance: Mapping[str, float] = field(default_factory=dict)
+    importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def done(self) -> list[Tried]:
@@ -114,3 +119,18 @@ def read_record(root: str, study: Study) -> StudyRecord:
     """Return the record of a study in a storage; one that has not begun has tried nothing."""
     found = Studies(root).read_many([study.name]).get(study.name)
     return StudyRecord(study.name) if found is None else StudyRecord.from_json(found)
+
+
+def is_over(plan: Plan, root: str, study: Study, there: AbstractSet[str]) -> bool:
+    """Return whether a study is finished and its best points are confirmed, in a ledger of these
+    keys.
+    """
+    record = read_record(root, study)
+    within = study.most is None or len(record.tried) >= study.most
+    keys = [
+        key
+        for entry in plan.asked
+        if entry.study == study.name and entry.confirmed
+        for key in plan.by_key[entry.trial].evaluations.values()
+    ]
+    return record.finished and within and there >= set(keys)

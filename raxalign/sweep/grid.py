@@ -9,13 +9,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from raxalign.plan.load import Opened
+from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
 from raxalign.plugin_files import refuse_changed
@@ -31,6 +32,9 @@ from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
+    from raxalign.plan.study import Study
+    from raxalign.sweep.job import Job
+    from raxalign.sweep.search.search import Searched
     from raxalign.sweep.tuner import Summary
 
 
@@ -39,31 +43,15 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
 
     Raises `RaxalignError` with all faults of its data files, before anything is started.
     """
-    settings, root = opened.run, opened.root
-    ArtifactStore(root).check_writable()
-    refuse_changed(plan.plugins)
-    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
-    found.refuse_faults(opened.grid.path)
-    if found.files:
-        to_stderr(str(found))
-    from raxalign.sweep.job import Job, write_plan
+    job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
 
-    gpus = settings.gpus_per_worker
-    job = Job(
-        root,
-        write_plan(plan, root),
-        settings.workers,
-        settings.threads,
-        gpus,
-        settings.max_failures,
-        at_once=settings.concurrency,
-    )
     target = target_of(opened, job.local)
-    progress, tracker = Progress(Ledger(root)), Tracker(plan, target)
+    progress, tracker = Progress(Ledger(opened.root)), Tracker(plan, target)
+    observer, address = Several([progress, tracker]), opened.run.address
     with _interrupt_twice():
         try:
-            summary = run_grid(plan, job, Several([progress, tracker]), address=settings.address)
+            summary = run_grid(plan, job, observer, address=address)
         except BaseException:
             progress.stop()
             tracker.abandon()
@@ -72,6 +60,45 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
     if message is None:
         _mark_synced(plan, target, job.local)
     return summary, [message] if message else []
+
+
+def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
+    """Run searches of a grid; returns how they ended.
+
+    Raises `RaxalignError` with all faults of its data files, before anything is started.
+    """
+    # one point of each study reads the files that all of them read
+    plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
+    job = _checked(opened, plan)
+    from raxalign.sweep.search.search import search
+
+    target = target_of(opened, job.local)
+    with _interrupt_twice():
+        found = search(opened, studies, job, target)
+    messages = [*found.messages, *finish_tracking(found.opened, found.opened.plan, job.local)]
+    return replace(found, messages=messages)
+
+
+def _checked(opened: Opened, plan: Plan) -> Job:
+    """Check the storage and read the data files of a plan; returns what workers need to know."""
+    settings, root = opened.run, opened.root
+    ArtifactStore(root).check_writable()
+    refuse_changed(plan.plugins)
+    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
+    found.refuse_faults(opened.grid.path)
+    if found.files:
+        to_stderr(str(found))
+    from raxalign.sweep.job import Job, write_plan
+
+    return Job(
+        root,
+        write_plan(plan, root),
+        settings.workers,
+        settings.threads,
+        settings.gpus_per_worker,
+        settings.max_failures,
+        at_once=settings.concurrency,
+    )
 
 
 def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:

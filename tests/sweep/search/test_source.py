@@ -1,0 +1,75 @@
+"""The trials of a search, without Ray: what it runs, what it sees, what it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from raxalign.plan.load import reopened
+from raxalign.plan.results import rows
+from raxalign.plan.tried import read_record
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import write_plan
+from tests.searches import measure, open_search, planted, run, search_grid, source_of
+
+
+def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 24, confirm: 2"))
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    record = read_record(opened.root, study)
+    (best,) = record.chosen
+    assert len(ran) == 24 + 2
+    assert record.finished
+    assert 0.3 < best.values["lambda"] < 3
+    assert best.values["layers"] == "last"
+    assert best.scores[0] == max(entry.scores[0] for entry in record.tried)
+
+
+def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 4, confirm: 2"))
+    run(source_of(opened))
+    plan = reopened(opened).plan
+    found = rows(plan, Ledger(opened.root))
+    splits = {(row["searched"], row["split"]) for row in found}
+    assert splits == {("suggested", "dev"), ("confirmed", "dev"), ("confirmed", "test")}
+    seeds = {row["seed"] for row in found if row["searched"] == "confirmed"}
+    assert seeds == {1, 2}
+    assert {row["seed"] for row in found if row["searched"] == "suggested"} == {0}
+
+
+def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
+    run(source_of(opened))
+    (study,) = opened.plan.studies
+    first = read_record(opened.root, study).tried[0].values
+    named = f"finetune: {{lambda: {first['lambda']}, layers: {first['layers']}, batch_size: 16}}"
+    path = search_grid(tmp_path, "", methods=(named,), more="", name="later.yaml")
+    later = open_search(path)
+    assert later.plan.cached(Ledger(later.root).keys()) == len(later.plan.trials) == 1
+
+
+def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path: Path) -> None:
+    named = "finetune: {lambda: [0.1, 1, 100], layers: [last, 1], batch_size: 16}"
+    grid = open_search(search_grid(tmp_path, "", methods=(named,), more="", name="grid.yaml"))
+    write_plan(grid.plan, grid.root)
+    for trial in grid.plan.trials:
+        measure(Ledger(grid.root), grid.plan, trial)
+    opened = open_search(search_grid(tmp_path, "trials: 10, confirm: 0", name="search.yaml"))
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    tried = read_record(opened.root, study).tried
+    measured = [entry.values for entry in tried if entry.measured]
+    assert sorted((v["lambda"], str(v["layers"])) for v in measured) == [
+        (0.1, "1"),
+        (0.1, "last"),
+        (1.0, "1"),
+        (1.0, "last"),
+    ]
+    assert len(ran) == 10 - 4
+    by_key = reopened(opened).plan.by_key
+    assert all(by_key[key].searched is not None for key in ran)
+    assert all(
+        entry.scores == (planted(grid.plan.trials[0])[0],)
+        for entry in tried
+        if entry.values == {"lambda": 0.1, "layers": "last"}
+    )
