@@ -82,8 +82,8 @@ def source_of(opened: Opened) -> SearchSource:
 
 
 def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
-    """Answer a source as a sweep would, until it is exhausted or `most` trials have ended; returns
-    the keys of the trials, in order.
+    """Answer a source as a sweep would, until it is exhausted or `most` trials have run, at
+    which the driver dies without a word to its study; returns the keys of the trials, in order.
     """
     ledger = Ledger(source.opened.root)
     ended: dict[str, str | None] = {}
@@ -98,6 +98,7 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
             measure(ledger, plan, trial)
             ended[trial.key] = None
             ran.append(trial.key)
+    source.owner.leave()
     return ran
 
 

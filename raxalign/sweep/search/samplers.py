@@ -128,7 +128,8 @@ def _sobol(study: Study, number: int) -> Iterator[dict[str, Value]]:
     from scipy.stats import qmc
 
     sequence = qmc.Sobol(len(study.spaces), scramble=True, rng=seed_of(study, 0))
-    sequence.fast_forward(number)
+    if number:  # SciPy refuses to forward by nothing
+        sequence.fast_forward(number)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a power of two is not what is asked for
         shares = sequence.random(_ATTEMPTS)
