@@ -14,6 +14,7 @@ import typer
 from raxalign.printing import printable
 
 if TYPE_CHECKING:
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
@@ -127,6 +128,15 @@ def print_comparisons(
         print_out(compared.comparisons_csv(compared.comparison_rows(found, plan_)))
     else:
         print_out(compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200))
+
+
+def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
+    from raxalign.errors import RaxalignError
+    from raxalign.report.studies import best_lines
+
+    if not opened.plan.studies:
+        raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
+    print_out("\n".join(best_lines(opened.plan, opened.root, rows)))
 
 
 def print_rows(

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.cost import estimate
+from raxalign.report import studies
+from raxalign.report.studies import plan_lines
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 
@@ -41,6 +43,7 @@ def as_json(plan: Plan, root: str) -> str:
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
+        **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -81,6 +84,7 @@ def as_text(plan: Plan, root: str) -> str:
         "stages: "
         + ", ".join(f"{count} {kind} ({done[kind]} done)" for kind, count in kinds.items()),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
+        *plan_lines(plan, root),
         f"storage: {root}",
         estimate(plan, root),
     ]
