@@ -24,6 +24,11 @@ class Observer:
             stages: The number of shared stages to make.
         """
 
+    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        """Called when a search adds trials while the sweep runs, with the plan that has them; the
+        arguments are those of `grid_started`, and count what is added.
+        """
+
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Called every few seconds with the progress of a shared stage that is being made."""
 
@@ -53,6 +58,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.grid_started(plan, pending, cached, stages)
+
+    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.grid_grew(plan, pending, cached, stages)
 
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Pass it on."""

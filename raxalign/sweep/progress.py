@@ -60,7 +60,7 @@ class Progress(Observer):
     def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
         self._ledger, self._console = ledger, console or Console(stderr=True)
         self._live: Live | None = None
-        self._plan: Plan | None = None
+        self._plans: dict[str, Plan] = {}  # those that have the trials
         self._running: dict[str, float] = {}
         self._total = self._done = self._failed = self._cached = self._stages = (
             self._stages_done
@@ -74,7 +74,7 @@ class Progress(Observer):
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
-        self._plan, self._total, self._cached, self._stages = plan, pending, cached, stages
+        self._add(plan, pending, cached, stages)
         self._say(
             f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make"
         )
@@ -86,6 +86,16 @@ class Progress(Observer):
                 transient=True,
             )
             self._live.start()
+
+    def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        """Count what a search adds."""
+        self._add(plan, pending, cached, stages)
+
+    def _add(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        self._plans |= dict.fromkeys((trial.key for trial in plan.trials), plan)
+        self._total += pending
+        self._cached += cached
+        self._stages += stages
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Count a shared stage."""
@@ -118,7 +128,8 @@ class Progress(Observer):
         started = self._running.pop(trial.key, None)
         self._done += error is None
         self._failed += error is not None
-        axes = self._plan.axes.get(trial.method, ()) if self._plan else ()
+        plan = self._plans.get(trial.key)
+        axes = plan.axes.get(trial.method, ()) if plan else ()
         records = (
             self._ledger.read_many(
                 [key for key in trial.evaluations.values() if self._ledger.has(key)]
@@ -137,7 +148,8 @@ class Progress(Observer):
             f"{self._done + self._failed}/{self._total} {describe(trial, axes)}:"
             f" {outcome}{seconds}{self._time_left()}"
         )
-        self._remark(trial, records)
+        if plan:
+            self._remark(plan, trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
             self._best = (score[0], f"{describe(trial, axes)} ({score[1]})")
 
@@ -155,9 +167,9 @@ class Progress(Observer):
             self._live.stop()
             self._live = None
 
-    def _remark(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
+    def _remark(self, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Print a line that stays for each remark on a trial that no other trial had."""
-        for text in remarks(self._plan.only(iter([trial])), records) if self._plan else ():
+        for text in remarks(plan.only(iter([trial])), records):
             if text not in self._remarked:
                 self._remarked.add(text)
                 self._say(f"note: {text}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
+from raxalign.plan.stage import Stage
 from raxalign.plan.study import Study
 from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
@@ -40,11 +41,19 @@ class Searched:
 
 
 class _Whole(Observer):
-    """Passes on trials of all generations as those of one grid."""
+    """Passes on the generations as one grid that grows."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self.ran = 0
+
+    def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        """Add a generation."""
+        self._observer.grid_grew(plan, pending, cached, stages)
+
+    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
+        """Pass it on."""
+        self._observer.stage_finished(stage, seconds, error)
 
     def trial_started(self, trial: Trial) -> None:
         """Pass it on."""
@@ -74,7 +83,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     )
     progress, tracker = Progress(Ledger(opened.root)), Tracker(opened.plan, target)
     whole = _Whole(Several([progress, tracker]))
-    progress.grid_started(opened.plan, _expected(opened.plan, studies), 0, 0)
+    progress.grid_started(opened.plan, 0, 0, 0)
     try:
         with _beating(source.owner):
             failed = run_source(
@@ -101,14 +110,6 @@ def _deadline(opened: Opened) -> float | None:
     settings = opened.grid.search
     seconds = settings.timeout_seconds if settings is not None else None
     return None if seconds is None else time.monotonic() + seconds
-
-
-def _expected(plan: Plan, studies: Sequence[Study]) -> int:
-    """Count the trials that may still come."""
-    names = {study.name for study in studies}
-    part = [entry for entry in plan.asked if entry.study in names and not entry.confirmed]
-    most = sum(study.most or 0 for study in studies)
-    return max(most - len(part), 0) + sum(len(study.fresh_seeds) for study in studies)
 
 
 @contextmanager
