@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from raxalign.plan.trial import Trial
 
 _Maker = tuple[str, str]
+_SAMPLE = 8  # timings of one kind of stage that are read for a mean
 
 
 def estimate(plan: Plan, root: str) -> str:
@@ -67,6 +68,34 @@ def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
         if stage.kind in {"aligned", "tuned"} and not stage.inline and store.has(stage.kind, key):
             seconds.append(store.manifest(stage.kind, key).seconds)
     return math.fsum(seconds)
+
+
+def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:
+    """Return what making a stage or an evaluation took on the average, by stage kind and maker, for
+    those that this storage knows: a few of each are read, so that a large grid starts at once.
+
+    Args:
+        plan: The plan.
+        root: The storage.
+        done: The keys of the evaluations that are in the ledger.
+    """
+    store, tried = ArtifactStore(root), defaultdict[_Maker, list[str]](list)
+    for key, stage in plan.stages.items():
+        known = key in done if stage.kind == "evaluation" else not stage.inline
+        if known and len(tried[stage.kind, stage.maker]) < _SAMPLE:
+            tried[stage.kind, stage.maker].append(key)
+    records = Ledger(root).read_many(
+        [key for (kind, _), keys in tried.items() if kind == "evaluation" for key in keys]
+    )
+    took = {key: float(record["seconds"]) for key, record in records.items()}
+    for (kind, _), keys in tried.items():
+        there = [key for key in keys if kind != "evaluation" and store.has(kind, key)]
+        took |= {key: store.manifest(kind, key).seconds for key in there}
+    return {
+        maker: math.fsum(seconds) / len(seconds)
+        for maker, keys in tried.items()
+        if (seconds := [took[key] for key in keys if key in took])
+    }
 
 
 def _timings(

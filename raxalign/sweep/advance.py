@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
@@ -59,16 +59,17 @@ class Notes:
         self._folder = f"{scratch}/stages" if scratch else ""
         self._seen: dict[str, float] = {}
 
-    def read(self) -> dict[str, Advance]:
-        """Return how far each stage is that has begun, by key; seconds go on between two notes."""
+    def read(self, keys: Iterable[str]) -> dict[str, Advance]:
+        """Return how far each of these stages is that has begun, by key; seconds go on between two
+        notes.
+        """
         if not self._folder:
             return {}
         found: dict[str, Advance] = {}
-        # a stage that nothing is known of is made all the same
-        with suppress(Exception):
-            filesystem, folder = fsspec.url_to_fs(self._folder)
-            for path in filesystem.glob(f"{folder}/*.json"):
-                key = path.rpartition("/")[2].removesuffix(".json")
+        for key in keys:
+            # a stage that nothing is known of is made all the same
+            with suppress(Exception):
+                filesystem, path = fsspec.url_to_fs(f"{self._folder}/{key}.json")
                 advance = Advance(**json.loads(filesystem.cat_file(path)))
                 begun = self._seen.setdefault(key, time.monotonic() - advance.seconds)
                 found[key] = Advance(time.monotonic() - begun, advance.step, advance.values)

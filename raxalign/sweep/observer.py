@@ -11,6 +11,23 @@ from raxalign.plan.trial import Trial
 from raxalign.sweep.advance import Advance
 
 
+@dataclass(frozen=True)
+class Waits:
+    """What waits at a moment.
+
+    Attributes:
+        inputs: The number of stages and trials whose inputs are not there.
+        workers: The number of those whose inputs are there and for which no worker is free.
+        nodes: The number of those that were requested some time ago and that no worker has begun.
+        each: What a worker asks for, in words.
+    """
+
+    inputs: int = 0
+    workers: int = 0
+    nodes: int = 0
+    each: str = ""
+
+
 class Observer:
     """A listener to what happens to stages and trials; this one ignores everything."""
 
@@ -28,6 +45,9 @@ class Observer:
         """Called when a search adds trials while the sweep runs, with the plan that has them; the
         arguments are those of `grid_started`, and count what is added.
         """
+
+    def waits_changed(self, waits: Waits) -> None:
+        """Called when other numbers of stages and trials wait; at most every few seconds."""
 
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Called every few seconds with the progress of a shared stage that is being made."""
@@ -63,6 +83,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.grid_grew(plan, pending, cached, stages)
+
+    def waits_changed(self, waits: Waits) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.waits_changed(waits)
 
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Pass it on."""

@@ -16,7 +16,7 @@ from rich.text import Text
 from raxalign.plan.remarks import remarks
 from raxalign.plan.results import metric_name, trial_rows
 from raxalign.printing import printable
-from raxalign.sweep.observer import Observer
+from raxalign.sweep.observer import Observer, Waits
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -70,6 +70,7 @@ class Progress(Observer):
         self._best: tuple[float, str] | None = None
         self._remarked: set[str] = set()
         self._advances: dict[str, str] = {}  # of the stages that are being made
+        self._waits = Waits()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
@@ -96,6 +97,15 @@ class Progress(Observer):
         self._total += pending
         self._cached += cached
         self._stages += stages
+
+    def waits_changed(self, waits: Waits) -> None:
+        """Show what waits; a line is printed where all that could run begins to wait for nodes."""
+        before, self._waits = self._waits, waits
+        if waits.nodes and not before.nodes and not self._running and not self._advances:
+            self._say(
+                f"note: waiting for workers with {waits.each} each: {waits.nodes} requested, and"
+                " none has started yet"
+            )
 
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Count a shared stage."""
@@ -212,9 +222,18 @@ class Progress(Observer):
         )
         for text in self._advances.values():
             table.add_row("making", text)
+        waiting = _describe_waits(self._waits)
+        if waiting:
+            table.add_row("waiting", waiting)
         if self._best:
             table.add_row(f"best so far: {self._best[0]:.4f}", self._best[1])
         return table
+
+
+def _describe_waits(waits: Waits) -> str:
+    """Describe what waits: for stages, for a free worker, or for one that was requested."""
+    numbers = ((waits.inputs, "inputs"), (waits.workers, "a worker"), (waits.nodes, "its start"))
+    return ", ".join(f"{number} for {what}" for number, what in numbers if number)
 
 
 def _describe_advance(advance: Advance) -> str:

@@ -1,30 +1,33 @@
-"""The sweep: plan minus ledger, shared stages first, then trials through Ray Tune, which gets only
-their keys.
+"""Running a grid: Ray Tune executes stages and trials, of which it gets only the keys, in the order
+that `Sweep` gives.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.search import Searcher
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.plan.trial import Trial
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.cluster import DRIVER, check_fits, concurrency, connect, node_resources
+from raxalign.sweep.cluster import connect
 from raxalign.sweep.job import Job
+from raxalign.sweep.nodes import find_nodes, refuse_impossible
 from raxalign.sweep.observer import Observer
-from raxalign.sweep.prepare import Made, failed_inputs, missing_stages, prepare
+from raxalign.sweep.order import Needs
+from raxalign.sweep.room import DRIVER, Room
+from raxalign.sweep.running import Sweep
 from raxalign.sweep.scratch import remove_scratch, scratch_folder
+from raxalign.sweep.source import Source, Whole
+from raxalign.sweep.stage import run_stage
 from raxalign.sweep.trial import keep_failure, run_group, run_inline
-
-SHARD = 500  # trials in one Tuner: its bookkeeping grows with their number
 
 
 @dataclass(frozen=True)
@@ -36,133 +39,122 @@ class Summary:
     failed: dict[str, str]
 
 
-def pending_trials(plan: Plan, ledger: Ledger) -> list[Trial]:
-    """Return the trials of which some evaluation is not in the ledger, in the order of the plan."""
-    there = ledger.keys()
-    return [trial for trial in plan.trials if not there.issuperset(trial.evaluations.values())]
-
-
 def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = None) -> Summary:
-    """Run what the ledger lacks. Raises `ResourceError` before anything starts where the cluster
-    can never give what a trial asks for.
+    """Run what the ledger lacks of a plan. Raises `ResourceError` before anything starts where the
+    cluster can never give what a trial asks for.
     """
-    ledger, store = Ledger(job.root), ArtifactStore(job.root)
-    pending = pending_trials(plan, ledger)
-    cached = plan.cached(ledger.keys())
-    store.sweep_temporaries()
-    grouped = [trial for trial in pending if job.workers > 1 and plan.trains(trial)]
+    return run_sweep(Whole(plan), job, observer, name=plan.name, address=address)
+
+
+def run_sweep(
+    source: Source, job: Job, observer: Observer, *, name: str, address: str | None = None
+) -> Summary:
+    """Run what the ledger lacks of the trials of a source, until it is exhausted.
+
+    Args:
+        source: Where the trials come from.
+        job: What workers need to know. A source that gives more than one plan has them written
+            here: `job.plan` is then empty.
+        observer: Receives what happens.
+        name: The name of the grid.
+        address: The cluster to join; None starts Ray on this machine.
+
+    Raises:
+        ResourceError: The cluster can never give what a trial asks for.
+    """
+    ArtifactStore(job.root).sweep_temporaries()
     job = replace(job, scratch=scratch_folder(job.root, address))
     connect(address, job)
     try:
-        nodes = node_resources(address)
-        check_fits(job, nodes, training=bool(grouped))
-        wanted = [key for trial in pending for key in trial.evaluations.values()]
-        stages = missing_stages(plan, wanted, store, observer)
-        observer.grid_started(plan, len(pending), cached, len(stages))
-        broken = prepare(plan, stages, job, observer)
-        failed = _fail_without_inputs(plan, pending, broken, ledger, observer)
-        runnable = [trial for trial in pending if trial.key not in failed]
-        in_group = {trial.key for trial in grouped}
-        inline = [trial for trial in runnable if trial.key not in in_group]
-        failed |= _sweep(
-            plan, inline, job, observer, run_inline, concurrency(job, nodes, training=False)
-        )
-        failed |= _sweep(
-            plan,
-            [t for t in runnable if t.key in in_group],
-            job,
-            observer,
-            run_group,
-            concurrency(job, nodes, training=True),
-        )
+        sweep = Sweep(source, job, observer, lambda: Room(job, find_nodes(address).all(job)))
+        sweep.ask()
+        refuse_impossible(job, find_nodes(address), training=sweep.groups)
+        if not sweep.over:
+            _tune(sweep, job, name)
     finally:
         ray.shutdown()
         remove_scratch(job.scratch)
-    observer.grid_finished(len(failed))
-    return Summary(done=len(pending) - len(failed), cached=cached, failed=failed)
+    observer.grid_finished(len(sweep.counts.failed))
+    return Summary(**vars(sweep.counts))
 
 
-def _fail_without_inputs(
-    plan: Plan,
-    pending: list[Trial],
-    broken: Mapping[str, Made],
-    ledger: Ledger,
-    observer: Observer,
-) -> dict[str, str]:
-    """Fail the trials whose shared stages failed; returns them with their messages, by key."""
-    failed: dict[str, str] = {}
-    for trial in pending:
-        ledger.clear_failure(trial.key)
-        reason = failed_inputs(plan, broken, list(trial.evaluations.values()))
-        if reason is not None:
-            failed[trial.key] = reason.error or ""
-            keep_failure(ledger, trial.key, reason.error or "", reason.trace)
-            observer.trial_finished(trial, reason.error)
-    return failed
-
-
-def _sweep(
-    plan: Plan,
-    trials: list[Trial],
-    job: Job,
-    observer: Observer,
-    function: Callable[[dict[str, Any], Job], None],
-    at_once: int,
-) -> dict[str, str]:
-    """Run trials of one class of resources; returns the failures, by trial key."""
-    failed: dict[str, str] = {}
-    for first in range(0, len(trials), SHARD):
-        failed |= _tune(plan, trials[first : first + SHARD], job, observer, function, at_once)
-    return failed
-
-
-def _tune(
-    plan: Plan,
-    trials: list[Trial],
-    job: Job,
-    observer: Observer,
-    function: Callable[[dict[str, Any], Job], None],
-    at_once: int,
-) -> dict[str, str]:
-    grouped = function is run_group
-    resources = (
-        {DRIVER: 1} if grouped else {"cpu": job.threads, **({"gpu": job.gpus} if job.gpus else {})}
+def _tune(sweep: Sweep, job: Job, name: str) -> None:
+    """Let Tune run the steps of a sweep. Its actors are used again for one step after another, but
+    not beside groups: an idle actor holds what their workers wait for.
+    """
+    step = tune.with_resources(
+        tune.with_parameters(_run_step, job=job), lambda config: _resources(config, job)
     )
-    watch = _Watch(plan, observer, job)
-    tuner = tune.Tuner(
-        tune.with_resources(tune.with_parameters(function, job=job), resources),
-        param_space={"trial": tune.grid_search([trial.key for trial in trials])},
+    tune.Tuner(
+        step,
         tune_config=tune.TuneConfig(
-            max_concurrent_trials=at_once,
-            reuse_actors=not grouped,
-            trial_name_creator=lambda trial: (
-                f"{plan.by_key[trial.config['trial']].method}-{trial.config['trial'][:12]}"
-            ),
-            trial_dirname_creator=lambda trial: trial.config["trial"][:16],
+            search_alg=_Ask(sweep),
+            num_samples=-1,
+            reuse_actors=not sweep.groups,
+            trial_name_creator=_trial_name,
+            trial_dirname_creator=_trial_name,
         ),
         run_config=tune.RunConfig(
-            name=f"{plan.name}-{time.time_ns()}",
+            name=f"{name}-{time.time_ns()}",
             storage_path=job.scratch,
             failure_config=tune.FailureConfig(max_failures=job.max_failures),
-            callbacks=[watch],
+            callbacks=[_Watch(sweep, job)],
             verbose=0,
         ),
-    )
-    tuner.fit()
-    return watch.failed
+    ).fit()
+
+
+def _run_step(config: dict[str, Any], job: Job) -> None:
+    """Run a stage or a trial in a Tune actor."""
+    job = replace(job, plan=config["plan"])
+    if "stage" in config:
+        run_stage(config, job)
+    elif config["needs"] == Needs.GROUP.name:
+        run_group(config, job)
+    else:
+        run_inline(config, job)
+
+
+def _resources(config: Mapping[str, Any], job: Job) -> tune.PlacementGroupFactory:
+    """Return what Tune reserves for a step; the workers of a group reserve their own."""
+    if config["needs"] == Needs.GROUP.name:
+        return tune.PlacementGroupFactory([{DRIVER: 1}])
+    gpu = {"GPU": job.gpus} if job.gpus and config["needs"] == Needs.WORKER.name else {}
+    return tune.PlacementGroupFactory([{"CPU": float(job.threads), **gpu}])
+
+
+def _trial_name(trial: Any) -> str:
+    """Return the name that a step has with Tune, and its folder."""
+    config = trial.config
+    return f"stage-{config['stage'][:16]}" if "stage" in config else str(config["trial"][:16])
+
+
+class _Ask(Searcher):  # type: ignore[misc]
+    """The place where Tune asks for the next step."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        super().__init__()
+        self._sweep = sweep
+
+    def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
+        """Return a step, None while there is none, or that there will be none."""
+        return self._sweep.take() or (Searcher.FINISHED if self._sweep.over else None)
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        """Do nothing: `_Watch` hears the same with the keys."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Do nothing: a sweep is never restored, since the ledger has what is done."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Do nothing, likewise."""
 
 
 class _Watch(tune.Callback):  # type: ignore[misc]
-    """A listener of Tune that passes on what it hears to the observer."""
+    """A listener of Tune that passes on what it hears to the sweep."""
 
-    def __init__(self, plan: Plan, observer: Observer, job: Job) -> None:
-        self._plan, self._observer, self._ledger, self._max_failures = (
-            plan,
-            observer,
-            Ledger(job.root),
-            job.max_failures,
-        )
-        self.failed: dict[str, str] = {}
+    def __init__(self, sweep: Sweep, job: Job) -> None:
+        self._sweep, self._ledger, self._max_failures = sweep, Ledger(job.root), job.max_failures
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore that is never made, and a display
@@ -170,14 +162,22 @@ class _Watch(tune.Callback):  # type: ignore[misc]
         """
         return {}
 
+    def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:  # noqa: ARG002
+        self._sweep.look()
+
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        self._observer.trial_started(self._plan.by_key[trial.config["trial"]])
+        self._sweep.started(trial.config)
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        self._finish(trial.config["trial"], (trial.last_result or {}).get("error") or None)
+        result = trial.last_result or {}
+        self._sweep.ended(
+            trial.config,
+            result.get("error") or None,
+            result.get("trace", ""),
+            result.get("seconds", 0.0),
+        )
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002
-        key = trial.config["trial"]
         cause = trial.get_error()
         known = getattr(cause, "cause", cause)
         times = f"{self._max_failures + 1} times" if self._max_failures else "once"
@@ -186,13 +186,9 @@ class _Watch(tune.Callback):  # type: ignore[misc]
             if isinstance(known, RaxalignError)
             else f"its worker was lost {times} ({_first_line(cause)})"
         )
-        keep_failure(self._ledger, key, message, str(cause or ""))
-        self._finish(key, message)
-
-    def _finish(self, key: str, error: str | None) -> None:
-        if error is not None:
-            self.failed[key] = error
-        self._observer.trial_finished(self._plan.by_key[key], error)
+        if "trial" in trial.config:
+            keep_failure(self._ledger, trial.config["trial"], message, str(cause or ""))
+        self._sweep.ended(trial.config, message, str(cause or ""))
 
 
 def _first_line(error: object) -> str:

@@ -44,7 +44,7 @@ def run_whole(opened: Opened, plan: Plan, studies: Sequence[Study]) -> Ended:
         return Ended(whole, named.done, whole.cached(there) - named.done, named.failed, messages)
     found = grid.run_searches(opened, studies)
     failed, whole = {**named.failed, **found.failed}, found.opened.plan
-    done = named.done + found.ran - len(found.failed)
+    done = named.done + found.ran
     cached = whole.cached(Ledger(opened.root).keys()) - done
     return Ended(whole, done, max(cached, 0), failed, (*named.messages, *found.messages))
 

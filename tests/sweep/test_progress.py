@@ -9,6 +9,7 @@ from rich.console import Console
 
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
+from raxalign.sweep.observer import Waits
 from raxalign.sweep.progress import Progress, describe
 
 
@@ -95,3 +96,17 @@ def test_a_trial_is_described_by_its_axes(plan) -> None:
     rotation = next(trial for trial in plan.trials if trial.method == "rotation")
     assert describe(rotation) == "rotation de sentences 100"
     assert describe(rotation, ("center",)) == "rotation center=False de sentences 100"
+
+
+def test_a_grid_that_waits_for_nodes_says_once_for_what(progress, out) -> None:
+    progress.waits_changed(Waits(inputs=2, nodes=1, each="1 CPU and 1 GPU"))
+    progress.waits_changed(Waits(inputs=2, nodes=2, each="1 CPU and 1 GPU"))
+    assert lines(out) == [
+        "note: waiting for workers with 1 CPU and 1 GPU each: 1 requested, and none has started yet"
+    ]
+
+
+def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> None:
+    progress.trial_started(plan.trials[0])
+    progress.waits_changed(Waits(inputs=2, workers=1, nodes=1, each="1 CPU"))
+    assert lines(out) == []

@@ -1,62 +1,62 @@
-"""Plan minus ledger: what is run, what has failed before it could, and how a sweep ends."""
+"""A whole sweep under Ray Tune, and how Tune's events reach it."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
+import ray
+from ray.cluster_utils import Cluster
 
 from raxalign.errors import TransientError
 from raxalign.store.ledger import Ledger
-from raxalign.sweep.prepare import Made
-from raxalign.sweep.tuner import _fail_without_inputs, _Watch, pending_trials, run_grid
+from raxalign.sweep import nodes
+from raxalign.sweep.observer import Several
+from raxalign.sweep.room import DRIVER, Room
+from raxalign.sweep.running import Sweep
+from raxalign.sweep.source import Whole
+from raxalign.sweep.tuner import _Watch, run_grid
 
 
 class TuneTrial:
     """What Tune passes to its callbacks."""
 
-    def __init__(self, key: str, *, result: object = None, error: Exception | None = None) -> None:
-        self.config, self.last_result, self._error = {"trial": key}, result, error
+    def __init__(self, config, *, result: object = None, error: Exception | None = None) -> None:
+        self.config, self.last_result, self._error = config, result, error
 
     def get_error(self) -> Exception | None:
         return self._error
 
 
-def test_what_the_ledger_has_is_not_pending(plan, job) -> None:
-    ledger = Ledger(job.root)
-    assert pending_trials(plan, ledger) == list(plan.trials)
-    for key in plan.trials[0].evaluations.values():
-        ledger.write(key, {"scores": [], "notes": {}}, None)
-    assert pending_trials(plan, ledger) == [plan.trials[1]]
+@pytest.fixture
+def sweep(plan, job, heard) -> Sweep:
+    """A sweep on two cores whose shared stages are all made, as far as it knows."""
+    found = Sweep(Whole(plan), job, heard, lambda: Room(job, [{"CPU": 2.0}]))
+    found.ask()
+    while (config := found.take()) and "stage" in config:
+        found.ended(config, None)
+    found.first = config
+    return found
 
 
-def test_methods_that_train_nothing_need_no_group(plan) -> None:
-    assert [plan.trains(trial) for trial in plan.trials] == [False, False]
-
-
-def test_trials_without_their_inputs_fail_with_the_message_of_the_stage(plan, job, heard) -> None:
-    key = next(stage.key for stage in plan.stages.values() if stage.kind == "encoder")
-    ledger = Ledger(job.root)
-    made = {key: Made(key, error="no text", trace="here")}
-    failed = _fail_without_inputs(plan, list(plan.trials), made, ledger, heard)
-    assert failed == {trial.key: "no text" for trial in plan.trials}
-    assert heard.trials == [(trial.key, "no text") for trial in plan.trials]
-    assert ledger.failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
-
-
-def test_the_watch_tells_the_ends_of_trials_apart(plan, job, heard) -> None:
-    watch = _Watch(plan, heard, job)
-    one, other = (trial.key for trial in plan.trials)
-    watch.on_trial_complete(1, [], TuneTrial(one, result={"error": ""}))
-    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
+def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
+    watch = _Watch(sweep, job)
+    one, other = sweep.first, sweep.take()
     watch.on_trial_error(1, [], TuneTrial(one, error=TransientError("busy")))
-    watch.on_trial_error(1, [], TuneTrial(other, error=RuntimeError("killed\nat work")))
-    assert heard.trials == [
-        (one, None),
-        (other, "no pairs"),
-        (one, "busy (tried once)"),
-        (other, "its worker was lost once (killed)"),
-    ]
-    assert set(watch.failed) == {one, other}
-    assert Ledger(job.root).failure(one)["message"] == "busy (tried once)"
+    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": "no pairs"}))
+    assert heard.trials == [(one["trial"], "busy (tried once)"), (other["trial"], "no pairs")]
+    assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
+    assert Ledger(job.root).failure(one["trial"])["message"] == "busy (tried once)"
+    assert sweep.over
+
+
+def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) -> None:
+    watch = _Watch(sweep, job)
+    watch.on_trial_error(1, [], TuneTrial(sweep.first, error=RuntimeError("killed\nat work")))
+    other = sweep.take()
+    watch.on_trial_complete(1, [], TuneTrial(other, result={"error": ""}))
+    assert [error for _, error in heard.trials] == ["its worker was lost once (killed)", None]
+    assert (sweep.counts.done, len(sweep.counts.failed)) == (1, 1)
 
 
 @pytest.mark.slow
@@ -64,4 +64,40 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(plan, job, heard) -> None
     ended = run_grid(plan, job, heard)
     assert (ended.done, ended.cached, ended.failed) == (2, 0, {})
     assert sorted(heard.trials) == sorted((trial.key, None) for trial in plan.trials)
-    assert pending_trials(plan, Ledger(job.root)) == []
+    again = run_grid(plan, job, heard)
+    assert (again.done, again.cached, again.failed) == (0, 2, {})
+
+
+class AddsNode:
+    """Starts a node when steps are seen to wait."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self.added = cluster, 0
+
+    def __getattr__(self, name: str):
+        return lambda *given: None
+
+    def waits_changed(self, waits) -> None:
+        if not self.added:
+            self.added += 1
+            self._cluster.add_node(num_cpus=2)
+
+
+@pytest.mark.slow
+def test_a_grid_begins_without_a_node_and_runs_on_one_that_comes_later(
+    plan, job, heard, monkeypatch, tmp_path
+) -> None:
+    kinds = {"worker": {"resources": {"CPU": 2}, "max_workers": 1}}
+    (tmp_path / "config").write_text(json.dumps({"available_node_types": kinds, "max_workers": 1}))
+    monkeypatch.setattr(nodes, "BOOTSTRAP", tmp_path / "config")
+    head = {"num_cpus": 0, "resources": {DRIVER: 1000}, "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        adds = AddsNode(cluster)
+        ended = run_grid(plan, job, Several([heard, adds]), address=cluster.address)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert adds.added == 1
+    assert (ended.done, ended.failed) == (2, {})

@@ -1,0 +1,148 @@
+"""The nodes of a cluster: those that are alive, and those that its autoscaler may still start."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._private.state import state
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
+from ray.autoscaler.sdk import request_resources
+from ray.core.generated.autoscaler_pb2 import GetClusterStatusReply
+
+from raxalign.errors import ResourceError
+from raxalign.sweep.job import Job
+from raxalign.sweep.room import Node, check_driver, check_fits, demand, describe, slots
+
+BOOTSTRAP = Path(
+    "~/ray_bootstrap_config.yaml"
+    # on the head of a cluster that `ray up` made: which nodes it may start (JSON in spite of its
+    # name)
+)
+_ANSWER = 30.0  # seconds in which an autoscaler answers whether it can start a node
+_UNLIMITED = 1000  # nodes, where a group of nodes has no limit
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """What a cluster has.
+
+    Attributes:
+        alive: What each node has that is alive.
+        later: What each node has that the cluster may still start, where that is known.
+        grows: Whether an autoscaler runs that does not publish what it may start.
+    """
+
+    alive: tuple[Node, ...]
+    later: tuple[Node, ...] = ()
+    grows: bool = False
+
+    def all(self, job: Job) -> tuple[Node, ...]:
+        """Return the nodes to count on. Where an autoscaler does not publish what it may start, its
+        cluster is taken to double: steps that wait make it start nodes.
+        """
+        if not self.grows:
+            return (*self.alive, *self.later)
+        there = sum(slots(node, demand(job)) for node in self.alive)
+        return (*self.alive, *(demand(job) for _ in range(max(there, job.workers, 4))))
+
+
+def find_nodes(address: str | None) -> Nodes:
+    """Return the nodes of the cluster that this process has joined (at an address), or of the Ray
+    that it started on this machine (None).
+    """
+    alive = tuple(node["Resources"] for node in ray.nodes() if node["Alive"])
+    if not address:
+        return Nodes(alive)
+    grown = _of_bootstrap() or _of_autoscaler()
+    if grown:
+        heads = [node for node in alive if node.get("node:__internal_head__")]
+        missing = len(heads) + len(grown) - len(alive)
+        return Nodes(alive, tuple(_absent(alive, grown, missing)))
+    return Nodes(alive, grows=_status().autoscaling_state.autoscaler_state_version > 0)
+
+
+def refuse_impossible(job: Job, nodes: Nodes, *, training: bool) -> None:
+    """Raise `ResourceError` with the name of the resource where the cluster can never give what a
+    trial asks for. An autoscaler that does not publish what it may start is asked.
+    """
+    try:
+        check_fits(job, (*nodes.alive, *nodes.later), training=training)
+    except ResourceError:
+        if not nodes.grows:
+            raise
+        if training:
+            check_driver(nodes.alive)
+        count = job.workers if training else 1
+        if not _can_start(demand(job), count):
+            raise ResourceError(
+                f"{'a group of ' if count > 1 else ''}{count} worker{'s' if count > 1 else ''} with"
+                f" {describe(demand(job))} each was requested, and the autoscaler of the cluster"
+                " reports that it cannot start nodes for that: lower run.threads,"
+                " run.gpus_per_worker or run.workers, or join another cluster with --address"
+            ) from None
+
+
+def _absent(alive: tuple[Node, ...], grown: list[Node], count: int) -> list[Node]:
+    """Return the largest nodes that are not there yet: of each kind, those beyond the alive."""
+    left = list(grown)
+    for node in alive:
+        same = next((kind for kind in left if all(node.get(k) == v for k, v in kind.items())), None)
+        if same is not None:
+            left.remove(same)
+    return left[: max(count, 0)]
+
+
+def _of_bootstrap() -> list[Node]:
+    """Return what each node has that Ray's bootstrap file lets the cluster start."""
+    try:
+        config: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [
+        kind["resources"]
+        for name, kind in config.get("available_node_types", {}).items()
+        if name != config.get("head_node_type")
+        for _ in range(min(kind.get("max_workers", 0), config.get("max_workers", 0)))
+    ]
+
+
+def _of_autoscaler() -> list[Node]:
+    """Return what each node has that the autoscaler says it may start."""
+    config = state.get_cluster_config()
+    return [
+        {name: float(amount) for name, amount in kind.resources.items()}
+        for kind in (config.node_group_configs if config else ())
+        for _ in range(kind.max_count if kind.max_count >= 0 else _UNLIMITED)
+    ]
+
+
+def _status() -> Any:
+    """Return what Ray and its autoscaler know of the cluster (a `GetClusterStatusReply`)."""
+    reply = GetClusterStatusReply()
+    client = GcsClient(address=ray.get_runtime_context().gcs_address)
+    reply.ParseFromString(client.get_cluster_status(timeout_s=10))
+    return reply
+
+
+def _can_start(wanted: Mapping[str, float], count: int) -> bool:
+    """Ask the autoscaler for workers, and return whether it can start nodes for them. The request
+    is withdrawn: trials make their own.
+    """
+    request_resources(bundles=[dict(wanted)] * count)
+    try:
+        asked = _status().cluster_resource_state.cluster_resource_state_version
+        end = time.monotonic() + _ANSWER
+        while time.monotonic() < end:
+            answer = _status().autoscaling_state
+            if answer.last_seen_cluster_resource_state_version >= asked:
+                return not answer.infeasible_cluster_resource_constraints
+            time.sleep(0.5)
+        return True  # it is slow, which is no refusal
+    finally:
+        request_resources(bundles=[])

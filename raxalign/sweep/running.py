@@ -1,0 +1,239 @@
+"""A sweep that runs: what starts next, what has ended, and what fails with it. It decides all that
+Ray Tune does not.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from raxalign.plan.cost import mean_seconds
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.stages import TRAINED
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.advance import EVERY, Notes
+from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.observer import Observer, Waits
+from raxalign.sweep.order import Needs, Order, Step
+from raxalign.sweep.room import Room, demand, describe
+from raxalign.sweep.source import Source
+from raxalign.sweep.stage import missing_stages, trains
+from raxalign.sweep.trial import keep_failure
+
+SLOW = 20.0  # seconds after which a step that no worker has begun is one that waits for a node
+
+
+@dataclass
+class Counts:
+    """What a sweep has met so far: trials that ended now, that were done before, and that failed
+    (trial key -> message).
+    """
+
+    done: int = 0
+    cached: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class Sweep:
+    """The steps of a sweep and its events, which come from one thread."""
+
+    def __init__(
+        self, source: Source, job: Job, observer: Observer, room: Callable[[], Room]
+    ) -> None:
+        """Make a sweep without steps.
+
+        Args:
+            source: Where its trials come from.
+            job: What workers need to know. The first plan is at `job.plan`, where that is known.
+            observer: Receives what happens.
+            room: Returns what the cluster has room for at the moment.
+        """
+        self._source, self._job, self._observer, self._find_room = source, job, observer, room
+        self._ledger, self._store = Ledger(job.root), ArtifactStore(job.root)
+        self._order, self._notes = Order(), Notes(job.scratch)
+        self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
+        self._ended: dict[str, str | None] = {}
+        self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
+        self._starting: dict[str, float] = {}  # taken, and not begun by a worker: since when
+        self._waits = Waits()
+        self._begun = self._grouped = False
+        self.counts = Counts()
+
+    def ask(self) -> int:
+        """Ask the source for trials; returns how many of them are new and have to run."""
+        self._asked = time.monotonic()
+        ended, self._ended = self._ended, {}
+        free = self._room.free(Needs.WORKER, self._order.held)
+        plan = self._source.more(ended, max(0, free - self._order.ready))
+        return 0 if plan is None else self._add(plan)
+
+    @property
+    def groups(self) -> bool:
+        """Whether trials with several workers are there or may come."""
+        return self._grouped or (self._job.workers > 1 and not self._source.exhausted)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to start, now or later."""
+        return self._order.empty and self._source.exhausted
+
+    def take(self) -> dict[str, Any] | None:
+        """Return what Tune runs next, or None while nothing is ready or nothing is free: the key of
+        a trial or a stage, the place of its plan, and what it needs.
+        """
+        idle = not self._order.ready and time.monotonic() - self._asked >= 1.0
+        if not self._source.exhausted and (self._ended or idle):
+            self.ask()
+        step = self._order.take(self._fits)
+        if step is None:
+            return None
+        self._starting[step.key] = time.monotonic()
+        plan, place = self._plans[step.key]
+        made = {"trial": step.key} if step.is_trial else {"stage": step.key}
+        return {
+            **made,
+            "plan": place,
+            "needs": step.needs.name,
+            "trains": step.is_trial or trains(plan, step.key),
+        }
+
+    def started(self, config: Mapping[str, Any]) -> None:
+        """Note that a worker has begun with a step."""
+        key = config.get("trial") or config["stage"]
+        self._starting.pop(key, None)
+        if "trial" in config:
+            self._observer.trial_started(self._plans[key][0].by_key[key])
+
+    def ended(
+        self, config: Mapping[str, Any], error: str | None, trace: str = "", seconds: float = 0.0
+    ) -> None:
+        """Note that a step has ended.
+
+        Args:
+            config: What `take` gave.
+            error: Why it failed; None where it did not.
+            trace: The traceback of the error, where it is not known.
+            seconds: How long a stage took.
+        """
+        key = config.get("trial") or config["stage"]
+        self._starting.pop(key, None)
+        lost = self._order.fail(key) if error is not None else []
+        if error is None:
+            self._order.finish(key)
+        self._report(key, is_trial="trial" in config, error=error, seconds=seconds)
+        for step in lost:
+            if step.is_trial:
+                keep_failure(self._ledger, step.key, error or "", trace)
+            self._report(step.key, is_trial=step.is_trial, error=error, seconds=0.0)
+
+    def look(self) -> None:
+        """Every few seconds: count the nodes, and report how far stages are and what waits."""
+        now = time.monotonic()
+        if now - self._looked < EVERY:
+            return
+        self._looked, self._room = now, self._find_room()
+        running = [key for key, step in self._order.running.items() if not step.is_trial]
+        for key, advance in self._notes.read(running).items():
+            self._observer.stage_advanced(self._plans[key][0].stages[key], advance)
+        waits = Waits(
+            self._order.waiting,
+            self._order.ready,
+            sum(now - since > SLOW for since in self._starting.values()),
+            describe(demand(self._job)),
+        )
+        if waits != self._waits:
+            self._waits = waits
+            self._observer.waits_changed(waits)
+
+    def _fits(self, step: Step) -> bool:
+        most = self._job.at_once if step.is_trial else None
+        if most is not None:
+            running = sum(other.is_trial for other in self._order.running.values())
+            if running >= most:
+                return False
+        return self._room.fits(step.needs, self._order.held)
+
+    def _report(self, key: str, *, is_trial: bool, error: str | None, seconds: float) -> None:
+        plan, _ = self._plans.pop(key)
+        if not is_trial:
+            self._observer.stage_finished(
+                plan.stages[key], None if error is not None else seconds, error
+            )
+            return
+        self._ended[key] = error
+        if error is None:
+            self.counts.done += 1
+        else:
+            self.counts.failed[key] = error
+        self._observer.trial_finished(plan.by_key[key], error)
+
+    def _add(self, plan: Plan) -> int:
+        """Add what is missing of a plan; returns the number of its trials that have to run."""
+        done = self._ledger.keys()
+        pending = [
+            trial
+            for trial in plan.trials
+            if trial.key not in self._plans and not done.issuperset(trial.evaluations.values())
+        ]
+        waiting = {trial.key for trial in pending} | set(self._plans)
+        self._ended |= {trial.key: None for trial in plan.trials if trial.key not in waiting}
+        cached = plan.cached(done)
+        self.counts.cached += cached
+        wanted = [key for trial in pending for key in trial.evaluations.values()]
+        stages = [
+            key
+            for key in missing_stages(plan, wanted, self._store, self._observer)
+            if key not in self._plans
+        ]
+        place = self._job.plan or write_plan(plan, self._job.root)
+        steps = steps_of(plan, stages, pending, self._job, mean_seconds(plan, self._job.root, done))
+        self._plans |= {step.key: (plan, place) for step in steps}
+        report = self._observer.grid_grew if self._begun else self._observer.grid_started
+        report(plan, len(pending), cached, len(stages))
+        self._begun = True
+        self._grouped |= any(step.needs is Needs.GROUP for step in steps)
+        self._order.add(steps)
+        return len(pending)
+
+
+def steps_of(
+    plan: Plan,
+    stages: list[str],
+    trials: list[Trial],
+    job: Job,
+    seconds: Mapping[tuple[str, str], float],
+) -> list[Step]:
+    """Return missing stages and pending trials as steps, inputs first.
+
+    Args:
+        plan: The plan.
+        stages: The keys of the missing shared stages, inputs first.
+        trials: The pending trials.
+        job: What a worker holds, and how many work on a training trial.
+        seconds: The mean time by stage kind and maker, where it is known.
+    """
+    shared = set(stages)
+    usual = math.fsum(seconds.values()) / len(seconds) if seconds else 1.0
+
+    def cost(key: str) -> float:
+        stage = plan.stages[key]
+        return seconds.get((stage.kind, stage.maker), usual)
+
+    found = []
+    for key in stages:
+        inputs = shared.intersection(plan.closure([key])) - {key}
+        needs = Needs.WORKER if trains(plan, key) else Needs.CPUS
+        found.append(Step(key, False, frozenset(inputs), cost(key), needs))
+    for trial in trials:
+        evaluations = list(trial.evaluations.values())
+        closure = plan.closure(evaluations)
+        own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
+        needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
+        total = math.fsum(map(cost, {*own, *evaluations}))
+        found.append(Step(trial.key, True, frozenset(shared.intersection(closure)), total, needs))
+    return found

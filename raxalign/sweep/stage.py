@@ -1,0 +1,76 @@
+"""Shared stages: which of them are missing, and how a worker makes one."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from typing import Any
+
+from ray import tune
+
+from raxalign.errors import RaxalignError, TransientError
+from raxalign.plan.plan import Plan
+from raxalign.stages import FITTED, TRAINED
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.sweep.advance import Note
+from raxalign.sweep.job import Job, open_workshop
+from raxalign.sweep.observer import Observer
+
+
+def missing_stages(
+    plan: Plan, pending: list[str], store: ArtifactStore, observer: Observer
+) -> list[str]:
+    """Return the keys of shared stages that pending evaluations need and the storage lacks, inputs
+    first.
+
+    All data and encoders count as shared; an aligned encoder or a task's training does where
+    several trials need it. Data that is there is verified, so that a damaged artifact is made again
+    before it is read.
+    """
+    users = plan.users()
+    wanted = []
+    for key in plan.closure(pending):
+        stage = plan.stages[key]
+        if (
+            stage.inline
+            or stage.kind == "evaluation"
+            or (stage.kind in TRAINED and users.get(key, 0) < 2)
+        ):
+            continue
+        with warnings.catch_warnings(record=True) as damages:
+            warnings.simplefilter("always")
+            present = store.has(stage.kind, key) and (
+                stage.kind in TRAINED or store.verify(stage.kind, key)
+            )
+        own = [damage for damage in damages if damage.category is UserWarning]  # not of libraries
+        for damage in own:
+            observer.noticed(f"{damage.message} It is made again.")
+        if not present:
+            wanted.append(key)
+    return wanted
+
+
+def trains(plan: Plan, key: str) -> bool:
+    """Check whether torch, and a GPU where workers have one, is needed to make a stage."""
+    stage = plan.stages[key]
+    return stage.kind in FITTED or "encoder" in stage.inputs
+
+
+def run_stage(config: dict[str, Any], job: Job) -> None:
+    """Make one shared stage on a worker; Tune calls this. Errors that no retry would mend are
+    reported, so that the trials that need the stage fail with them; Tune tries the others again.
+    """
+    key, start, error, trace = config["stage"], time.monotonic(), "", ""
+    note = Note(job.scratch, key)
+    try:
+        open_workshop(job, report=note.report, trains=config["trains"]).ensure(key)
+    except TransientError:
+        raise
+    except RaxalignError as known:
+        error = str(known)
+    # a bug in one stage fails the trials that need it, not the grid
+    except Exception as unknown:  # noqa: BLE001
+        error, trace = f"{type(unknown).__name__}: {unknown}", traceback.format_exc()
+    seconds = time.monotonic() - start
+    tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})

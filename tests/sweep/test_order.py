@@ -1,0 +1,122 @@
+"""Steps in the order of their dependencies: the longest chain first, and failures downwards."""
+
+from __future__ import annotations
+
+from raxalign.sweep.order import Needs, Order, Step
+
+
+def stage(key: str, *inputs: str, cost: float = 1.0, needs: Needs = Needs.WORKER) -> Step:
+    return Step(key, False, frozenset(inputs), cost, needs)
+
+
+def trial(key: str, *inputs: str, cost: float = 1.0, needs: Needs = Needs.WORKER) -> Step:
+    return Step(key, True, frozenset(inputs), cost, needs)
+
+
+def made(*steps: Step) -> Order:
+    order = Order()
+    order.add(steps)
+    return order
+
+
+def taken(order: Order) -> list[str]:
+    """Take all that is ready, without an end of anything."""
+    found = []
+    while (step := order.take(lambda _: True)) is not None:
+        found.append(step.key)
+    return found
+
+
+def test_a_step_is_ready_when_its_own_inputs_ended_and_not_when_all_stages_did() -> None:
+    order = made(stage("a"), stage("b"), trial("of a", "a"), trial("of both", "a", "b"))
+    assert taken(order) == ["a", "b"]
+    order.finish("a")
+    assert taken(order) == ["of a"]
+    order.finish("b")
+    assert taken(order) == ["of both"]
+    assert order.empty
+
+
+def test_the_head_of_the_longest_chain_starts_first() -> None:
+    order = made(
+        stage("short", cost=3.0),
+        stage("head", cost=1.0),
+        stage("middle", "head", cost=1.0),
+        trial("end", "middle", cost=2.5),
+        trial("alone", cost=4.0),
+    )
+    assert taken(order) == ["head", "alone", "short"]
+
+
+def test_equal_chains_start_in_the_order_of_the_plan() -> None:
+    assert taken(made(*(trial(key) for key in "cab"))) == ["c", "a", "b"]
+
+
+def test_what_there_is_no_room_for_does_not_hold_up_what_needs_less() -> None:
+    order = made(trial("whole", cost=9.0), stage("cores", needs=Needs.CPUS))
+    step = order.take(lambda step: step.needs is Needs.CPUS)
+    assert step is not None
+    assert step.key == "cores"
+
+
+def test_nothing_shorter_overtakes_a_group_that_waits_for_room() -> None:
+    order = made(
+        trial("group", cost=9.0, needs=Needs.GROUP), trial("small"), stage("long", cost=99)
+    )
+    assert taken_with(order, lambda step: step.needs is not Needs.GROUP) == ["long"]
+
+
+def taken_with(order: Order, fits) -> list[str]:
+    found = []
+    while (step := order.take(fits)) is not None:
+        found.append(step.key)
+    return found
+
+
+def test_a_failure_takes_exactly_what_depends_on_it() -> None:
+    order = made(
+        stage("a"), stage("b"), stage("c", "a"), trial("x", "c", "b"), trial("y", "b"), trial("z")
+    )
+    taken(order)
+    assert [step.key for step in order.fail("a")] == ["c", "x"]
+    order.finish("b")
+    assert taken(order) == ["y"]
+    assert order.empty
+
+
+def test_steps_can_be_added_while_others_run() -> None:
+    order = made(stage("a"), trial("x", "a"))
+    assert taken(order) == ["a"]
+    order.add([stage("a"), stage("b", "a"), trial("y", "b"), trial("z", "ended before")])
+    assert taken(order) == ["z"]
+    order.finish("a")
+    assert taken(order) == ["b", "x"]
+    order.finish("b")
+    assert taken(order) == ["y"]
+
+
+def test_what_runs_and_what_waits_is_counted() -> None:
+    order = made(stage("a"), trial("x", "a"), trial("y", needs=Needs.GROUP))
+    assert (order.ready, order.waiting) == (2, 1)
+    taken(order)
+    assert order.held == {Needs.WORKER: 1, Needs.GROUP: 1}
+    order.finish("y")
+    assert order.held[Needs.GROUP] == 0
+    assert (order.ready, order.waiting, list(order.running)) == (0, 1, ["a"])
+
+
+def test_ten_thousand_steps_are_taken_and_ended_without_a_loop_over_all() -> None:
+    order = made(stage("a"), *(trial(str(number), "a") for number in range(10_000)))
+    assert taken(order) == ["a"]
+    order.finish("a")
+    looked = 0
+
+    def fits(step: Step) -> bool:
+        nonlocal looked
+        looked += 1
+        return True
+
+    while (step := order.take(fits)) is not None:
+        order.finish(step.key)
+    assert looked == 10_000
+    assert order.empty

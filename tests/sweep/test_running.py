@@ -1,0 +1,150 @@
+"""A sweep without Ray: what starts when, what fails with what, and trials that come later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from raxalign.plan.cost import mean_seconds
+from raxalign.plan.plan import Plan
+from raxalign.store.ledger import Ledger
+from raxalign.sweep import running
+from raxalign.sweep.order import Needs
+from raxalign.sweep.room import Room
+from raxalign.sweep.running import Sweep, steps_of
+from raxalign.sweep.source import Whole
+
+
+def sweep_of(source, job, heard, cpus: float = 2.0) -> Sweep:
+    sweep = Sweep(source, job, heard, lambda: Room(job, [{"CPU": cpus}]))
+    sweep.ask()
+    return sweep
+
+
+def write(job, trial) -> None:
+    """Put the results of a trial into the ledger."""
+    for key in trial.evaluations.values():
+        Ledger(job.root).write(key, {"scores": [], "notes": {}, "seconds": 2.0}, None)
+
+
+def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, heard) -> None:
+    sweep, ended = sweep_of(Whole(plan), job, heard), set()
+    while (config := sweep.take()) is not None:
+        key = config.get("stage") or config["trial"]
+        wanted = plan.by_key[key].evaluations.values() if "trial" in config else [key]
+        shared = {
+            entry
+            for entry in plan.closure(list(wanted))
+            if entry != key and plan.stages[entry].kind in {"bitext", "pairs", "seen", "encoder"}
+        }
+        assert {entry for entry in shared if not plan.stages[entry].inline} <= ended
+        ended.add(key)
+        sweep.ended(config, None, seconds=1.0)
+    assert sweep.over
+    assert {trial.key for trial in plan.trials} <= ended
+    assert (sweep.counts.done, sweep.counts.failed) == (2, {})
+    assert [error for _, error in heard.stages] == [None] * (len(ended) - 2)
+
+
+def test_as_many_steps_run_as_there_is_room_for(plan, job, heard) -> None:
+    one = sweep_of(Whole(plan), job, heard, cpus=1.0)
+    first = one.take()
+    assert one.take() is None
+    one.ended(first, None)
+    assert one.take() is not None
+
+
+def test_nodes_that_come_later_get_steps(plan, job, heard, monkeypatch) -> None:
+    nodes = [{"CPU": 1.0}]
+    sweep = Sweep(Whole(plan), job, heard, lambda: Room(job, tuple(nodes)))
+    sweep.ask()
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, None)
+    assert "trial" in config
+    assert sweep.take() is None
+    nodes.append({"CPU": 1.0})
+    monkeypatch.setattr(running, "EVERY", 0.0)
+    sweep.look()
+    assert "trial" in sweep.take()
+
+
+def test_a_limit_of_trials_is_none_of_stages(plan, job, heard) -> None:
+    sweep = sweep_of(Whole(plan), replace(job, at_once=1), heard, cpus=8.0)
+    stages = [sweep.take() for _ in range(2)]
+    assert all("stage" in config for config in stages)
+    for config in stages:
+        sweep.ended(config, None)
+    while (config := sweep.take()) and "stage" in config:
+        sweep.ended(config, None)
+    assert "trial" in config
+    assert sweep.take() is None
+
+
+def test_a_failed_stage_fails_the_trials_that_need_it_with_its_message(plan, job, heard) -> None:
+    sweep = sweep_of(Whole(plan), job, heard)
+    while plan.stages[(config := sweep.take())["stage"]].kind != "encoder":
+        sweep.ended(config, None)
+    sweep.ended(config, "no text", "here")
+    assert sorted(heard.trials) == sorted((trial.key, "no text") for trial in plan.trials)
+    assert sweep.counts.failed == {trial.key: "no text" for trial in plan.trials}
+    assert Ledger(job.root).failure(plan.trials[0].key) == {"message": "no text", "trace": "here"}
+
+
+def test_what_the_ledger_has_is_cached_and_not_run(plan, job, heard) -> None:
+    for trial in plan.trials:
+        write(job, trial)
+    sweep = sweep_of(Whole(plan), job, heard)
+    assert sweep.take() is None
+    assert sweep.over
+    assert (sweep.counts.done, sweep.counts.cached) == (0, 2)
+
+
+class OneByOne:
+    """A source that gives the second trial of a plan when the first has ended."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self.asked = plan, []
+
+    @property
+    def exhausted(self) -> bool:
+        return len(self.asked) > 1 and bool(self.asked[-1])
+
+    def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
+        self.asked.append(dict(ended))
+        first, second = self._plan.trials
+        if len(self.asked) == 1:
+            return self._plan.only(iter([first]))
+        return self._plan.only(iter([second])) if ended else None
+
+
+def test_a_source_adds_trials_after_the_results_of_others(plan, job, heard) -> None:
+    source = OneByOne(plan)
+    sweep = sweep_of(source, replace(job, plan=""), heard)
+    first, second = plan.trials
+    places = set()
+    while not sweep.over:
+        config = sweep.take()
+        assert config is not None
+        places.add(config["plan"])
+        if config.get("trial") == first.key:
+            write(job, first)
+        sweep.ended(config, None)
+    assert {first.key: None} in source.asked
+    assert [key for key, _ in heard.trials] == [first.key, second.key]
+    assert len(places) == 2
+
+
+def test_training_trials_are_groups_where_workers_are_several(plan, job) -> None:
+    trains = replace(job, workers=2)
+    steps = steps_of(plan, [], list(plan.trials), trains, {})
+    assert {step.needs for step in steps} == {Needs.WORKER}
+    assert not any(plan.trains(trial) for trial in plan.trials)
+
+
+def test_chains_are_as_long_as_the_times_that_the_storage_knows(plan, job) -> None:
+    done, other = plan.trials
+    write(job, done)
+    seconds = mean_seconds(plan, job.root, Ledger(job.root).keys())
+    assert set(seconds.values()) == {2.0}
+    (step,) = steps_of(plan, [], [other], job, {**seconds, ("aligned", other.kind): 5.0})
+    assert step.cost == 2.0 * len(other.evaluations) + 5.0
