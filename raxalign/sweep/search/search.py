@@ -46,7 +46,12 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
         target: The tracking store.
     """
     source = SearchSource(
-        opened, Journal.open(opened.root, job.local), _owner(job), studies, _deadline(opened)
+        opened,
+        Journal.open(opened.root, job.local),
+        _owner(job),
+        studies,
+        _deadline(opened),
+        job.at_once,
     )
     progress, tracker = Progress(Ledger(opened.root)), Tracker(opened.plan, target)
     try:

@@ -38,6 +38,8 @@ class SearchSource:
         owner: This driver.
         studies: The studies that are run, of those that the grid has.
         deadline: When nothing more is suggested (`time.monotonic`; None: never).
+        at_once: The largest number of trials that this driver runs at a time (None: as many as
+            there are workers).
     """
 
     opened: Opened
@@ -45,28 +47,42 @@ class SearchSource:
     owner: Owner
     studies: Sequence[Study]
     deadline: float | None = None
+    at_once: int | None = None
     exhausted: bool = field(default=False, init=False)
     _runs: dict[str, StudyRun] = field(default_factory=dict, init=False)
     _mine: dict[str, list[tuple[str, int]]] = field(default_factory=dict, init=False)
     _confirmed: set[str] = field(default_factory=set, init=False)  # those that ended
     _over: set[str] = field(default_factory=set, init=False)
+    _out: set[str] = field(default_factory=set, init=False)  # trials that have not ended
+    _workers: int = field(default=0, init=False)
 
     def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
         """Return the trials of the next points, and of the best points of studies that are over."""
         with self.journal.turn() as storage:
             self._begin(storage)
             changed = self._end(ended)
-            asked = list(self._ask(idle))
+            free = self._free(idle)
+            asked = list(self._ask(free))
             over = {name for name, run in self._runs.items() if run.over}
             changed |= {study for study, _ in asked} | (over - self._over)
             self._over = over
             self._write(changed)
         if changed:
             self.opened = reopened(self.opened)
-        keys = [*self._trials_of(asked), *self._confirming()]
+        keys = self._trials_of(asked)
+        keys += self._confirming(free - len(asked))
+        self._out |= set(keys)
         self.exhausted = self._is_exhausted()
         plan = self.opened.plan
         return plan.only(plan.by_key[key] for key in dict.fromkeys(keys)) if keys else None
+
+    def _free(self, idle: int) -> int:
+        """Return how many trials may be added. Trials whose stages are still made leave workers
+        idle: a point that is suggested meanwhile would know less than it could.
+        """
+        self._workers = max(self._workers, idle)
+        most = self._workers if self.at_once is None else min(self._workers, self.at_once)
+        return max(0, min(idle, most - len(self._out)))
 
     def _begin(self, storage: JournalStorage) -> None:
         """Open the studies at the first question. What was measured before comes first."""
@@ -105,6 +121,7 @@ class SearchSource:
     def _end(self, ended: Mapping[str, str | None]) -> set[str]:
         """Keep the outcomes of trials; returns the names of the studies that they change."""
         changed = set()
+        self._out -= set(ended)
         for key, error in ended.items():
             self._confirmed.add(key)
             for name, number in self._mine.pop(key, ()):
@@ -158,8 +175,8 @@ class SearchSource:
                 self._write({name for name, _ in refused})
         return [keys[point] for point in asked if point in keys]
 
-    def _confirming(self) -> list[str]:
-        """Return the trials that confirm chosen points and that no other driver runs."""
+    def _confirming(self, free: int) -> list[str]:
+        """Return trials that confirm chosen points and that no driver runs, as many as are free."""
         there = Ledger(self.opened.root).keys() if self._over else set()
         waiting = []
         for entry in self.opened.plan.asked:
@@ -168,13 +185,15 @@ class SearchSource:
                 continue
             if there.issuperset(trial.evaluations.values()):
                 self._confirmed.add(entry.trial)
-            elif entry.study in self._over:
+            elif entry.study in self._over and entry.trial not in self._out:
                 waiting.append((entry.study, entry.trial))
-        if not waiting:
+        if not waiting or not free:
             return []
-        claimed = []
+        claimed: list[str] = []
         with self.journal.turn():
-            for name, key in waiting:
+            for name, key in dict.fromkeys(waiting):
+                if len(claimed) == free:
+                    break
                 log, mark = self._runs[name].log, f"{_CONFIRMS}{key}"
                 sign = log.marks.get(mark)
                 if sign is None or not self.owner.lives(sign):
