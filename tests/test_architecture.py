@@ -38,6 +38,7 @@ CONFINED = {
     "ray": ("sweep/",),
     "mlflow": ("tracking/",),
     "ruamel": ("config/",),
+    "optuna": ("sweep/search/",),
     "transformers": ("encoders/", "methods/", "tasks/"),
 }
 HEAVY = {
