@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,25 @@ class Nodes:
 
     Attributes:
         alive: What each node has that is alive.
-        later: What each node has that the cluster may still start, where that is known.
+        most: What each node besides the head has when the cluster is as large as it may grow;
+            empty where that is not known.
         grows: Whether an autoscaler runs that does not publish what it may start.
     """
 
     alive: tuple[Node, ...]
-    later: tuple[Node, ...] = ()
+    most: tuple[Node, ...] = ()
     grows: bool = False
+
+    @property
+    def later(self) -> tuple[Node, ...]:
+        """What each node has that may still be started."""
+        left = list(self.most)
+        for node in self.alive:
+            same = [kind for kind in left if all(node.get(name) == kind[name] for name in kind)]
+            if same:
+                left.remove(same[0])
+        heads = sum("node:__internal_head__" in node for node in self.alive)
+        return tuple(left[: max(0, heads + len(self.most) - len(self.alive))])
 
     def all(self, job: Job) -> tuple[Node, ...]:
         """Return the nodes to count on. Where an autoscaler does not publish what it may start, its
@@ -51,20 +64,29 @@ class Nodes:
         there = sum(slots(node, demand(job)) for node in self.alive)
         return (*self.alive, *(demand(job) for _ in range(max(there, job.workers, 4))))
 
+    def now(self) -> Nodes:
+        """Return the same cluster with the nodes that are alive now. Where Ray does not answer, it
+        is the one that was known; Ray itself ends a driver that has lost its cluster.
+        """
+        with suppress(ray.exceptions.RayError, TimeoutError, ConnectionError):
+            return replace(self, alive=_alive())
+        return self
+
 
 def find_nodes(address: str | None) -> Nodes:
     """Return the nodes of the cluster that this process has joined (at an address), or of the Ray
     that it started on this machine (None).
     """
-    alive = tuple(node["Resources"] for node in ray.nodes() if node["Alive"])
     if not address:
-        return Nodes(alive)
-    grown = _of_bootstrap() or _of_autoscaler()
-    if grown:
-        heads = [node for node in alive if node.get("node:__internal_head__")]
-        missing = len(heads) + len(grown) - len(alive)
-        return Nodes(alive, tuple(_absent(alive, grown, missing)))
-    return Nodes(alive, grows=_status().autoscaling_state.autoscaler_state_version > 0)
+        return Nodes(_alive())
+    most = _of_bootstrap() or _of_autoscaler()
+    if most:
+        return Nodes(_alive(), tuple(most))
+    return Nodes(_alive(), grows=_status().autoscaling_state.autoscaler_state_version > 0)
+
+
+def _alive() -> tuple[Node, ...]:
+    return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])
 
 
 def refuse_impossible(job: Job, nodes: Nodes, *, training: bool) -> None:
@@ -86,16 +108,6 @@ def refuse_impossible(job: Job, nodes: Nodes, *, training: bool) -> None:
                 " reports that it cannot start nodes for that: lower run.threads,"
                 " run.gpus_per_worker or run.workers, or join another cluster with --address"
             ) from None
-
-
-def _absent(alive: tuple[Node, ...], grown: list[Node], count: int) -> list[Node]:
-    """Return the largest nodes that are not there yet: of each kind, those beyond the alive."""
-    left = list(grown)
-    for node in alive:
-        same = next((kind for kind in left if all(node.get(k) == v for k, v in kind.items())), None)
-        if same is not None:
-            left.remove(same)
-    return left[: max(count, 0)]
 
 
 def _of_bootstrap() -> list[Node]:

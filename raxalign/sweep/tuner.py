@@ -66,9 +66,10 @@ def run_sweep(
     job = replace(job, scratch=scratch_folder(job.root, address))
     connect(address, job)
     try:
-        sweep = Sweep(source, job, observer, lambda: Room(job, find_nodes(address).all(job)))
+        nodes = find_nodes(address)
+        sweep = Sweep(source, job, observer, lambda: Room(job, nodes.now().all(job)))
         sweep.ask()
-        refuse_impossible(job, find_nodes(address), training=sweep.groups)
+        refuse_impossible(job, nodes, training=sweep.groups)
         if not sweep.over:
             _tune(sweep, job, name)
     finally:
