@@ -137,6 +137,10 @@ class _Ask(Searcher):  # type: ignore[misc]
         super().__init__()
         self._sweep = sweep
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing, as for `_Watch`."""
+        return {}
+
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
         """Return a step, None while there is none, or that there will be none."""
         return self._sweep.take() or (Searcher.FINISHED if self._sweep.over else None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import threading
 
 import pytest
 import ray
@@ -15,7 +17,7 @@ from raxalign.sweep.observer import Several
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
-from raxalign.sweep.tuner import _Watch, run_grid
+from raxalign.sweep.tuner import _Ask, _Watch, run_grid
 
 
 class TuneTrial:
@@ -48,6 +50,13 @@ def test_the_watch_tells_the_ends_of_trials_apart(sweep, job, heard) -> None:
     assert set(sweep.counts.failed) == {one["trial"], other["trial"]}
     assert Ledger(job.root).failure(one["trial"])["message"] == "busy (tried once)"
     assert sweep.over
+
+
+def test_what_tune_pickles_has_no_display(sweep, job) -> None:
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(threading.Lock())
+    sweep.display = threading.Lock()
+    pickle.dumps([_Ask(sweep), _Watch(sweep, job)])
 
 
 def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) -> None:
