@@ -56,12 +56,6 @@ class SearchSource:
     _out: set[str] = field(default_factory=set, init=False)  # trials that have not ended
     _workers: int = field(default=0, init=False)
 
-    def __getstate__(self) -> dict[str, object]:
-        """Nothing: Tune pickles what it asks for steps, for a restore that is never made, and an
-        open journal cannot be pickled.
-        """
-        return {}
-
     def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
         """Return the trials of the next points, and of the best points of studies that are over."""
         with self.journal.turn() as storage:
