@@ -98,8 +98,8 @@ def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
 
 def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
     """Group result rows into cells, in the order of their first rows; means over languages are
-    formed anew over all trials of a cell. Trials that a search suggested are no cells: those that
-    confirm the chosen ones are.
+    formed anew over all trials of a cell. Trials that a search suggested are left out: those that
+    confirm the chosen ones are cells.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear

@@ -253,10 +253,8 @@ def _exclude(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
 
 def _search(top: _Sections, axes: _Axes) -> Search | None:
     """Read `search`, which refers to the tasks and is there for the methods with spaces."""
-    languages = (*axes.languages, axes.pivot)
-    return top.read(
-        "search", lambda node: read_search(node, axes.methods, axes.tasks, languages, top.faults)
-    )
+    methods, tasks, spoken = axes.methods, axes.tasks, (*axes.languages, axes.pivot)
+    return top.read("search", lambda node: read_search(node, methods, tasks, spoken, top.faults))
 
 
 def _name(node: Node, faults: Faults) -> str:

@@ -75,7 +75,7 @@ class Space:
         return self.tidy(self.low + share * (self.high - self.low))
 
     def values(self, most: int) -> list[Value]:
-        """Return all choices, or at most so many values of a range at equal distances, its ends
+        """Return all choices, or at most `most` values of a range at equal distances, its ends
         included.
         """
         if self.kind == "choice":

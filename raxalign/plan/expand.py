@@ -71,14 +71,11 @@ def expand(
     for fault in encoder_faults(grid, identity.locked):
         raise RaxalignError(f"{grid.path}: {fault}")
     expansion = _Expansion.of(grid, identity)
-    for encoder in grid.encoders:
-        for spec in grid.methods:
-            if spec.searched is not None:
-                expansion.search(encoder, spec, suggested)
-                continue
-            for params in spec.points:
-                for trial in expansion.trials_of(encoder, spec, params):
-                    expansion.trials.setdefault(trial.key, trial)
+    for encoder, spec in product(grid.encoders, grid.methods):
+        if spec.searched is not None:
+            expansion.search(encoder, spec, suggested)
+        else:
+            expansion.add(encoder, spec)
     if expansion.meeting.faults:
         raise GridError(grid.path, list(expansion.meeting.faults))
     if not allow_missing:
@@ -115,6 +112,12 @@ class _Expansion:
         depths = {encoder.label: depth_of(encoder, identity) for encoder in grid.encoders}
         heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
+
+    def add(self, encoder: EncoderSpec, spec: MethodSpec) -> None:
+        """Add the trials of a method, unless equal ones are there."""
+        for params in spec.points:
+            for trial in self.trials_of(encoder, spec, params):
+                self.trials.setdefault(trial.key, trial)
 
     def search(
         self,
@@ -167,7 +170,7 @@ class _Expansion:
         """Yield the trials of one value of a method's params, at the given (languages, sentences,
         seed) or at all of the grid.
         """
-        grid, tally, name = self.grid, self.tally, spec.name
+        grid, name, head = self.grid, spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
@@ -175,31 +178,33 @@ class _Expansion:
             points = product(self._groups(), grid.sentences, grid.seeds)
         untouched: Mapping[str, Untouched] | None = None
         for languages, sentences, seed in points:
-            tally.points[name] += 1
             point = Point(name, shown, encoder.label, languages, sentences, seed)
-            if any(map(point.meets, grid.exclude)):
-                tally.excluded[name] += 1
-            elif family not in method.accepts:
-                tally.refused[name, family] += 1
-            elif not self.heads[encoder.label] and method.needs().head:
-                tally.headless[name, encoder.label] += 1
-            else:
-                if untouched is None:
-                    depth = self.depths[encoder.label]
-                    untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
-                start = self.shared.encoder(encoder)
-                alignment = Alignment(
-                    spec.kind,
-                    method,
-                    canonical,
-                    start,
-                    family,
-                    languages,
-                    sentences,
-                    seed,
-                    self.heads[encoder.label],
-                )
-                yield self._trial(point, alignment, untouched)
+            if not self._is_kept(point, method, family):
+                continue
+            if untouched is None:
+                depth = self.depths[encoder.label]
+                untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
+            start = self.shared.encoder(encoder)
+            alignment = Alignment(
+                spec.kind, method, canonical, start, family, languages, sentences, seed, head
+            )
+            yield self._trial(point, alignment, untouched)
+
+    def _is_kept(self, point: Point, method: Method, family: str) -> bool:
+        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
+        does not suit its method.
+        """
+        tally, name = self.tally, point.method
+        tally.points[name] += 1
+        if any(map(point.meets, self.grid.exclude)):
+            tally.excluded[name] += 1
+        elif family not in method.accepts:
+            tally.refused[name, family] += 1
+        elif not self.heads[point.encoder] and method.needs().head:
+            tally.headless[name, point.encoder] += 1
+        else:
+            return True
+        return False
 
     def _trial(
         self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]

@@ -71,15 +71,6 @@ class Study:
     fresh_seeds: tuple[int, ...]
 
     @property
-    def limit(self) -> str:
-        """What the study may spend, in words: ``40 trials``."""
-        from raxalign.plan.cost import duration
-
-        amounts = [f"{self.most} trials"] if self.most is not None else []
-        amounts += [f"{duration(self.seconds)} of worker time"] if self.seconds is not None else []
-        return " or ".join(amounts)
-
-    @property
     def about(self) -> str:
         """The method, the languages and the number of sentences, in words."""
         return f"{self.method} {'+'.join(self.languages)}, {self.sentences:,} sentences"

@@ -28,10 +28,17 @@ def plan_lines(plan: Plan, root: str) -> list[str]:
         which = "best point" if len(study.objectives) == 1 else "Pareto front"
         confirm = f", then the {which} with {seeds} fresh seeds" if seeds else ""
         lines.append(
-            f"search {study.about}: at most {study.limit}{so_far}{confirm}"
+            f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
             f"{_time(study, record)} ({study.sampler} over {spaces})"
         )
     return lines
+
+
+def _limit(study: Study) -> str:
+    """What a study may spend: ``40 trials``."""
+    amounts = [f"{study.most} trials"] if study.most is not None else []
+    amounts += [f"{duration(study.seconds)} of worker time"] if study.seconds is not None else []
+    return " or ".join(amounts)
 
 
 def _time(study: Study, record: StudyRecord) -> str:
@@ -71,7 +78,7 @@ def status_lines(plan: Plan, root: str) -> list[str]:
     for study in plan.studies:
         record = read_record(root, study)
         states = [entry.state for entry in record.tried]
-        counts = [f"{len(states)} of at most {study.limit}"]
+        counts = [f"{len(states)} of at most {_limit(study)}"]
         counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
         counts += ["finished"] if record.finished else []
         best = [_best_in_words(study, entry) for entry in record.chosen]

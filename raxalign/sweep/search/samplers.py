@@ -139,7 +139,7 @@ def _sobol(study: Study, number: int) -> Iterator[dict[str, Value]]:
 
 
 def _grid(study: Study) -> list[dict[str, Value]]:
-    """The points of a grid of at most so many points as the study may have, in a random order:
+    """The points of a grid that has no more points than the study may have, in a random order:
     choices are taken whole, and ranges have as many values each as there is room for.
     """
     assert study.most is not None
