@@ -9,7 +9,7 @@ from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
-from tests.searches import measure, open_search, planted, run, search_grid, source_of
+from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
 
 
 def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path: Path) -> None:
@@ -46,6 +46,60 @@ def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> N
     path = search_grid(tmp_path, "", methods=(named,), more="", name="later.yaml")
     later = open_search(path)
     assert later.plan.cached(Ledger(later.root).keys()) == len(later.plan.trials) == 1
+
+
+def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path) -> None:
+    both = "search: {metric: [xnli/avg_zero_shot/accuracy, xnli/en/accuracy], sampler: nsga2,"
+    path = search_grid(tmp_path, "", more=f"{both} trials: 16, confirm: 1}}\n")
+    opened = open_search(path)
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    record = read_record(opened.root, study)
+    front = {entry.number: entry.scores for entry in record.chosen}
+    assert len(front) >= 3
+    for entry in record.tried:
+        dominates = [
+            number
+            for number, scores in front.items()
+            if number != entry.number
+            and all(a <= b for a, b in zip(scores, entry.scores, strict=True))
+        ]
+        assert dominates == []
+    rest = [entry for entry in record.tried if entry.number not in front]
+    for entry in rest:
+        assert any(
+            all(a >= b for a, b in zip(scores, entry.scores, strict=True))
+            for scores in front.values()
+        )
+    assert len(ran) == 16 + len(front)
+    assert set(record.importance) == {"xnli/avg_zero_shot/accuracy", "xnli/en/accuracy"}
+
+
+def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(
+    tmp_path: Path,
+) -> None:
+    more = "search: {metric: xnli/avg_zero_shot/f1, trials: 1, confirm: 0}\n"
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook, metrics: {f1: {kind: macro_f1}}}",)
+    opened = open_search(search_grid(tmp_path, "", tasks=tasks, more=more))
+    source = source_of(opened)
+    plan = source.more({}, 1)
+    assert plan is not None
+    source.more({plan.trials[0].key: None}, 1)
+    (entry,) = read_record(opened.root, opened.plan.studies[0]).tried
+    assert entry.state == "failed"
+    assert "search.metric: no development score xnli/avg_zero_shot/f1" in entry.reason
+
+
+def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
+    exclude = "exclude: [{method: finetune, layers: 1}]\n"
+    more = f"{exclude}search: {{metric: {METRIC}, trials: 8, confirm: 0}}\n"
+    opened = open_search(search_grid(tmp_path, "", more=more))
+    ran = run(source_of(opened))
+    record = read_record(opened.root, opened.plan.studies[0])
+    excluded = [entry for entry in record.tried if entry.values["layers"] == 1]
+    assert excluded
+    assert {entry.state for entry in excluded} == {"impossible"}
+    assert len(ran) == 8 - len(excluded)
 
 
 def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path: Path) -> None:
