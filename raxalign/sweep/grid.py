@@ -16,9 +16,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from raxalign.errors import RaxalignError
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
+from raxalign.plan.shortage import shortages
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
@@ -69,6 +71,8 @@ def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
     """
     # one point of each study reads the files that all of them read
     plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
+    if short := shortages(plan):
+        raise RaxalignError("\n".join(short))
     job = _checked(opened, plan)
     from raxalign.sweep.search.search import search
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import pytest
+
+from raxalign.plan.dev_values import DevScores
 from raxalign.plan.load import reopened
 from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
+from tests import searches
 from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
 
 
@@ -23,6 +28,40 @@ def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path:
     assert 0.3 < best.values["lambda"] < 3
     assert best.values["layers"] == "last"
     assert best.scores[0] == max(entry.scores[0] for entry in record.tried)
+
+
+def test_no_test_value_reaches_the_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = []
+    for name, test in (("one", 0.0), ("other", 1.0)):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(searches, "planted", lambda trial, test=test: (planted(trial)[0], test))
+        opened = open_search(search_grid(tmp_path / name, "trials: 12, confirm: 0"))
+        run(source_of(opened))
+        records.append(read_record(opened.root, opened.plan.studies[0]))
+    assert records[0] == records[1]
+
+
+def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 1, confirm: 1"))
+    run(source_of(opened))
+    plan = reopened(opened).plan
+    for trial in plan.trials:
+        scores = DevScores(plan, Ledger(opened.root)).of(trial)
+        assert scores[METRIC] == planted(trial)[0]
+        assert planted(trial)[1] not in scores.values()
+
+
+def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(
+    tmp_path: Path,
+) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 8, confirm: 2, timeout: 1 h"))
+    run(source_of(opened), most=3)
+    late = source_of(opened)
+    late.deadline = time.monotonic()
+    assert len(run(late)) <= 1  # the point that was left
+    record = read_record(opened.root, opened.plan.studies[0])
+    assert len(record.tried) == 3
+    assert not record.finished
 
 
 def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None:
