@@ -62,6 +62,7 @@ class Journal:
     root: str
     folder: Path
     _storage: JournalStorage | None = field(default=None, init=False)
+    _brought: int = field(default=0, init=False)  # bytes that the object store has
 
     @classmethod
     def open(cls, root: str, local: Path) -> Journal:
@@ -113,12 +114,14 @@ class Journal:
 
     def _bring(self) -> None:
         """Copy the journal to an object store, where it has grown since."""
-        if self._remote is None or not self.path.exists():
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if self._remote is None or size == self._brought:
             return
         with _told(self._remote, "write"):
             filesystem, path = fsspec.url_to_fs(self._remote)
             filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
             filesystem.pipe_file(path, self.path.read_bytes())
+            self._brought = size
 
 
 @contextmanager

@@ -5,7 +5,7 @@ in the same storage.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import fsspec
@@ -15,19 +15,21 @@ from raxalign.errors import StorageError
 from raxalign.plan.study import Study
 
 
-def known_points(root: str, study: Study, kind: str) -> list[dict[str, Value]]:
-    """Return the different points in the spaces of a study that plans of this storage name.
+def known_points(
+    trials: Iterable[Mapping[str, Any]], study: Study, kind: str
+) -> list[dict[str, Value]]:
+    """Return the different points in the spaces of a study that planned trials have.
 
     Whether they are trials of the study, and have results, is for their keys to say: another value
     of a param that is not searched makes another key.
 
     Args:
-        root: The storage root.
+        trials: The trials (`planned_trials`).
         study: The study.
         kind: The kind of its method.
     """
     found: dict[str, dict[str, Value]] = {}
-    for trial in _planned(root):
+    for trial in trials:
         alike = trial["kind"] == kind and tuple(trial["languages"]) == study.languages
         if alike and trial["seed"] in (None, study.seed):
             point = _point(study, trial["params"])
@@ -44,7 +46,7 @@ def _point(study: Study, params: Mapping[str, Any]) -> dict[str, Value] | None:
         return None
 
 
-def _planned(root: str) -> Iterator[Mapping[str, Any]]:
+def planned_trials(root: str) -> Iterator[Mapping[str, Any]]:
     """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
     to another version, and is left out.
     """

@@ -52,11 +52,9 @@ class StudyRun:
     allowed: Callable[[Mapping[str, Value]], object]
 
     def begin(self, points: Sequence[Mapping[str, Value]], known: Known) -> None:
-        """Take points that were measured before as the first ones, unless the study has begun: at
+        """Take points that were measured before as the first ones of a study that has not begun: at
         most half of its trials.
         """
-        if self.log.marks.get(BEGUN):
-            return
         there = [trial.params for trial in self.log.trials()]
         most = None if self.study.most is None else self.study.most // 2
         pairs = zip(points, known(points), strict=True)
@@ -66,6 +64,11 @@ class StudyRun:
                 notes = {MEASURED: True, SECONDS: outcome.seconds}
                 self.log.add_done(Proposal(point), outcome.scores, notes)
         self.log.mark(BEGUN, True)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the study has its first points from what was measured before."""
+        return bool(self.log.marks.get(BEGUN))
 
     def ask(self) -> tuple[int, bool] | None:
         """Return the number of the next point for this driver, and whether it is new: one that a

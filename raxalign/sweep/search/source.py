@@ -20,7 +20,7 @@ from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.studies import Studies
 from raxalign.sweep.search.journal import Journal, StudyLog
-from raxalign.sweep.search.measured import known_points
+from raxalign.sweep.search.measured import known_points, planned_trials
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.run import Outcome, StudyRun
 
@@ -91,8 +91,9 @@ class SearchSource:
             assert spec.searched is not None
             log, allowed = StudyLog(storage, study), spec.searched.point
             run = self._runs[study.name] = StudyRun(study, log, self.owner, allowed)
-            points = known_points(self.opened.root, study, spec.kind)
-            run.begin(points, partial(self._outcomes, study))
+            if not run.begun:
+                points = known_points(planned_trials(self.opened.root), study, spec.kind)
+                run.begin(points, partial(self._outcomes, study))
             self._write([study.name])
 
     def _outcomes(
@@ -177,12 +178,12 @@ class SearchSource:
 
     def _confirming(self, free: int) -> list[str]:
         """Return trials that confirm chosen points and that no driver runs, as many as are free."""
-        there = Ledger(self.opened.root).keys() if self._over else set()
+        asked = [entry for entry in self.opened.plan.asked if entry.confirmed]
+        left = [entry for entry in asked if entry.trial not in self._confirmed]
+        there = Ledger(self.opened.root).keys() if left else set()
         waiting = []
-        for entry in self.opened.plan.asked:
+        for entry in left:
             trial = self.opened.plan.by_key[entry.trial]
-            if not entry.confirmed or entry.trial in self._confirmed:
-                continue
             if there.issuperset(trial.evaluations.values()):
                 self._confirmed.add(entry.trial)
             elif entry.study in self._over and entry.trial not in self._out:
