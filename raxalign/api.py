@@ -57,36 +57,22 @@ def run(
     Raises:
         RaxalignError: data, storage or resources are wrong; failures of trials are returned.
     """
-    from raxalign.plan.load import resolve, select
+    from raxalign.plan.load import resolve
+    from raxalign.plan.parts import choose
     from raxalign.sweep.grid import local_folder
+    from raxalign.sweep.whole import run_whole
 
     opened = resolve(opened, local_folder(opened.root) / "downloads")
-    plan = select(opened.plan, only=only, shard=shard, limit=limit)
-    if not plan.trials:
+    plan, studies = choose(opened.plan, only=only, shard=shard, limit=limit)
+    if not (plan.trials or studies):
         tell(f"note: shard {shard} of {opened.plan.name} has no trials")
         return Finished(plan, 0, 0, {})
     for remark in plan.remarks():
         tell(f"note: {remark}")
-    finished, messages = _run_missing(opened, plan)
-    for message in messages:
+    ended = run_whole(opened, plan, studies)
+    for message in ended.messages:
         tell(f"warning: {message}")
-    return finished
-
-
-def _run_missing(opened: Opened, plan: Plan) -> tuple[Finished, list[str]]:
-    """Run what the ledger lacks, and copy it to MLflow. Returns messages for the user, too."""
-    from raxalign.errors import RaxalignError
-    from raxalign.plan.shortage import shortages
-    from raxalign.store.ledger import Ledger
-    from raxalign.sweep import grid as sweep
-
-    cached = plan.cached(Ledger(opened.root).keys())
-    if cached == len(plan.trials):
-        return Finished(plan, 0, cached, {}), sweep.finish(opened, plan)
-    if short := shortages(plan):
-        raise RaxalignError("\n".join(short))
-    ended, messages = sweep.run(opened, plan)
-    return Finished(plan, ended.done, ended.cached, ended.failed), messages
+    return Finished(ended.plan, ended.done, ended.cached, ended.failed)
 
 
 def results(opened: Opened) -> pa.Table:

@@ -28,7 +28,8 @@ from tests.ledgers import made_up
 from tests.tiny import tiny_bert
 
 COMMANDS = [
-    *("grid", "plan", "status", "results", "report", "pairs", "aer", "align", "evaluate", "export"),
+    *("grid", "plan", "status", "results", "report", "search"),
+    *("pairs", "aer", "align", "evaluate", "export"),
     *("init", "list", "ui", "sync", "doctor", "gc"),
 ]
 

@@ -18,6 +18,10 @@ Name = tuple[str, str, str, str]
 
 
 MEANS = ("avg", "avg_zero_shot")
+SUGGESTED, CONFIRMED = "suggested", "confirmed"
+"""What rows of a search have under ``searched``: a trial that it suggested, or one that runs a
+chosen point again with a fresh seed.
+"""
 
 
 @dataclass(frozen=True)
@@ -94,11 +98,14 @@ def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
 
 def cells(rows: Iterable[Mapping[str, Any]], pivot: str) -> list[Cell]:
     """Group result rows into cells, in the order of their first rows; means over languages are
-    formed anew over all trials of a cell.
+    formed anew over all trials of a cell. Trials that a search suggested are left out: those that
+    confirm the chosen ones are cells.
     """
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     last: tuple[Any, str] = (None, "")  # rows come trial by trial, and a name is dear
     for row in rows:
+        if row.get("searched") == SUGGESTED:
+            continue
         facts = (row["method"], row["params"], row["encoder"], row["sentences"])
         if facts != last[0]:
             last = (facts, json.dumps(facts, sort_keys=True))

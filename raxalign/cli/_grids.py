@@ -13,6 +13,7 @@ from raxalign.cli._terminal import (
     Keep,
     PlanFormat,
     Storage,
+    print_best,
     print_comparisons,
     print_out,
     print_rows,
@@ -68,7 +69,8 @@ def grid(
 ) -> None:
     """Run a grid: plan, prepare shared work once, sweep, track. Safe to kill and to run again."""
     from raxalign.api import run
-    from raxalign.plan.load import open_grid, select
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.parts import choose
 
     opened = open_grid(
         file,
@@ -79,7 +81,7 @@ def grid(
         allow_missing=dry_run,
     )
     if dry_run:
-        _print_plan(opened, select(opened.plan, only=only, shard=shard, limit=limit))
+        _print_plan(opened, choose(opened.plan, only=only, shard=shard, limit=limit)[0])
         return
     finished = run(opened, only=only, shard=shard, limit=limit, tell=tell)
     _tell_answer(opened)
@@ -150,10 +152,13 @@ def status(file: GridFile, storage: Storage = None) -> None:
     """Show the progress of a grid from the ledger, while the grid runs or after a crash."""
     from raxalign.plan.load import open_grid
     from raxalign.report.status import status as read_status
+    from raxalign.report.studies import status_lines
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
     print_out(read_status(opened.plan, Ledger(opened.root)).text(opened.plan.name))
+    for line in status_lines(opened.plan, opened.root):
+        print_out(line)
 
 
 def results(
@@ -169,6 +174,12 @@ def results(
         ),
     ] = False,
     compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
+    best: Annotated[
+        bool,
+        typer.Option(
+            "--best", help="The best points of the grid's searches, and the runs that confirm them."
+        ),
+    ] = False,
 ) -> None:
     """Print the results that the ledger has, or with `--compare` the tests on them."""
     from raxalign.plan.load import open_grid
@@ -180,6 +191,9 @@ def results(
     ledger = Ledger(opened.root)
     records = read_records(opened.plan, ledger)
     found = rows_of(opened.plan, records)
+    if best:
+        print_best(opened, found)
+        return
     if compare is not None and found:
         print_comparisons(found, opened.plan, ledger, format, compare or None)
     elif found or format is not Format.table:

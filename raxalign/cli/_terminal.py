@@ -14,6 +14,7 @@ import typer
 from raxalign.printing import printable
 
 if TYPE_CHECKING:
+    from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
     from raxalign.store.ledger import Ledger
 
@@ -140,6 +141,15 @@ def print_comparisons(
     else:
         text = compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200)
         print_out(f"{text}\n{answer(found, results)}")
+
+
+def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
+    from raxalign.errors import RaxalignError
+    from raxalign.report.studies import best_lines
+
+    if not opened.plan.studies:
+        raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
+    print_out("\n".join(best_lines(opened.plan, opened.root, rows)))
 
 
 def print_rows(

@@ -1,16 +1,13 @@
-"""The sections that refer to what others declare: `exclude` and `search`."""
+"""The section `exclude`, which refers to what others declare."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._specs import EncoderSpec, MethodSpec
-from raxalign.config._validate import validate
 from raxalign.config._yaml import Node
 from raxalign.config.axes import LANGUAGE, Axis
 from raxalign.config.params import BaseParams, path_fields
@@ -153,33 +150,3 @@ def _choice(node: Node, name: str, choices: list[Any], faults: Faults) -> Any:
             suggestion(text, listed, listed="it has"),
         )
     return value
-
-
-class Search(BaseParams):
-    """The `search` section. The objective is a metric on dev, never on test."""
-
-    sampler: Literal["tpe", "random", "gp", "cmaes"] = "tpe"
-    trials: int = Field(ge=1, description="how many points are tried")
-    metric: str = Field(description="task/lang/metric, for example xnli/avg/accuracy")
-    split: Literal["dev"] = "dev"
-
-
-def check_search(node: Node, names: Iterable[str], faults: Faults) -> None:
-    """Check the section's shape, and refuse it: this version has no search."""
-    search = validate(Search, node, faults)
-    if search is not None:
-        names, parts = list(names), search.metric.split("/")
-        metric = node.value["metric"]
-        if len(parts) != 3 or not all(parts):
-            faults.add(
-                metric,
-                f"{search.metric!r} is not task/lang/metric",
-                "for example xnli/avg/accuracy",
-            )
-        elif names and parts[0] not in names:
-            faults.add(metric, f"unknown task {parts[0]!r}", suggestion(parts[0], names))
-    faults.add(
-        node,
-        "this version has no search",
-        "leave `search` out and give each option a list of values",
-    )

@@ -14,6 +14,7 @@ from typing import Any, cast
 from raxalign.catalog import catalog
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._paths import Paths
+from raxalign.config._spaces import read_searched, refuse_misspelt, refuse_spaces, spaces_in
 from raxalign.config._specs import MethodSpec, MetricSpec, TaskSpec
 from raxalign.config._validate import known_keys, validate
 from raxalign.config._yaml import Node
@@ -60,7 +61,7 @@ def _kind_of(name: str, node: Node, entries: Mapping[str, Node]) -> Node:
 
 
 def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSpec, ...]:
-    """Read all methods, in the order of the file."""
+    """Read all methods, in the order of the file. With `search` their options may be spaces."""
     faults, specs = paths.faults, []
     for name, node in section.entries(faults).items():
         entries = node.entries(faults)
@@ -70,13 +71,16 @@ def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSp
             values = paths.entries(
                 params, {key: value for key, value in entries.items() if key != "kind"}
             )
-            specs.append(
-                MethodSpec(
-                    name,
-                    catalog("methods").kind(str(kind.value)),
-                    _points(params, node, values, faults, search=search),
-                )
-            )
+            known_as = catalog("methods").kind(str(kind.value))
+            if refuse_misspelt(params, values, faults):
+                specs.append(MethodSpec(name, known_as, ()))
+            elif search and any(spaces_in(values)):
+                searched, corners = read_searched(params, node, values, faults)
+                specs.append(MethodSpec(name, known_as, corners, searched))
+            elif refuse_spaces(values, faults):
+                specs.append(MethodSpec(name, known_as, ()))
+            else:
+                specs.append(MethodSpec(name, known_as, _points(params, node, values, faults)))
     return tuple(specs)
 
 
@@ -176,15 +180,13 @@ def _points(
     node: Node,
     values: Mapping[str, Node],
     faults: Faults,
-    *,
-    search: bool,
 ) -> tuple[BaseParams, ...]:
     """Return the product of the lists, in the order of the file. Each value is checked by itself
     first, so that a fault is reported once.
     """
     before = len(faults)
     known = known_keys(params, values, faults, also=("kind",))
-    axes = {name: _axis(entry, faults, search=search) for name, entry in known.items()}
+    axes = {name: _axis(entry, faults) for name, entry in known.items()}
     first = {name: axis[0] for name, axis in axes.items() if axis}
     validate(params, node, faults, values=first)
     for name, axis in axes.items():
@@ -209,26 +211,20 @@ def _product(
     return tuple(built)
 
 
-def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
+def _axis(node: Node, faults: Faults) -> list[Node]:
     """Return the values of an option; a list is an axis, and so is a list in a mapping. Values
     differ, and none is a list.
     """
     if _is_mapping(node):
-        return _mappings(node, faults, search=search)
+        return _mappings(node, faults)
     if not isinstance(node.value, list):
-        return [
-            (
-                _lower_bound(node, faults)
-                if search and _is_distribution(node)
-                else _refuse_distribution(node, faults)
-            )
-        ]
+        return [node]
     if not node.value:
         faults.add(node, "an empty list", "an axis needs at least one value")
     values = [
         value
         for item in node.value
-        for value in (_mappings(item, faults, search=search) if _is_mapping(item) else [item])
+        for value in (_mappings(item, faults) if _is_mapping(item) else [item])
     ]
     seen: list[tuple[type, Any]] = []
     for item in values:
@@ -248,12 +244,9 @@ def _axis(node: Node, faults: Faults, *, search: bool) -> list[Node]:
     return values
 
 
-def _mappings(node: Node, faults: Faults, *, search: bool) -> list[Node]:
+def _mappings(node: Node, faults: Faults) -> list[Node]:
     """Return the mappings that a mapping stands for: the product of the lists in it."""
-    axes = {
-        name: _axis(entry, faults, search=search and not _is_distribution(entry))
-        for name, entry in node.value.items()
-    }
+    axes = {name: _axis(entry, faults) for name, entry in node.value.items()}
     return [
         replace(node, value=dict(zip(axes, values, strict=True)))
         for values in product(*axes.values())
@@ -261,34 +254,4 @@ def _mappings(node: Node, faults: Faults, *, search: bool) -> list[Node]:
 
 
 def _is_mapping(node: Node) -> bool:
-    return isinstance(node.value, dict) and not _is_distribution(node)
-
-
-def _is_distribution(node: Node) -> bool:
-    return isinstance(node.value, dict) and set(node.value) == {"log_uniform"}
-
-
-def _refuse_distribution(node: Node, faults: Faults) -> Node:
-    if not _is_distribution(node):
-        return node
-    faults.add(node, "log_uniform without `search`", "give a list of values")
-    return _lower_bound(node, faults)
-
-
-def _lower_bound(node: Node, faults: Faults) -> Node:
-    """The lower end of ``{log_uniform: [a, b]}``, as a value to check the other options with."""
-    entry = node.value["log_uniform"]
-    ends = entry.plain()
-    numbers = (
-        isinstance(ends, list)
-        and len(ends) == 2
-        and all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    )
-    if numbers and 0 < ends[0] < ends[1] < math.inf:
-        return cast(Node, entry.value[0])
-    faults.add(
-        entry,
-        "log_uniform takes two positive numbers, the smaller one first",
-        "for example {log_uniform: [0.01, 10]}",
-    )
-    return Node(1.0, node.line, node.key, "1.0")
+    return isinstance(node.value, dict)

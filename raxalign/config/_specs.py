@@ -13,8 +13,10 @@ from typing import Any, Literal
 from pydantic import Field
 
 from raxalign.catalog import PluginFile
+from raxalign.config._spaces import SearchedMethod
 from raxalign.config.params import BaseParams
 from raxalign.config.run import RunConfig
+from raxalign.config.search import Search
 from raxalign.config.sources import EncoderName
 
 Symmetrization = Literal[
@@ -102,12 +104,14 @@ class PairsSpec:
 @dataclass(frozen=True)
 class MethodSpec:
     """A method: the name that the grid gives it, its kind, and one value of its options for each
-    point of the product of its lists.
+    point of the product of its lists. Where its options are `searched`, the points are the corners
+    of the space, which are not run.
     """
 
     name: str
     kind: str
     points: tuple[BaseParams, ...]
+    searched: SearchedMethod | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,8 @@ class Grid:
     `together`: one model for all `languages`, otherwise one trial per language. `exclude` are the
     points that are left out: a point for which all entries of one mapping hold (an entry's value
     may be a list of values). `run` is never part of a key. `plugins` are files outside the package
-    that the grid names; what they make carries their digests in its kind.
+    that the grid names; what they make carries their digests in its kind. `search` is how the
+    params of searched methods are chosen.
     """
 
     path: Path
@@ -181,6 +186,7 @@ class Grid:
     run: RunConfig = field(default_factory=RunConfig)
     max_basic_tokens: int | None = None
     pieces: PieceLimits | None = None
+    search: Search | None = None
 
     def corpus_for(self, lang: str) -> CorpusSpec:
         """Return the corpus of a language, with what is overridden for it."""

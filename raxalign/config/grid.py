@@ -15,13 +15,14 @@ from typing import TypeVar
 from raxalign.catalog import PluginFault, PluginFile
 from raxalign.config._corpora import CorpusSettings, corpus_fields, read_corpora, read_text
 from raxalign.config._encoders import read_encoders
-from raxalign.config._exclude import Declared, check_search, encoder_names, read_exclude
+from raxalign.config._exclude import Declared, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._languages import check_language, read_languages
 from raxalign.config._methods import check_name, read_methods, read_tasks
 from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._published import read_published
+from raxalign.config._search import read_search
 from raxalign.config._specs import (
     CorpusSpec,
     EncoderSpec,
@@ -36,6 +37,7 @@ from raxalign.config._specs import (
 from raxalign.config._validate import validate
 from raxalign.config._yaml import Node, read
 from raxalign.config.run import RunConfig, storage_root
+from raxalign.config.search import Search
 from raxalign.errors import GridError
 from raxalign.plugin_files import open_file, visible
 
@@ -203,7 +205,8 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     ) or ({}, CorpusSettings())
     pairs = read_pairs(top.entries.get("pairs", Node(None, root.line, "pairs")), paths)
     text_spec = read_text(top.entries.get("text"), paths)
-    exclude = _referring(top, axes)
+    exclude = _exclude(top, axes)
+    search = _search(top, axes)
     published = top.read("published", lambda node: read_published(node, paths)) or ()
     run = top.read("run", lambda node: _run(node, paths)) or RunConfig()
     if faults or pairs is None:
@@ -221,6 +224,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
         published=published,
         plugins=plugins,
         run=run,
+        search=search,
     )
 
 
@@ -238,14 +242,19 @@ def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:
     return pivot, together, languages if len(faults) == before else ()
 
 
-def _referring(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
-    """Read the sections that refer to others: `exclude`, and the check of `search`."""
+def _exclude(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
+    """Read `exclude`, which refers to the other sections."""
     faults = top.faults
-    top.read("search", lambda node: check_search(node, [spec.name for spec in axes.tasks], faults))
     names = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
     labels = top.read("encoder", lambda node: encoder_names(node, axes.encoders)) or {}
     declared = Declared(labels, axes.languages, axes.sentences, axes.seeds, axes.methods, names)
     return top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
+
+
+def _search(top: _Sections, axes: _Axes) -> Search | None:
+    """Read `search`, which refers to the tasks and is there for the methods with spaces."""
+    methods, tasks, spoken = axes.methods, axes.tasks, (*axes.languages, axes.pivot)
+    return top.read("search", lambda node: read_search(node, methods, tasks, spoken, top.faults))
 
 
 def _name(node: Node, faults: Faults) -> str:

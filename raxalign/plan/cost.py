@@ -14,6 +14,7 @@ from raxalign.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
+    from raxalign.plan.trial import Trial
 
 _Maker = tuple[str, str]
 _SAMPLE = 8  # timings of one kind of stage that are read for a mean
@@ -101,6 +102,20 @@ def to_make(plan: Plan, done: AbstractSet[str], stored: AbstractSet[str]) -> lis
             found[key] = None
             stack += plan.stages[key].inputs.values()
     return [key for key in found if not plan.stages[key].inline]
+
+
+def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
+    """Return the seconds that the evaluations of a trial took, with the alignment and the trainings
+    behind them. Data and encoders, which trials share, are not counted.
+    """
+    store, ledger = ArtifactStore(root), Ledger(root)
+    keys = [key for key in trial.evaluations.values() if ledger.has(key)]
+    seconds = [float(record["seconds"]) for record in ledger.read_many(keys).values()]
+    for key in plan.closure(keys):
+        stage = plan.stages[key]
+        if stage.kind in {"aligned", "tuned"} and not stage.inline and store.has(stage.kind, key):
+            seconds.append(store.manifest(stage.kind, key).seconds)
+    return math.fsum(seconds)
 
 
 def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:

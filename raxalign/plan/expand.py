@@ -9,7 +9,7 @@ other params make idle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -25,9 +25,10 @@ from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.point import Point
 from raxalign.plan.stage import Stage
+from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.tasks import TaskStages
 from raxalign.plan.touch import Meeting
-from raxalign.plan.trial import Trial, Untouched
+from raxalign.plan.trial import Searched, Trial, Untouched
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
@@ -40,7 +41,18 @@ stand for evaluations that a method leaves untouched, in grids without this meth
 """
 
 
-def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool = False) -> Plan:
+def _nothing(study: Study) -> Iterable[Suggestion]:  # noqa: ARG001
+    """The suggestions of a search that has not begun."""
+    return ()
+
+
+def expand(
+    grid: Grid,
+    identity: Identity | None = None,
+    *,
+    allow_missing: bool = False,
+    suggested: Callable[[Study], Iterable[Suggestion]] = _nothing,
+) -> Plan:
     """Return the plan of a grid.
 
     Args:
@@ -48,6 +60,7 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
         identity: Looks up digests; by default it reads the files, and remote data stays unresolved.
         allow_missing: Whether local files that are missing are listed in `Plan.missing`, for a plan
             that is only looked at, instead of being refused.
+        suggested: Looks up what a search of the grid has suggested so far.
 
     Raises:
         DataError: Local files are missing; all are named.
@@ -58,15 +71,16 @@ def expand(grid: Grid, identity: Identity | None = None, *, allow_missing: bool 
     for fault in encoder_faults(grid, identity.locked):
         raise RaxalignError(f"{grid.path}: {fault}")
     expansion = _Expansion.of(grid, identity)
-    for encoder in grid.encoders:
-        for spec in grid.methods:
-            for params in spec.points:
-                expansion.add(encoder, spec, params)
+    for encoder, spec in product(grid.encoders, grid.methods):
+        if spec.searched is not None:
+            expansion.search(encoder, spec, suggested)
+        else:
+            expansion.add(encoder, spec)
     if expansion.meeting.faults:
         raise GridError(grid.path, list(expansion.meeting.faults))
     if not allow_missing:
         identity.refuse_missing()
-    if not expansion.trials:
+    if not expansion.trials and not expansion.studies:
         raise RaxalignError(
             f"{grid.path}: no trial is left: every point is excluded or its encoder does not suit"
             " its method"
@@ -88,6 +102,8 @@ class _Expansion:
     heads: Mapping[str, bool]
     trials: dict[str, Trial] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
+    studies: dict[str, Study] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
 
     @classmethod
     def of(cls, grid: Grid, identity: Identity) -> _Expansion:
@@ -97,51 +113,109 @@ class _Expansion:
         heads = {encoder.label: head_of(encoder, identity) for encoder in grid.encoders}
         return cls(grid, shared, tasks, Meeting(grid, tasks.by_name()), depths, heads)
 
-    def add(self, encoder: EncoderSpec, spec: MethodSpec, params: BaseParams) -> None:
-        """Add the points of one value of a method's params: languages x sentences x seeds."""
-        grid, tally, name = self.grid, self.tally, spec.name
+    def add(self, encoder: EncoderSpec, spec: MethodSpec) -> None:
+        """Add the trials of a method, unless equal ones are there."""
+        for params in spec.points:
+            for trial in self.trials_of(encoder, spec, params):
+                self.trials.setdefault(trial.key, trial)
+
+    def search(
+        self,
+        encoder: EncoderSpec,
+        spec: MethodSpec,
+        suggested: Callable[[Study], Iterable[Suggestion]],
+    ) -> None:
+        """Add the studies of a method whose params are searched, and the trials that they have
+        suggested: languages x sentences.
+        """
+        assert spec.searched is not None
+        for languages, sentences in product(self._groups(), self.grid.sentences):
+            at = [(languages, sentences, self.grid.seeds[0])]
+            for corner in self.trials_of(encoder, spec, spec.points[0], at):
+                study = study_of(self.grid, spec, corner, sentences)
+                if study.name in self.studies:
+                    continue
+                self.studies[study.name] = study
+                for suggestion in suggested(study):
+                    self._add_suggested(encoder, spec, study, suggestion)
+
+    def _add_suggested(
+        self, encoder: EncoderSpec, spec: MethodSpec, study: Study, suggestion: Suggestion
+    ) -> None:
+        """Add the trials of a suggestion. One that confirms takes the place of the suggested one
+        where the seed cannot change a result.
+        """
+        assert spec.searched is not None
+        params, confirmed = spec.searched.point(suggestion.values), suggestion.confirmed
+        origin = Searched(study.name, suggestion.number, confirmed)
+        seeds = study.fresh_seeds if confirmed else (study.seed,)
+        at = [(study.languages, study.sentences, seed) for seed in seeds]
+        for trial in self.trials_of(encoder, spec, params, at):
+            there = self.trials.get(trial.key)
+            self.asked.append(Asked(study.name, suggestion.number, trial.key, confirmed))
+            if there is None or (confirmed and there.searched and not there.searched.confirmed):
+                self.trials[trial.key] = replace(trial, searched=origin)
+
+    def _groups(self) -> list[tuple[str, ...]]:
+        """The languages of one trial each."""
+        return [self.grid.languages] if self.grid.together else [(x,) for x in self.grid.languages]
+
+    def trials_of(
+        self,
+        encoder: EncoderSpec,
+        spec: MethodSpec,
+        params: BaseParams,
+        points: Iterable[tuple[tuple[str, ...], int, int]] | None = None,
+    ) -> Iterator[Trial]:
+        """Yield the trials of one value of a method's params, at the given (languages, sentences,
+        seed) or at all of the grid.
+        """
+        grid, name, head = self.grid, spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
-        groups = [grid.languages] if grid.together else [(lang,) for lang in grid.languages]
+        if points is None:
+            points = product(self._groups(), grid.sentences, grid.seeds)
         untouched: Mapping[str, Untouched] | None = None
-        for languages, sentences, seed in product(groups, grid.sentences, grid.seeds):
-            tally.points[name] += 1
+        for languages, sentences, seed in points:
             point = Point(name, shown, encoder.label, languages, sentences, seed)
-            if any(map(point.meets, grid.exclude)):
-                tally.excluded[name] += 1
-            elif family not in method.accepts:
-                tally.refused[name, family] += 1
-            elif not self.heads[encoder.label] and method.needs().head:
-                tally.headless[name, encoder.label] += 1
-            else:
-                if untouched is None:
-                    depth = self.depths[encoder.label]
-                    untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
-                start = self.shared.encoder(encoder)
-                alignment = Alignment(
-                    spec.kind,
-                    method,
-                    canonical,
-                    start,
-                    family,
-                    languages,
-                    sentences,
-                    seed,
-                    self.heads[encoder.label],
-                )
-                self._add_trial(point, alignment, untouched)
+            if not self._is_kept(point, method, family):
+                continue
+            if untouched is None:
+                depth = self.depths[encoder.label]
+                untouched = self.meeting.untouched(name, method, encoder.label, family, depth)
+            start = self.shared.encoder(encoder)
+            alignment = Alignment(
+                spec.kind, method, canonical, start, family, languages, sentences, seed, head
+            )
+            yield self._trial(point, alignment, untouched)
 
-    def _add_trial(
+    def _is_kept(self, point: Point, method: Method, family: str) -> bool:
+        """Count a point, and say whether it is a trial: neither excluded nor with an encoder that
+        does not suit its method.
+        """
+        tally, name = self.tally, point.method
+        tally.points[name] += 1
+        if any(map(point.meets, self.grid.exclude)):
+            tally.excluded[name] += 1
+        elif family not in method.accepts:
+            tally.refused[name, family] += 1
+        elif not self.heads[point.encoder] and method.needs().head:
+            tally.headless[name, point.encoder] += 1
+        else:
+            return True
+        return False
+
+    def _trial(
         self, point: Point, alignment: Alignment, untouched: Mapping[str, Untouched]
-    ) -> None:
-        """Add the trial of a point, unless an equal one is there."""
+    ) -> Trial:
+        """Return the trial of a point."""
         shared, tasks = self.shared, self.tasks
         aligned = alignment.stage(shared)
         instead = self._of_the_encoder(alignment, aligned, untouched) if untouched else {}
         touched = [name for name in tasks.by_name() if name not in instead]
         has_chance = alignment.method.has_chance() or tasks.has_chance()
-        trial = Trial(
+        return Trial(
             method=point.method,
             kind=alignment.kind,
             params=point.params,
@@ -155,7 +229,6 @@ class _Expansion:
                 name: replace(untouched[name], instead=key) for name, key in instead.items()
             },
         )
-        self.trials.setdefault(trial.key, trial)
 
     def _of_the_encoder(
         self, alignment: Alignment, aligned: Stage, tasks: Mapping[str, Untouched]
@@ -190,6 +263,8 @@ class _Expansion:
                 Added.of(task.name, spec) for task in grid.tasks for spec in task.metrics
             ),
             unknown_depths=tuple(label for label, depth in self.depths.items() if depth is None),
+            studies=tuple(self.studies.values()),
+            asked=tuple(self.asked),
         )
 
     def _without_head(self) -> Iterator[str]:
@@ -212,6 +287,8 @@ class _Expansion:
 
 
 def _axes(spec: MethodSpec) -> tuple[str, ...]:
-    """Return the params that differ among the points of a method."""
+    """Return the params that differ among the points of a method; those that are searched."""
+    if spec.searched is not None:
+        return tuple(dict.fromkeys(s.name.partition(".")[0] for s in spec.searched.spaces))
     dumps = [point.model_dump(by_alias=True) for point in spec.points]
     return tuple(name for name in dumps[0] if any(dump[name] != dumps[0][name] for dump in dumps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +19,13 @@ from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.plan import Plan
 from raxalign.plan.shard import Shard
+from raxalign.plan.tried import read_record
 from raxalign.store.digests import FileDigests
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
     from raxalign.config.run import RunConfig
+    from raxalign.plan.study import Study, Suggestion
     from raxalign.plan.trial import Trial
 
 _KIND = "kind"  # of a trial's method
@@ -86,14 +88,36 @@ def open_grid(
     return Opened(grid, run, _expand(grid, run.storage, allow_missing=allow_missing))
 
 
-def _expand(grid: Grid, root: str, *, allow_missing: bool = False) -> Plan:
-    digests = FileDigests(root)
+def reopened(
+    opened: Opened, suggested: Callable[[Study], Iterable[Suggestion]] | None = None
+) -> Opened:
+    """Return the same grid with what its searches have suggested since it was opened, or with other
+    suggestions.
+    """
+    plan = _expand(opened.grid, opened.root, suggested=suggested)
+    return Opened(opened.grid, opened.run, plan)
+
+
+def _expand(
+    grid: Grid,
+    root: str,
+    *,
+    allow_missing: bool = False,
+    suggested: Callable[[Study], Iterable[Suggestion]] | None = None,
+) -> Plan:
+    digests, locked = FileDigests(root), Lock.load(grid.path).get
+    if suggested is None:
+
+        def suggested(study: Study) -> Iterable[Suggestion]:
+            return read_record(root, study).suggestions()
+
+    def made(identity: Identity) -> Plan:
+        return expand(grid, identity, allow_missing=allow_missing, suggested=suggested)
+
     try:
-        return expand(
-            grid, Identity(digests.of, Lock.load(grid.path).get), allow_missing=allow_missing
-        )
+        return made(Identity(digests.of, locked))
     except StorageError:  # a plan can be made without writing: digests are then not remembered
-        return expand(grid, Identity(locked=Lock.load(grid.path).get), allow_missing=allow_missing)
+        return made(Identity(locked=locked))
 
 
 def resolve(opened: Opened, downloads: Path) -> Opened:

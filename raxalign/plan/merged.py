@@ -30,6 +30,7 @@ class Tally:
     def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
         """Yield one line per method for each of: points excluded, points merged, points refused."""
         counts = Counter(trial.method for trial in trials)
+        searched = {spec.name for spec in grid.methods if spec.searched is not None}
         for name, points in self.points.items():
             refused, headless = (
                 {what: count for (method, what), count in dropped.items() if method == name}
@@ -39,7 +40,7 @@ class Tally:
             left = points - self.excluded[name] - dropped
             if self.excluded[name]:
                 yield f"{name}: {self.excluded[name]} of {points} points excluded"
-            if counts[name] and counts[name] < left:
+            if counts[name] and counts[name] < left and name not in searched:
                 why = _why_merged(grid, [trial for trial in trials if trial.method == name])
                 yield f"{name}: {left} points are {counts[name]} trials{why}"
             yield from (

@@ -21,7 +21,14 @@ def cell_name(cell: Cell, plan: Plan) -> str:
     center=true``.
     """
     params = varying(plan, cell.method, cell.params)
-    return " ".join([cell.method, *(f"{axis}={plain(value)}" for axis, value in params.items())])
+    axes = (f"{axis}={plain(value)}" for axis, value in params.items())
+    return " ".join([cell.method, *axes, *searched_mark(cell, plan)])
+
+
+def searched_mark(cell: Cell, plan: Plan) -> list[str]:
+    """Return the mark of a cell whose params a search has chosen; nothing for another."""
+    trials = (plan.by_key.get(key) for key in cell.trials)
+    return ["(searched)"] if any(trial and trial.searched for trial in trials) else []
 
 
 def trial_name(trial: Trial, plan: Plan) -> str:

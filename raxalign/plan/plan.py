@@ -15,8 +15,9 @@ from raxalign.catalog import PluginFile
 from raxalign.languages import remark
 from raxalign.plan.metrics import Added
 from raxalign.plan.stage import Stage
+from raxalign.plan.study import Asked, Study
 from raxalign.plan.touch import told
-from raxalign.plan.trial import Trial, Untouched
+from raxalign.plan.trial import Searched, Trial, Untouched
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Plan:
     known yet how many layers they have, so that some untouched evaluations may still count as
     wanted. `plugins` are the files outside the package that its stages are made by. `metrics` are
     what the grid adds to its tasks: they enter no key, and are computed when results are read.
+    `studies` are the searches of the grid, and `asked` says which trials they have suggested.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Plan:
     unknown_depths: tuple[str, ...] = ()
     plugins: tuple[PluginFile, ...] = ()
     metrics: tuple[Added, ...] = ()
+    studies: tuple[Study, ...] = ()
+    asked: tuple[Asked, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, Trial]:
@@ -147,6 +151,8 @@ class Plan:
             unknown_depths=self.unknown_depths,
             plugins=self.plugins,
             metrics=self.metrics,
+            studies=self.studies,
+            asked=self.asked,
         )
 
     def to_json(self) -> str:
@@ -165,6 +171,8 @@ class Plan:
             "unknown_depths": self.unknown_depths,
             "plugins": [asdict(file) for file in self.plugins],
             "metrics": [asdict(added) for added in self.metrics],
+            "studies": [asdict(study) for study in self.studies],
+            "asked": [asdict(entry) for entry in self.asked],
         }
         return json.dumps(data, ensure_ascii=False)
 
@@ -188,9 +196,13 @@ class Plan:
             unknown_depths=tuple(data.get("unknown_depths", ())),
             plugins=tuple(PluginFile(**entry) for entry in data.get("plugins", ())),
             metrics=tuple(Added(**entry) for entry in data.get("metrics", ())),
+            studies=tuple(map(Study.from_json, data.get("studies", ()))),
+            asked=tuple(Asked(**entry) for entry in data.get("asked", ())),
         )
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:
     untouched = {task: Untouched(**why) for task, why in entry.get("untouched", {}).items()}
-    return Trial(**{**entry, "languages": tuple(entry["languages"]), "untouched": untouched})
+    searched = Searched(**entry["searched"]) if entry.get("searched") else None
+    languages = tuple(entry["languages"])
+    return Trial(**{**entry, "languages": languages, "untouched": untouched, "searched": searched})

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from raxalign.analysis.cells import CONFIRMED, SUGGESTED
 from raxalign.errors import DamagedArtifact, RaxalignError
 from raxalign.plan.metrics import added_scores
 
@@ -74,11 +75,20 @@ def rows_of(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[dict[s
 
 
 def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one trial, from those of its evaluations that have a record."""
+    """Yield the rows of one trial, from those of its evaluations that have a record.
+
+    A trial that a search suggested has no test values: it is not chosen by them, and they are not
+    results. The trials that confirm it have them.
+    """
+    searched = trial.searched
+    hidden = searched is not None and not searched.confirmed
+    mark = {} if searched is None else {"searched": CONFIRMED if searched.confirmed else SUGGESTED}
     for task, key in trial.evaluations.items():
         record = records.get(key)
         added = record.get("added", {}).get(task, ()) if record else ()
         for score in (*record["scores"], *added) if record else ():
+            if hidden and score["split"] != "dev":
+                continue
             yield {
                 "trial": trial.key,
                 "method": trial.method,
@@ -94,6 +104,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
                 "split": score["split"],
                 "value": score["value"],
                 "evaluation": key,
+                **mark,
             }
 
 

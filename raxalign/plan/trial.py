@@ -29,6 +29,17 @@ class Untouched:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """Where a trial of a search comes from: the name of the study, the number of the suggestion,
+    and whether the trial confirms it with a fresh seed. Test values of the others are not shown.
+    """
+
+    study: str
+    number: int
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
 class Trial:
     """One point: encoder x method and its params x languages x sentences x seed.
 
@@ -36,7 +47,8 @@ class Trial:
     aligned encoder's stage and `evaluations` those of the trial's entries in the ledger, task name
     -> key. `untouched` are the tasks that read nothing of what the method changes, task name ->
     why: they are not run, and are not results of the trial. Tasks are not part of the identity: a
-    task added to a grid adds results to the trials that are there.
+    task added to a grid adds results to the trials that are there. `searched` is the study that
+    suggested the trial (None: the grid names it); it is not part of the identity either.
     """
 
     method: str
@@ -49,6 +61,7 @@ class Trial:
     aligned: str
     evaluations: Mapping[str, str]
     untouched: Mapping[str, Untouched] = field(default_factory=dict)
+    searched: Searched | None = None
 
     @property
     def point(self) -> Point:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from raxalign.plan.cost import estimate, stored_keys
 from raxalign.plan.disk import estimate_disk
 from raxalign.plan.keeping import made_again
+from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
+from raxalign.report.studies import plan_lines
 from raxalign.store.artifacts import ArtifactStore
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
         "disk": {"keep": run.keep, **asdict(disk)},
+        **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
     }
     return json.dumps(data, ensure_ascii=False, indent=1)
 
@@ -96,6 +99,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
             for kind, count in kinds.items()
         ),
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
+        *plan_lines(plan, root),
         f"storage: {root}",
         estimate(plan, root, there),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),

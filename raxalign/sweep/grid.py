@@ -9,15 +9,18 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from raxalign.plan.load import Opened
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.preflight import read_files
+from raxalign.plan.shortage import shortages
 from raxalign.plugin_files import refuse_changed
 from raxalign.printing import to_stderr
 from raxalign.store.artifacts import ArtifactStore
@@ -34,7 +37,9 @@ from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
 
 if TYPE_CHECKING:
+    from raxalign.plan.study import Study
     from raxalign.sweep.job import Job
+    from raxalign.sweep.search.search import Searched
     from raxalign.sweep.tuner import Summary
 
 
@@ -43,25 +48,18 @@ def run(opened: Opened, plan: Plan) -> tuple[Summary, list[str]]:
 
     Raises `RaxalignError` with all faults of its data files, before anything is started.
     """
-    settings, root = opened.run, opened.root
-    ArtifactStore(root).check_writable()
-    refuse_changed(plan.plugins)
-    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
-    found.refuse_faults(opened.grid.path)
-    if found.files:
-        to_stderr(str(found))
+    job = _checked(opened, plan)
     from raxalign.sweep.tuner import run_grid
 
-    job = _job(opened, plan)
-    target = target_of(opened, job.local)
+    root, target = opened.root, target_of(opened, job.local)
     # a part of a grid copies the whole grid's results: a cell's mean is over all its runs
     whole = opened.plan
     with carried(target, job.local, lambda: sync(whole, target)):
         progress, tracker = Progress(Ledger(root)), Tracker(whole, target)
-        observers = Several([Keeper(whole, root, settings.keep), progress, tracker])
+        observers = Several([Keeper(whole, root, opened.run.keep), progress, tracker])
         with _interrupt_twice(), signed_on(root, job.plan):
             try:
-                summary = run_grid(plan, job, observers, address=settings.address)
+                summary = run_grid(plan, job, observers, address=opened.run.address)
             except BaseException:
                 progress.stop()
                 tracker.abandon()
@@ -77,14 +75,43 @@ def drop_weights(opened: Opened) -> str | None:
     return Keeper(opened.plan, opened.root, opened.run.keep).finish()
 
 
-def _job(opened: Opened, plan: Plan) -> Job:
-    """Put the plan into the storage; returns what workers need to know."""
+def run_searches(opened: Opened, studies: Sequence[Study]) -> Searched:
+    """Run searches of a grid; returns how they ended.
+
+    Raises `RaxalignError` with all faults of its data files, before anything is started.
+    """
+    # one point of each study reads the files that all of them read
+    plan = reopened(opened, lambda study: [study.corner] if study in studies else []).plan
+    if short := shortages(plan):
+        raise RaxalignError("\n".join(short))
+    job = _checked(opened, plan)
+    from raxalign.sweep.search.search import search
+
+    target = target_of(opened, job.local)
+    with (
+        carried(target, job.local, lambda: sync(opened.plan, target)),
+        _interrupt_twice(),
+        signed_on(opened.root, job.plan),
+    ):
+        found = search(opened, studies, job, target)
+    messages = [*found.messages, *finish_tracking(found.opened, found.opened.plan, job.local)]
+    return replace(found, messages=messages)
+
+
+def _checked(opened: Opened, plan: Plan) -> Job:
+    """Check the storage and read the data files of a plan; returns what workers need to know."""
+    settings, root = opened.run, opened.root
+    ArtifactStore(root).check_writable()
+    refuse_changed(plan.plugins)
+    found = read_files(plan, done=Ledger(root).keys(), memory=local_folder(root) / "read")
+    found.refuse_faults(opened.grid.path)
+    if found.files:
+        to_stderr(str(found))
     from raxalign.sweep.job import Job, write_plan
 
-    settings = opened.run
     return Job(
-        opened.root,
-        write_plan(plan, opened.root),
+        root,
+        write_plan(plan, root),
         settings.workers,
         settings.threads,
         settings.gpus_per_worker,

@@ -62,7 +62,7 @@ class Progress(Observer):
     def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
         self._ledger, self._console = ledger, console or Console(stderr=True)
         self._live: Live | None = None
-        self._plan: Plan | None = None
+        self._plans: dict[str, Plan] = {}  # those that have the trials
         self._running: dict[str, float] = {}
         self._total = self._done = self._failed = self._cached = self._stages = (
             self._stages_done
@@ -79,7 +79,7 @@ class Progress(Observer):
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Begin to show."""
-        self._plan, self._total, self._cached, self._stages = plan, pending, cached, stages
+        self._add(plan, pending, cached, stages)
         self._say(
             f"{plan.name}: {pending} trials to run, {cached} cached, {stages} shared stages to make"
         )
@@ -94,8 +94,12 @@ class Progress(Observer):
 
     def grid_grew(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
         """Count what a search adds."""
-        self._plan = plan
-        self._total, self._cached = self._total + pending, self._cached + cached
+        self._add(plan, pending, cached, stages)
+
+    def _add(self, plan: Plan, pending: int, cached: int, stages: int) -> None:
+        self._plans |= dict.fromkeys((trial.key for trial in plan.trials), plan)
+        self._total += pending
+        self._cached += cached
         self._stages += stages
 
     def waits_changed(self, waits: Waits) -> None:
@@ -138,7 +142,8 @@ class Progress(Observer):
         self._told = {key: told for key, told in self._told.items() if key in waits}
         self._groups_waiting = {}
         for key, wait in waits.items():
-            text = f"{self._describe(key)}: {wait.text} ({wait.seconds:.0f} s so far)"
+            described = self._describe(self._plans[key].by_key[key])
+            text = f"{described}: {wait.text} ({wait.seconds:.0f} s so far)"
             self._groups_waiting[key] = text
             due = self._told[key] + _WAITING if key in self._told else _WAITED
             if self._live is None and wait.seconds >= due:
@@ -150,7 +155,7 @@ class Progress(Observer):
         started = self._running.pop(trial.key, None)
         self._done += error is None
         self._failed += error is not None
-        described = self._describe(trial.key)
+        described = self._describe(trial)
         records = (
             self._ledger.read_many(
                 [key for key in trial.evaluations.values() if self._ledger.has(key)]
@@ -169,7 +174,8 @@ class Progress(Observer):
             f"{self._done + self._failed}/{self._total} {described}:"
             f" {outcome}{seconds}{self._time_left()}"
         )
-        self._remark(trial, records)
+        if (plan := self._plans.get(trial.key)) is not None:
+            self._remark(plan, trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
             self._best = (score[0], f"{described} ({score[1]})")
 
@@ -187,14 +193,13 @@ class Progress(Observer):
             self._live.stop()
             self._live = None
 
-    def _describe(self, key: str) -> str:
-        assert self._plan is not None, "a grid starts before its trials"
-        trial = self._plan.by_key[key]
-        return describe(trial, self._plan.axes.get(trial.method, ()))
+    def _describe(self, trial: Trial) -> str:
+        plan = self._plans.get(trial.key)
+        return describe(trial, plan.axes.get(trial.method, ()) if plan else ())
 
-    def _remark(self, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
+    def _remark(self, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> None:
         """Print a line that stays for each remark on a trial that no other trial had."""
-        for text in remarks(self._plan.only(iter([trial])), records) if self._plan else ():
+        for text in remarks(plan.only(iter([trial])), records):
             if text not in self._remarked:
                 self._remarked.add(text)
                 self._say(f"note: {text}")

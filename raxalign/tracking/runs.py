@@ -63,6 +63,10 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
     }
     if trial.untouched:
         tags["raxalign.untouched"] = " ".join(trial.untouched)
+    if trial.searched is not None:
+        tags["raxalign.study"] = trial.searched.study
+        tags["raxalign.study_trial"] = str(trial.searched.number)
+        tags["raxalign.searched"] = "confirmed" if trial.searched.confirmed else "suggested"
     return Run(trial_key(trial), "trial", _name(params), params, tags)
 
 

@@ -258,21 +258,6 @@ def test_a_misspelt_method_is_told_with_the_right_one(faults: Any) -> None:
     ]
 
 
-def test_search_is_checked_and_refused(faults: Any) -> None:
-    told = faults(
-        change("layers: [9, 9-12]", "min_count: {log_uniform: [1, 2]}")
-        + "search: {trials: 4, metric: retrival/avg/x, split: test}\n"
-    )
-    assert (
-        told[0]
-        == "line 14: search: this version has no search (leave `search` out and give each option a"
-        " list of values)"
-    )
-    assert told[1:] == ["line 14: search.split: 'test' is not permitted (permitted: dev)"]
-    told = faults(SMALL + "search: {trials: 4, metric: retrival/avg/x}\n")
-    assert told[1] == "line 14: search.metric: unknown task 'retrival' (did you mean retrieval?)"
-
-
 def test_the_nearest_of_the_sections_is_named_for_each(faults: Any) -> None:
     for key in KEYS:
         told = faults(SMALL + f"{key}_: 1\n")

@@ -10,8 +10,12 @@ HELD = {"blocks": "1-2", "embeddings": False}
 
 
 def results(axis: str, *values: object) -> Any:
-    cells = [SimpleNamespace(method="strong_contrastive", params={axis: value}) for value in values]
-    return SimpleNamespace(plan=SimpleNamespace(axes={"strong_contrastive": (axis,)}), cells=cells)
+    cells = [
+        SimpleNamespace(method="strong_contrastive", params={axis: value}, trials=())
+        for value in values
+    ]
+    plan = SimpleNamespace(axes={"strong_contrastive": (axis,)}, studies=())
+    return SimpleNamespace(plan=plan, cells=cells)
 
 
 def test_an_axis_of_mappings_is_not_numeric_and_numbers_are() -> None:

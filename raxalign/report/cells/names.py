@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name
-from raxalign.plan.names import plain
+from raxalign.plan.names import plain, searched_mark
 from raxalign.report.cells.results import Results
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def named(cell: Cell, plan: Plan) -> str:
         for axis in plan.axes.get(cell.method, ())
         if axis in cell.params
     ]
-    return " ".join([cell.method, *axes])
+    return " ".join([cell.method, *axes, *searched_mark(cell, plan)])
 
 
 def measured(cell: Cell, plan: Plan, per_language: str | None = None) -> str:

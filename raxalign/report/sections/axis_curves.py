@@ -53,8 +53,9 @@ class AxisCurves(Section):
 
 def numeric_axes(results: Results) -> Iterator[tuple[str, str]]:
     """Yield the (method, param) of the grid that has several values, all of them numbers."""
+    searched = {study.method for study in results.plan.studies}  # their points lie in no line
     for method, axes in results.plan.axes.items():
-        for axis in axes:
+        for axis in axes if method not in searched else ():
             values = {
                 _number(cell.params.get(axis)) for cell in results.cells if cell.method == method
             }

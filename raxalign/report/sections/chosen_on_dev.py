@@ -10,6 +10,7 @@ from typing import final
 
 from raxalign.analysis.cells import Cell, Value
 from raxalign.analysis.metrics import spoken
+from raxalign.plan.names import searched_mark
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, mean_name, named, under
 from raxalign.report.cells.numbers import Unit, metric_unit
@@ -51,6 +52,8 @@ def _table(results: Results, judge: Judge, task: str) -> Table | None:
     metric = results.main_metric(task)
     groups: dict[tuple[str, str, int | None], list[Cell]] = defaultdict(list)
     for cell in results.cells:
+        if searched_mark(cell, results.plan):  # a search chose it, among others
+            continue
         if metric is not None and all(
             mean_name(cell, task, metric, split) for split in ("dev", "test")
         ):

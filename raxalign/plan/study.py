@@ -1,0 +1,176 @@
+"""Studies: the searches of a grid, one per encoder, method, languages and number of sentences, and
+the points that they suggest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.metrics import less_is_better
+from raxalign.catalog import catalog
+from raxalign.config.spaces import Space, Value
+from raxalign.store.key import digest
+
+if TYPE_CHECKING:
+    from raxalign.config.grid import Grid, MethodSpec
+    from raxalign.plan.trial import Trial
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What trials are judged by: a metric on development sets; `lower` values may be the better
+    ones.
+    """
+
+    task: str
+    lang: str
+    metric: str
+    lower: bool = False
+
+    @property
+    def name(self) -> str:
+        """The metric as results name it."""
+        return f"{self.task}/{self.lang}/{self.metric}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A search of one method's params.
+
+    Attributes:
+        name: The method, the languages and a digest of everything that decides the results.
+        method: The name that the grid gives the method.
+        encoder: The label of the encoder.
+        languages: The languages of its trials.
+        sentences: The number of training sentence pairs per language.
+        seed: The seed of its trials.
+        spaces: The params that are searched.
+        objectives: One, or two for a Pareto front.
+        sampler: How values are suggested.
+        sampler_seed: The seed of the suggestions.
+        most: The largest number of its trials (None: not limited).
+        seconds: The worker time that they may take (None: not limited).
+        fresh_seeds: The seeds that the chosen points are run again with.
+    """
+
+    name: str
+    method: str
+    encoder: str
+    languages: tuple[str, ...]
+    sentences: int
+    seed: int
+    spaces: tuple[Space, ...]
+    objectives: tuple[Objective, ...]
+    sampler: str
+    sampler_seed: int
+    most: int | None
+    seconds: float | None
+    fresh_seeds: tuple[int, ...]
+
+    @property
+    def about(self) -> str:
+        """The method, the languages and the number of sentences, in words."""
+        return f"{self.method} {'+'.join(self.languages)}, {self.sentences:,} sentences"
+
+    @property
+    def corner(self) -> Suggestion:
+        """A point of the study that stands for all: its data and encoders are those of the
+        others.
+        """
+        return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Study:
+        """Read what `asdict` made of a study."""
+        spaces = (Space(**{**s, "choices": tuple(s["choices"])}) for s in entry["spaces"])
+        objectives = (Objective(**objective) for objective in entry["objectives"])
+        tuples = {name: tuple(entry[name]) for name in ("languages", "fresh_seeds")}
+        return cls(**{**entry, **tuples, "spaces": tuple(spaces), "objectives": tuple(objectives)})
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A point that a study suggested: its number there, and the values of its spaces. A point that
+    was chosen is `confirmed` with the fresh seeds of the study.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    confirmed: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The trial of a suggestion: several suggestions may be one trial, where a param that differs
+    is idle.
+    """
+
+    study: str
+    number: int
+    trial: str
+    confirmed: bool = False
+
+
+def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Study:
+    """Return the study that a trial at a corner of its space stands for.
+
+    Its name depends on what decides the results of its trials, and on the spaces, the metric and
+    the sampler; not on the budget, so that a larger one continues it.
+    """
+    assert spec.searched is not None
+    assert grid.search is not None
+    search, seed = grid.search, grid.seeds[0]
+    objectives = tuple(_objective(grid, name, corner.languages) for name in search.metric)
+    identity: dict[str, Any] = {
+        "aligned": corner.aligned,
+        "method": spec.name,
+        "languages": corner.languages,
+        "seed": seed,
+        "spaces": [asdict(space) for space in spec.searched.spaces],
+        "objectives": [asdict(objective) for objective in objectives],
+        "evaluations": [corner.evaluations.get(entry.task, "") for entry in objectives],
+        "sampler": [search.sampler, search.seed],
+    }
+    return Study(
+        name=f"{spec.name}-{'+'.join(corner.languages)}-{digest(identity)[:12]}",
+        method=spec.name,
+        encoder=corner.encoder,
+        languages=corner.languages,
+        sentences=sentences,
+        seed=seed,
+        spaces=spec.searched.spaces,
+        objectives=objectives,
+        sampler=search.sampler,
+        sampler_seed=search.seed,
+        most=search.most,
+        seconds=search.seconds,
+        fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
+    )
+
+
+def fresh_seeds(seeds: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """Return seeds that a search with the first one did not use: the grid's others, then the
+    smallest whole numbers that it does not name.
+
+    >>> fresh_seeds((0, 7), 3)
+    (7, 1, 2)
+    """
+    others = list(seeds[1 : count + 1])
+    unused = (seed for seed in range(len(seeds) + count + 1) if seed not in seeds)
+    return (*others, *islice(unused, count - len(others)))
+
+
+def _objective(grid: Grid, name: str, languages: tuple[str, ...]) -> Objective:
+    """Return the metric that a grid file names, for the languages of one study."""
+    task, lang, metric = name.split("/")
+    lang = lang.replace("{lang}", "+".join(languages)).replace("{pivot}", grid.pivot)
+    spec = next(spec for spec in grid.tasks if spec.name == task)
+    added = next((entry for entry in spec.metrics if entry.name == metric), None)
+    if added is not None:
+        return Objective(task, lang, metric, catalog("metrics")[added.kind].better == "lower")
+    declared = next((e for e in catalog("tasks")[spec.kind].metrics if e.names(metric)), None)
+    lower = declared.better == "lower" if declared is not None else less_is_better(metric)
+    return Objective(task, lang, metric, lower)

@@ -1,0 +1,136 @@
+"""What a study has tried: its record in the storage, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from raxalign.config.spaces import Value
+from raxalign.plan.study import Study, Suggestion
+from raxalign.store.studies import Studies
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+
+State = Literal["running", "done", "failed", "impossible"]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One point of a study.
+
+    Attributes:
+        number: Its number in the study.
+        values: The values of its spaces.
+        state: Where it is; `impossible` are values that the method does not permit together, or
+            that the grid excludes.
+        scores: The values of the objectives on development sets, where it is done.
+        seconds: The worker time of its own stages, where it is known.
+        measured: Whether it had been measured before the study suggested anything.
+        reason: Why it failed.
+    """
+
+    number: int
+    values: Mapping[str, Value]
+    state: State
+    scores: tuple[float, ...] = ()
+    seconds: float | None = None
+    measured: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StudyRecord:
+    """A study as it is: what was tried, the numbers of the `best` points (several where there are
+    two objectives), whether it is finished, and the share of each objective's variance that each
+    param explains (from 0 to 1).
+    """
+
+    study: str
+    tried: tuple[Tried, ...] = ()
+    best: tuple[int, ...] = ()
+    finished: bool = False
+    importance: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def done(self) -> list[Tried]:
+        """The points that have scores."""
+        return [entry for entry in self.tried if entry.state == "done"]
+
+    @property
+    def chosen(self) -> list[Tried]:
+        """The best points."""
+        return [entry for entry in self.tried if entry.number in self.best]
+
+    @property
+    def seconds(self) -> float:
+        """The worker time of all points."""
+        return sum(entry.seconds or 0.0 for entry in self.tried)
+
+    def suggestions(self) -> Iterator[Suggestion]:
+        """Yield the points as suggestions, and once the study is finished the best ones again, to
+        be confirmed.
+        """
+        for entry in self.tried:
+            if entry.state != "impossible":
+                yield Suggestion(entry.number, entry.values)
+        for entry in self.chosen if self.finished else ():
+            yield Suggestion(entry.number, entry.values, confirmed=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as JSON has it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StudyRecord:
+        """Read what `to_json` made."""
+        tried = (Tried(**{**entry, "scores": tuple(entry["scores"])}) for entry in data["tried"])
+        return cls(**{**data, "tried": tuple(tried), "best": tuple(data["best"])})
+
+
+def best_of(study: Study, tried: Sequence[Tried]) -> tuple[int, ...]:
+    """Return the number of the best point that is done, the first of equal ones; with two
+    objectives, those of all points that no other one is better than (the Pareto front).
+    """
+    done = [entry for entry in tried if entry.state == "done"]
+    gains = {entry.number: gain_of(study, entry) for entry in done}
+    if len(study.objectives) == 1:
+        best = max(gains, key=lambda number: gains[number], default=None)
+        return () if best is None else (best,)
+    front = [n for n, gain in gains.items() if not any(beats(g, gain) for g in gains.values())]
+    first = {gains[number]: number for number in reversed(front)}  # of equal points the first
+    return tuple(sorted(first.values()))
+
+
+def gain_of(study: Study, entry: Tried) -> tuple[float, ...]:
+    """Return the scores of a point with the sign that makes larger ones better."""
+    pairs = zip(study.objectives, entry.scores, strict=True)
+    return tuple(-score if objective.lower else score for objective, score in pairs)
+
+
+def beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Return whether one point is as good as another by all objectives, and better by one."""
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+
+
+def read_record(root: str, study: Study) -> StudyRecord:
+    """Return the record of a study in a storage; one that has not begun has tried nothing."""
+    found = Studies(root).read_many([study.name]).get(study.name)
+    return StudyRecord(study.name) if found is None else StudyRecord.from_json(found)
+
+
+def is_over(plan: Plan, root: str, study: Study, there: AbstractSet[str]) -> bool:
+    """Return whether a study is finished and its best points are confirmed, in a ledger of these
+    keys.
+    """
+    record = read_record(root, study)
+    within = study.most is None or len(record.tried) >= study.most
+    keys = [
+        key
+        for entry in plan.asked
+        if entry.study == study.name and entry.confirmed
+        for key in plan.by_key[entry.trial].evaluations.values()
+    ]
+    return record.finished and within and there >= set(keys)

@@ -1,0 +1,146 @@
+"""The searches of a grid in words: what they may cost, how far they are, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.cells import CONFIRMED, over_runs
+from raxalign.plan.cost import duration
+from raxalign.plan.names import plain
+from raxalign.plan.tried import StudyRecord, Tried, read_record
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.study import Study
+
+
+def plan_lines(plan: Plan, root: str) -> list[str]:
+    """Return what the searches of a plan may still run, with their time where some trials have
+    one.
+    """
+    lines = []
+    for study in plan.studies:
+        record = read_record(root, study)
+        spaces = ", ".join(space.told() for space in study.spaces)
+        so_far = f", {len(record.tried)} tried" if record.tried else ""
+        seeds = len(study.fresh_seeds)
+        which = "best point" if len(study.objectives) == 1 else "Pareto front"
+        confirm = f", then the {which} with {seeds} fresh seeds" if seeds else ""
+        lines.append(
+            f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
+            f"{_time(study, record)} ({study.sampler} over {spaces})"
+        )
+    return lines
+
+
+def _limit(study: Study) -> str:
+    """What a study may spend: ``40 trials``."""
+    amounts = [f"{study.most} trials"] if study.most is not None else []
+    amounts += [f"{duration(study.seconds)} of worker time"] if study.seconds is not None else []
+    return " or ".join(amounts)
+
+
+def _time(study: Study, record: StudyRecord) -> str:
+    timed = [entry.seconds for entry in record.tried if entry.seconds is not None]
+    if not timed or study.most is None:
+        return ""
+    left = max(study.most - len(record.tried), 0)
+    left += 0 if record.finished else len(study.fresh_seeds)
+    return f", about {duration(left * sum(timed) / len(timed))} of worker time" if left else ""
+
+
+def as_json(plan: Plan, root: str) -> list[dict[str, Any]]:
+    """Return the searches of a plan as `plan --format json` prints them."""
+    found = []
+    for study in plan.studies:
+        record = read_record(root, study)
+        found.append(
+            {
+                "name": study.name,
+                "method": study.method,
+                "encoder": study.encoder,
+                "languages": list(study.languages),
+                "sentences": study.sentences,
+                "metrics": [objective.name for objective in study.objectives],
+                "at_most": study.most,
+                "seconds": study.seconds,
+                "tried": len(record.tried),
+                "confirm": list(study.fresh_seeds),
+            }
+        )
+    return found
+
+
+def status_lines(plan: Plan, root: str) -> list[str]:
+    """Return how far each search is, with the best point so far."""
+    lines = []
+    for study in plan.studies:
+        record = read_record(root, study)
+        states = [entry.state for entry in record.tried]
+        counts = [f"{len(states)} of at most {_limit(study)}"]
+        counts += [f"{n} {name}" for name in ("running", "failed") if (n := states.count(name))]
+        counts += ["finished"] if record.finished else []
+        best = [_best_in_words(study, entry) for entry in record.chosen]
+        shown = f"; best {'; '.join(best)}" if best else ""
+        lines.append(f"search {study.about}: {', '.join(counts)}{shown}")
+    return lines
+
+
+def _best_in_words(study: Study, entry: Tried) -> str:
+    scores = [
+        f"{objective.name} {score:.4f} on dev"
+        for objective, score in zip(study.objectives, entry.scores, strict=True)
+    ]
+    return f"{', '.join(scores)} ({values_in_words(entry.values)})"
+
+
+def values_in_words(values: Mapping[str, Any]) -> str:
+    """Write the values of a point: ``lambda=0.5 layers=last``."""
+    return " ".join(f"{name}={plain(value)}" for name, value in values.items())
+
+
+def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the best points of each search: their dev scores, and the test scores of the runs that
+    confirm them.
+
+    Args:
+        plan: The plan of the grid.
+        root: The storage root.
+        rows: The results of the plan (`raxalign.plan.results.rows`).
+    """
+    lines = []
+    for study in plan.studies:
+        record = read_record(root, study)
+        count = f"{len(record.done)} trials" + ("" if record.finished else ", not finished")
+        lines.append(f"{study.about} ({count}):")
+        lines += [
+            f"  {_best_in_words(study, entry)}; {_confirmed(plan, study, entry, rows)}"
+            for entry in record.chosen
+        ]
+        lines += [] if record.chosen else ["  nothing yet"]
+    return lines
+
+
+def _confirmed(plan: Plan, study: Study, entry: Tried, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the test scores of the runs with fresh seeds."""
+    asked = {
+        a.trial
+        for a in plan.asked
+        if a.confirmed and (a.study, a.number) == (study.name, entry.number)
+    }
+    told = []
+    for objective in study.objectives:
+        name = (objective.task, objective.lang, objective.metric, "test")
+        values = [
+            row["value"]
+            for row in rows
+            if row.get("searched") == CONFIRMED
+            and row["trial"] in asked
+            and (row["task"], row["lang"], row["metric"], row["split"]) == name
+        ]
+        if values:
+            found = over_runs(values)
+            spread = f" ± {found.sd:.4f}" if found.sd is not None else ""
+            told.append(f"{objective.name} {found.mean:.4f}{spread} on test over {found.n} seeds")
+    return f"confirmed: {', '.join(told)}" if told else "not confirmed yet"

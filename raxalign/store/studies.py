@@ -1,0 +1,54 @@
+"""Searches in a storage: one record per study, from which everything but the search itself reads
+what was suggested so far.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from raxalign.errors import StorageError
+from raxalign.store._open import open_storage
+
+FOLDER = "studies"
+_NAME = re.compile(r"[^/\s][^/]*")
+
+
+class Studies:
+    """The records of a storage root: ``<root>/studies/<name>.json``. A record is replaced as a
+    whole.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = str(root)
+        self._storage = open_storage(self.root)
+
+    def read_many(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the records of those studies that have begun, by their names.
+
+        Raises `StorageError` that names a record which cannot be read.
+        """
+        paths = {_path(name): name for name in names}
+        found = {}
+        for path, data in self._storage.read_many(list(paths)).items():
+            try:
+                found[paths[path]] = dict(json.loads(data))
+            except ValueError as error:
+                raise StorageError(
+                    f"{self._storage.place(path)}: is not a record of a study ({error}); delete it:"
+                    " `raxalign grid` writes it again"
+                ) from error
+        return found
+
+    def write(self, name: str, record: Mapping[str, Any]) -> None:
+        """Put a record in place of the one that may be there."""
+        data = json.dumps(record, ensure_ascii=False, indent=1).encode()
+        self._storage.write(_path(name), data)
+
+
+def _path(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a study")
+    return f"{FOLDER}/{name}.json"

@@ -1,0 +1,104 @@
+"""Running the searches of a grid: suggestions in, results in the ledger and in MLflow out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.study import Study
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import Job
+from raxalign.sweep.observer import Several
+from raxalign.sweep.progress import Progress
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.owner import BEAT, Owner
+from raxalign.sweep.search.source import SearchSource
+from raxalign.sweep.tracker import Tracker
+from raxalign.sweep.tuner import run_sweep
+from raxalign.tracking.client import Target
+
+DRIVERS = "drivers"
+
+
+@dataclass(frozen=True)
+class Searched:
+    """How the searches of a grid ended: the grid with everything that they suggested, the number of
+    trials that were run, the failures (trial key -> message), and messages for the user.
+    """
+
+    opened: Opened
+    ran: int
+    failed: dict[str, str]
+    messages: list[str]
+
+
+def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -> Searched:
+    """Run studies until their budgets are spent, then confirm their best points with fresh seeds.
+
+    Args:
+        opened: The grid.
+        studies: Those of its studies that are run.
+        job: What workers need to know; its plan is replaced.
+        target: The tracking store.
+    """
+    source = SearchSource(
+        opened,
+        Journal.open(opened.root, job.local),
+        _owner(job),
+        studies,
+        _deadline(opened),
+        job.at_once,
+    )
+    progress, tracker = Progress(Ledger(opened.root)), Tracker(opened.plan, target)
+    try:
+        with _beating(source.owner):
+            ended = run_sweep(
+                source,
+                replace(job, plan=""),
+                Several([progress, tracker]),
+                name=opened.plan.name,
+                address=opened.run.address,
+            )
+    except BaseException:
+        progress.stop()
+        tracker.abandon()
+        raise
+    message = tracker.close()
+    opened = reopened(source.opened)
+    return Searched(opened, ended.done, ended.failed, [message] if message else [])
+
+
+def _owner(job: Job) -> Owner:
+    return Owner(job.local / "studies" / DRIVERS)
+
+
+def _deadline(opened: Opened) -> float | None:
+    settings = opened.grid.search
+    seconds = settings.timeout_seconds if settings is not None else None
+    return None if seconds is None else time.monotonic() + seconds
+
+
+@contextmanager
+def _beating(owner: Owner) -> Iterator[None]:
+    """Give signs of life meanwhile, in a thread of its own."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while True:
+            owner.beat()
+            if ended.wait(BEAT):
+                return
+
+    owner.beat()
+    thread = threading.Thread(target=work, name="raxalign-search", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        owner.leave()

@@ -1,0 +1,114 @@
+"""Studies of a plan: their names, their parts, and their JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.spaces import Value
+from raxalign.errors import RaxalignError
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.parts import choose
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import Study, Suggestion, fresh_seeds
+from raxalign.plan.tried import StudyRecord, Tried, best_of
+from tests.searches import METRIC, SPACES, open_search, search_grid
+
+SEARCHED = f"finetune: {{{SPACES}, batch_size: 16}}"
+POINT: dict[str, Value] = {"lambda": 0.5, "layers": "last"}
+
+
+def opened(folder: Path, search: str = "trials: 4, confirm: 2", **parts: object) -> Opened:
+    folder.mkdir(exist_ok=True)
+    return open_search(search_grid(folder, search, **parts))
+
+
+def test_there_is_one_study_per_language_and_size(tmp_path: Path) -> None:
+    plan = opened(tmp_path, languages="{each: [de, fr]}", sentences="[100, 200]").plan
+    assert [(study.languages, study.sentences) for study in plan.studies] == [
+        (("de",), 100),
+        (("de",), 200),
+        (("fr",), 100),
+        (("fr",), 200),
+    ]
+    assert len({study.name for study in plan.studies}) == 4
+    assert plan.trials == ()
+
+
+def test_a_name_is_that_of_the_content_and_not_of_path_or_budget(tmp_path: Path) -> None:
+    def name(folder: str, search: str, **parts: object) -> str:
+        return opened(tmp_path / folder, search, **parts).plan.studies[0].name
+
+    first = name("one", "trials: 4, confirm: 2")
+    assert name("two", "budget: 2 h, confirm: 3") == first
+    assert name("three", "trials: 4, seed: 1") != first
+    assert name("four", "trials: 4, sampler: random") != first
+    assert name("five", "trials: 4", spaces="lambda: {uniform: [0, 1]}") != first
+    assert name("six", "trials: 4", size=300) != first
+
+
+def test_a_plan_with_suggestions_is_read_back_from_json(tmp_path: Path) -> None:
+    found = opened(tmp_path)
+    suggestions = [Suggestion(0, POINT), Suggestion(0, POINT, confirmed=True)]
+    plan = reopened(found, lambda study: suggestions).plan
+    assert Plan.from_json(plan.to_json()) == plan
+    assert [(e.number, e.confirmed, plan.by_key[e.trial].seed) for e in plan.asked] == [
+        (0, False, 0),
+        (0, True, 1),
+        (0, True, 2),
+    ]
+
+
+def test_fresh_seeds_are_the_grid_s_others_and_then_unused_ones() -> None:
+    assert fresh_seeds((0,), 3) == (1, 2, 3)
+    assert fresh_seeds((3, 0, 1, 2, 4), 2) == (0, 1)
+    assert fresh_seeds((0, 2), 0) == ()
+
+
+def test_only_chooses_trials_and_studies(tmp_path: Path) -> None:
+    plan = opened(tmp_path, languages="{each: [de, fr]}", methods=("none: {}", SEARCHED)).plan
+    part, studies = choose(plan, only="language=de")
+    assert [trial.languages for trial in part.trials] == [("de",)]
+    assert [study.languages for study in studies] == [("de",)]
+    part, studies = choose(plan, only="method=none")
+    assert (len(part.trials), studies) == (2, ())
+    for only, said in (
+        ("lambda=1", "unknown name 'lambda' in a grid with a search"),
+        ("method", "write name=value"),
+        ("method=tlm", "no trial and no study is selected"),
+    ):
+        with pytest.raises(RaxalignError, match=said):
+            choose(plan, only=only)
+    with pytest.raises(RaxalignError, match="limited by its own budget"):
+        choose(plan, limit=1)
+
+
+def test_the_best_point_is_the_lowest_where_lower_is_better(tmp_path: Path) -> None:
+    (study,) = opened(tmp_path).plan.studies
+    study = replace(study, objectives=(replace(study.objectives[0], lower=True),))
+    tried = [Tried(n, POINT, "done", (score,)) for n, score in enumerate((0.4, 0.2, 0.3))]
+    assert best_of(study, tried) == (1,)
+
+
+def test_a_front_has_equal_points_once(tmp_path: Path) -> None:
+    more = f"search: {{metric: [{METRIC}, xnli/en/accuracy], trials: 2}}\n"
+    (study,) = opened(tmp_path, "", more=more).plan.studies
+    scores = [(0.5, 0.1), (0.5, 0.1), (0.1, 0.9), (0.1, 0.1), (0.3, 0.3)]
+    tried = [Tried(n, POINT, "done", score) for n, score in enumerate(scores)]
+    assert best_of(study, tried) == (0, 2, 4)
+
+
+def test_a_record_confirms_once_it_is_finished() -> None:
+    tried = (Tried(0, POINT, "done", (0.5,)), Tried(1, POINT, "impossible"))
+    record = StudyRecord("finetune-de-1", tried, (0,))
+    assert list(record.suggestions()) == [Suggestion(0, POINT)]
+    finished = StudyRecord("finetune-de-1", tried, (0,), finished=True)
+    assert list(finished.suggestions())[1:] == [Suggestion(0, POINT, confirmed=True)]
+    assert StudyRecord.from_json(finished.to_json()) == finished
+
+
+def test_a_study_is_read_back_from_json(tmp_path: Path) -> None:
+    (study,) = opened(tmp_path).plan.studies
+    assert Study.from_json(asdict(study)) == study

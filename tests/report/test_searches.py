@@ -1,0 +1,100 @@
+"""Searches in the report, in `plan`, `status` and `results --best`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.results import rows
+from raxalign.plan.tried import read_record
+from raxalign.report.compose import compose
+from raxalign.report.studies import best_lines, plan_lines, status_lines
+from raxalign.store.ledger import Ledger
+from raxalign.tracking.runs import trial_metrics, trial_run
+from tests.searches import METRIC, SPACES, open_search, run, search_grid, source_of
+
+TWO = (
+    f"finetune: {{{SPACES}, batch_size: 16}}",
+    f"slow: {{kind: finetune, {SPACES}, batch_size: 8}}",
+)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Two methods with six trials each, confirmed with two seeds."""
+    folder = tmp_path_factory.mktemp("searched")
+    opened = open_search(search_grid(folder, "trials: 6, confirm: 2", methods=TWO))
+    run(source_of(opened))
+    return reopened(opened)
+
+
+def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Path) -> None:
+    ledger = Ledger(searched.root)
+    document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
+    part = next(part for part in document.parts if part.anchor == "searches")
+    lines = part.tables[0].lines
+    assert [line.label for line in lines] == ["finetune", "slow"]
+    record = read_record(searched.root, searched.plan.studies[0])
+    (best,) = record.chosen
+    dev, test = f"{100 * best.scores[0]:.1f}", f"{100 * (1 - best.scores[0]):.1f}"
+    assert [entry.text for entry in lines[0].entries][1:5] == [dev, test, "5 of 6", "6"]
+    assert {figure.name for figure in part.figures} >= {
+        "search-history",
+        "search-expected-best",
+        "search-importance",
+        "search-slices",
+        "search-contours",
+    }
+    for figure in part.figures:
+        assert (tmp_path / f"{figure.name}.svg").exists()
+
+
+def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_path: Path) -> None:
+    ledger = Ledger(searched.root)
+    document = compose(rows(searched.plan, ledger), searched.plan, tmp_path, ledger=ledger).document
+    tables = {table.anchor: table for part in document.parts for table in part.tables}
+    labels = [line.label for line in tables["grid-xnli-accuracy-test"].lines]
+    assert [label.split(" ")[0] for label in labels] == ["finetune", "slow"]
+    assert all(label.endswith(" (searched)") for label in labels)
+    assert "chosen-xnli" not in tables  # a search has its own table
+    assert not [
+        figure for part in document.parts for figure in part.figures if "curve" in figure.name
+    ]
+
+
+def test_a_plan_says_at_most_how_many_trials_and_their_time(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 6, confirm: 2"))
+    assert plan_lines(opened.plan, opened.root) == [
+        "search finetune de, 100 sentences: at most 6 trials, then the best point with 2 fresh"
+        " seeds (tpe over lambda 0.01 to 10 (log), layers last | 1)"
+    ]
+    run(source_of(opened), most=2)
+    (line,) = plan_lines(reopened(opened).plan, opened.root)
+    assert "at most 6 trials, 2 tried, then" in line
+    assert "about 60 s of worker time" in line  # four trials and two seeds, 10 s each
+
+
+def test_status_and_best_say_how_far_and_how_good(searched: Opened) -> None:
+    plan, root = searched.plan, searched.root
+    record = read_record(root, plan.studies[0])
+    (best,) = record.chosen
+    line = status_lines(plan, root)[0]
+    assert line.startswith("search finetune de, 100 sentences: 6 of at most 6 trials, finished;")
+    assert f"best {METRIC} {best.scores[0]:.4f} on dev" in line
+    told = best_lines(plan, root, rows(plan, Ledger(root)))
+    assert told[0] == "finetune de, 100 sentences (6 trials):"
+    assert f"{METRIC} {1 - best.scores[0]:.4f} ± 0.0000 on test over 2 seeds" in told[1]
+
+
+def test_runs_of_a_search_have_study_and_number_and_no_test_values(searched: Opened) -> None:
+    ledger = Ledger(searched.root)
+    for trial in searched.plan.trials:
+        assert trial.searched is not None
+        tags = trial_run(searched.plan, trial).tags
+        assert tags["raxalign.study"] == trial.searched.study
+        assert tags["raxalign.study_trial"] == str(trial.searched.number)
+        names = trial_metrics(trial, ledger.read_many(list(trial.evaluations.values())))
+        tested = {name for name in names if "/dev_" not in name}
+        assert bool(tested) == trial.searched.confirmed

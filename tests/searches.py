@@ -1,0 +1,116 @@
+"""Searches without Ray: a planted task whose dev values have a known optimum, and whose test values
+contradict them.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.plan import Plan
+from raxalign.plan.trial import Trial
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.search.journal import Journal
+from raxalign.sweep.search.owner import Owner
+from raxalign.sweep.search.source import SearchSource
+from tests.grids import write_grid
+
+SPACES = "lambda: {log_uniform: [0.01, 10]}, layers: {choice: [last, 1]}"
+METRIC = "xnli/avg_zero_shot/accuracy"
+
+
+def search_grid(folder: Path, search: str, *, spaces: str = SPACES, **parts: object) -> Path:
+    """Write a grid whose only method is a searched `finetune`, unless `parts` name others."""
+    options: dict[str, object] = {
+        "languages": "{each: [de]}",
+        "sentences": "[100]",
+        "methods": (f"finetune: {{{spaces}, batch_size: 16}}",),
+        "tasks": ("xnli: {setting: zero-shot, data: phrasebook}",),
+        "more": f"search: {{metric: {METRIC}, {search}}}\n",
+    }
+    return write_grid(folder, **{**options, **parts})  # type: ignore[arg-type]
+
+
+def planted(trial: Trial) -> tuple[float, float]:
+    """The dev and test values of a trial: dev is best at λ = 1 on the last layer, test is worst
+    there.
+    """
+    dev = 0.8 - 0.1 * abs(math.log10(float(trial.params["lambda"])))
+    dev -= 0.05 * (str(trial.params["layers"]) != "last")
+    return round(dev, 6), round(1.0 - dev, 6)
+
+
+def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
+    """Write what a trial leaves in the ledger. The pivot's dev value grows with λ, so that two
+    metrics have a front of their own.
+    """
+    dev, test = planted(trial)
+    for task, key in trial.evaluations.items():
+        stage = plan.stages[key]
+        values = {"dev": dev, "test": test}
+        scores = [
+            {"lang": lang, "metric": "accuracy", "split": split, "value": value}
+            for split, value in values.items()
+            for lang in (*trial.languages, "avg", "avg_zero_shot")
+        ]
+        pivot = {"dev": round(0.9 * float(trial.params["lambda"]) / 10, 6), "test": 0.5}
+        scores += [
+            {"lang": "en", "metric": "accuracy", "split": split, "value": value}
+            for split, value in pivot.items()
+        ]
+        record = {
+            "task": task,
+            "kind": stage.maker,
+            "params": stage.params["task"],
+            "aligned": stage.inputs["aligned"],
+            "encoder": trial.encoder,
+            "languages": list(trial.languages),
+            "seed": trial.seed,
+            "scores": scores,
+            "notes": {},
+            "seconds": 10.0,
+            "device": "cpu",
+            "threads": 1,
+            "versions": {},
+            "created": 0.0,
+        }
+        if not ledger.has(key):
+            ledger.write(key, record, None)
+
+
+def source_of(opened: Opened) -> SearchSource:
+    """A driver of all studies of a grid."""
+    local = Path(opened.root)
+    owner = Owner(local / "studies" / "drivers")
+    owner.beat()
+    return SearchSource(opened, Journal.open(opened.root, local), owner, opened.plan.studies)
+
+
+def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
+    """Answer a source as a sweep would, until it is exhausted or `most` trials have run, at
+    which the driver dies without a word to its study; returns the keys of the trials, in order.
+    """
+    ledger = Ledger(source.opened.root)
+    ended: dict[str, str | None] = {}
+    ran: list[str] = []
+    silent = 0
+    while len(ran) < most:
+        plan = source.more(ended, idle)
+        ended = {}
+        silent = silent + 1 if plan is None else 0
+        if source.exhausted and plan is None:
+            return ran
+        assert silent < 50, "the source waits for something that nobody does"
+        for trial in plan.trials if plan is not None else ():
+            assert plan is not None
+            measure(ledger, plan, trial)
+            ended[trial.key] = None
+            ran.append(trial.key)
+    source.owner.leave()
+    return ran
+
+
+def open_search(path: Path) -> Opened:
+    """Open a grid with its storage next to it."""
+    return open_grid(path, storage=str(path.parent / "storage"))

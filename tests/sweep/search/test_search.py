@@ -1,0 +1,37 @@
+"""A search in a real sweep, with Ray: killed once, run again, and found done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import raxalign as rx
+from raxalign.plan.tried import read_record
+from raxalign.store.ledger import Ledger
+from tests.searches import search_grid
+
+FINETUNE = (
+    "finetune: {lambda: {log_uniform: [0.01, 10]}, learning_rate: {log_uniform: [1.0e-5, 1.0e-3]},"
+    " batch_size: 16}"
+)
+
+
+@pytest.mark.slow
+def test_a_search_runs_beside_the_grid_s_own_trials_and_is_found_done(tmp_path: Path) -> None:
+    more = (
+        "search: {metric: 'retrieval/{lang}-en/contextual_accuracy', trials: 3, confirm: 1}\n"
+        "run: {concurrency: 1}\n"
+    )
+    path = search_grid(
+        tmp_path, "", methods=("none: {}", FINETUNE), tasks=("retrieval: {}",), more=more
+    )
+    opened = rx.plan(path, storage=str(tmp_path / "storage"))
+    finished = rx.run(opened)
+    assert (finished.done, finished.failed) == (1 + 3 + 1, {})
+    record = read_record(opened.root, opened.plan.studies[0])
+    assert [entry.state for entry in record.tried] == ["done"] * 3
+    assert all(entry.seconds for entry in record.tried)
+    again = rx.plan(path, storage=str(tmp_path / "storage"))
+    assert again.plan.cached(Ledger(opened.root).keys()) == 5
+    assert rx.run(again).done == 0

@@ -1,0 +1,168 @@
+"""The trials of a search, without Ray: what it runs, what it sees, what it leaves."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from raxalign.plan.dev_values import DevScores
+from raxalign.plan.load import reopened
+from raxalign.plan.results import rows
+from raxalign.plan.tried import read_record
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import write_plan
+from tests import searches
+from tests.searches import METRIC, measure, open_search, planted, run, search_grid, source_of
+
+
+def test_a_search_finds_what_is_best_on_dev_though_test_contradicts_it(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 24, confirm: 2"))
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    record = read_record(opened.root, study)
+    (best,) = record.chosen
+    assert len(ran) == 24 + 2
+    assert record.finished
+    assert 0.3 < best.values["lambda"] < 3
+    assert best.values["layers"] == "last"
+    assert best.scores[0] == max(entry.scores[0] for entry in record.tried)
+
+
+def test_no_test_value_reaches_the_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = []
+    for name, test in (("one", 0.0), ("other", 1.0)):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(searches, "planted", lambda trial, test=test: (planted(trial)[0], test))
+        opened = open_search(search_grid(tmp_path / name, "trials: 12, confirm: 0"))
+        run(source_of(opened))
+        records.append(read_record(opened.root, opened.plan.studies[0]))
+    assert records[0] == records[1]
+
+
+def test_the_scores_of_a_search_are_those_of_development_sets(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 1, confirm: 1"))
+    run(source_of(opened))
+    plan = reopened(opened).plan
+    for trial in plan.trials:
+        scores = DevScores(plan, Ledger(opened.root)).of(trial)
+        assert scores[METRIC] == planted(trial)[0]
+        assert planted(trial)[1] not in scores.values()
+
+
+def test_after_its_time_a_search_suggests_nothing_more_and_confirms_nothing(
+    tmp_path: Path,
+) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 8, confirm: 2, timeout: 1 h"))
+    run(source_of(opened), most=3)
+    late = source_of(opened)
+    late.deadline = time.monotonic()
+    assert len(run(late)) <= 1  # the point that was left
+    record = read_record(opened.root, opened.plan.studies[0])
+    assert len(record.tried) == 3
+    assert not record.finished
+
+
+def test_test_values_are_shown_of_confirmed_trials_alone(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 4, confirm: 2"))
+    run(source_of(opened))
+    plan = reopened(opened).plan
+    found = rows(plan, Ledger(opened.root))
+    splits = {(row["searched"], row["split"]) for row in found}
+    assert splits == {("suggested", "dev"), ("confirmed", "dev"), ("confirmed", "test")}
+    seeds = {row["seed"] for row in found if row["searched"] == "confirmed"}
+    assert seeds == {1, 2}
+    assert {row["seed"] for row in found if row["searched"] == "suggested"} == {0}
+
+
+def test_a_grid_that_names_the_values_finds_the_trials_done(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, "trials: 3, confirm: 0"))
+    run(source_of(opened))
+    (study,) = opened.plan.studies
+    first = read_record(opened.root, study).tried[0].values
+    named = f"finetune: {{lambda: {first['lambda']}, layers: {first['layers']}, batch_size: 16}}"
+    path = search_grid(tmp_path, "", methods=(named,), more="", name="later.yaml")
+    later = open_search(path)
+    assert later.plan.cached(Ledger(later.root).keys()) == len(later.plan.trials) == 1
+
+
+def test_two_metrics_have_a_front_whose_points_are_all_confirmed(tmp_path: Path) -> None:
+    both = "search: {metric: [xnli/avg_zero_shot/accuracy, xnli/en/accuracy], sampler: nsga2,"
+    path = search_grid(tmp_path, "", more=f"{both} trials: 16, confirm: 1}}\n")
+    opened = open_search(path)
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    record = read_record(opened.root, study)
+    front = {entry.number: entry.scores for entry in record.chosen}
+    assert len(front) >= 3
+    for entry in record.tried:
+        dominates = [
+            number
+            for number, scores in front.items()
+            if number != entry.number
+            and all(a <= b for a, b in zip(scores, entry.scores, strict=True))
+        ]
+        assert dominates == []
+    rest = [entry for entry in record.tried if entry.number not in front]
+    for entry in rest:
+        assert any(
+            all(a >= b for a, b in zip(scores, entry.scores, strict=True))
+            for scores in front.values()
+        )
+    assert len(ran) == 16 + len(front)
+    assert set(record.importance) == {"xnli/avg_zero_shot/accuracy", "xnli/en/accuracy"}
+
+
+def test_a_metric_without_a_dev_score_fails_its_trials_and_names_those_there_are(
+    tmp_path: Path,
+) -> None:
+    more = "search: {metric: xnli/avg_zero_shot/f1, trials: 1, confirm: 0}\n"
+    tasks = ("xnli: {setting: zero-shot, data: phrasebook, metrics: {f1: {kind: macro_f1}}}",)
+    opened = open_search(search_grid(tmp_path, "", tasks=tasks, more=more))
+    source = source_of(opened)
+    plan = source.more({}, 1)
+    assert plan is not None
+    source.more({plan.trials[0].key: None}, 1)
+    (entry,) = read_record(opened.root, opened.plan.studies[0]).tried
+    assert entry.state == "failed"
+    assert "search.metric: no development score xnli/avg_zero_shot/f1" in entry.reason
+
+
+def test_a_point_that_the_grid_excludes_is_not_run(tmp_path: Path) -> None:
+    exclude = "exclude: [{method: finetune, layers: 1}]\n"
+    more = f"{exclude}search: {{metric: {METRIC}, trials: 8, confirm: 0}}\n"
+    opened = open_search(search_grid(tmp_path, "", more=more))
+    ran = run(source_of(opened))
+    record = read_record(opened.root, opened.plan.studies[0])
+    excluded = [entry for entry in record.tried if entry.values["layers"] == 1]
+    assert excluded
+    assert {entry.state for entry in excluded} == {"impossible"}
+    assert len(ran) == 8 - len(excluded)
+
+
+def test_a_search_on_a_finished_grid_starts_from_its_results(tmp_path: Path) -> None:
+    named = "finetune: {lambda: [0.1, 1, 100], layers: [last, 1], batch_size: 16}"
+    grid = open_search(search_grid(tmp_path, "", methods=(named,), more="", name="grid.yaml"))
+    write_plan(grid.plan, grid.root)
+    for trial in grid.plan.trials:
+        measure(Ledger(grid.root), grid.plan, trial)
+    opened = open_search(search_grid(tmp_path, "trials: 10, confirm: 0", name="search.yaml"))
+    ran = run(source_of(opened))
+    (study,) = opened.plan.studies
+    tried = read_record(opened.root, study).tried
+    measured = [entry.values for entry in tried if entry.measured]
+    assert sorted((v["lambda"], str(v["layers"])) for v in measured) == [
+        (0.1, "1"),
+        (0.1, "last"),
+        (1.0, "1"),
+        (1.0, "last"),
+    ]
+    assert len(ran) == 10 - 4
+    by_key = reopened(opened).plan.by_key
+    assert all(by_key[key].searched is not None for key in ran)
+    assert all(
+        entry.scores == (planted(grid.plan.trials[0])[0],)
+        for entry in tried
+        if entry.values == {"lambda": 0.1, "layers": "last"}
+    )
