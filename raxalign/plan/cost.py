@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.tombstones import Tombstone, Tombstones
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -30,7 +30,12 @@ def stored_keys(plan: Plan, root: str) -> set[str]:
     return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
 
 
-def estimate(plan: Plan, root: str, stored: AbstractSet[str] | None = None) -> str:
+def estimate(
+    plan: Plan,
+    root: str,
+    stored: AbstractSet[str] | None = None,
+    records: Mapping[str, Tombstone] | None = None,
+) -> str:
     """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
     this storage. It reports how much has no timing yet.
 
@@ -38,10 +43,11 @@ def estimate(plan: Plan, root: str, stored: AbstractSet[str] | None = None) -> s
         plan: The plan.
         root: The storage root.
         stored: What `stored_keys` returns, where it is known.
+        records: What is left of the stages that were not kept, by key, where it is known.
     """
     stored = stored_keys(plan, root) if stored is None else stored
     left_over = to_make(plan, stored, stored)
-    took, left = _timings(plan, seconds_by_key(plan, root, stored), left_over)
+    took, left = _timings(plan, seconds_by_key(plan, root, stored, records), left_over)
     if not left:
         return "nothing is left to run"
     known = {name: count for name, count in left.items() if name in took}
@@ -62,7 +68,10 @@ def estimate(plan: Plan, root: str, stored: AbstractSet[str] | None = None) -> s
 
 
 def seconds_by_key(
-    plan: Plan, root: str, stored: AbstractSet[str] | None = None
+    plan: Plan,
+    root: str,
+    stored: AbstractSet[str] | None = None,
+    records: Mapping[str, Tombstone] | None = None,
 ) -> dict[str, float]:
     """Return the seconds that making each stored stage and evaluation of a plan took, by key, also
     of stages that were not kept. Stages that are made within others have none of their own.
@@ -71,16 +80,18 @@ def seconds_by_key(
         plan: The plan.
         root: The storage root.
         stored: What `stored_keys` returns, where it is known.
+        records: What is left of the stages that were not kept, by key, where it is known.
     """
     stored = stored_keys(plan, root) if stored is None else stored
     there = [stage for key, stage in plan.stages.items() if key in stored and not stage.inline]
     evaluations = sorted(stage.key for stage in there if stage.kind == "evaluation")
     artifacts = [(stage.kind, stage.key) for stage in there if stage.kind != "evaluation"]
-    records = Ledger(root).read_many(evaluations)
+    evaluated = Ledger(root).read_many(evaluations)
     manifests = ArtifactStore(root).manifests(artifacts)
-    took = {key: float(record["seconds"]) for key, record in records.items()}
+    took = {key: float(record["seconds"]) for key, record in evaluated.items()}
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
-    dropped = {key: entry.manifest.seconds for key, entry in Tombstones(root).all().items()}
+    records = Tombstones(root).all() if records is None else records
+    dropped = {key: entry.manifest.seconds for key, entry in records.items()}
     return {key: seconds for key, seconds in dropped.items() if key in plan.stages} | took
 
 

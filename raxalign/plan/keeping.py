@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,13 @@ from raxalign.catalog import catalog
 from raxalign.plan.cost import duration, to_make
 from raxalign.plan.results import trial_rows
 from raxalign.store.key import digest
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.tombstones import Tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from raxalign.config.run import Keep
     from raxalign.plan.plan import Plan
-    from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
 
 _Score = tuple[float, int]
@@ -197,7 +196,10 @@ def pending_below(plan: Plan, done: AbstractSet[str], weights: AbstractSet[str])
 
 
 def made_again(
-    plan: Plan, done: AbstractSet[str], stored: AbstractSet[str], root: str
+    plan: Plan,
+    done: AbstractSet[str],
+    stored: AbstractSet[str],
+    records: Mapping[str, Tombstone],
 ) -> str | None:
     """Return a sentence on the weights that pending evaluations need and that were not kept; None
     where there are none.
@@ -206,19 +208,17 @@ def made_again(
         plan: The plan.
         done: The evaluations that the ledger has.
         stored: The keys of the artifacts that the storage has.
-        root: The storage root.
+        records: What is left of the weights that were not kept, by key.
     """
-    tombstones = Tombstones(root)
-    dropped = {key for _, key in tombstones.keys()}  # noqa: SIM118 a method, not a mapping
-    wanted = [plan.stages[key] for key in to_make(plan, done, stored) if key in dropped]
-    return again(wanted, tombstones) if wanted else None
+    if not records:
+        return None
+    return again([records[key] for key in to_make(plan, done, stored) if key in records])
 
 
-def again(stages: Iterable[Stage], tombstones: Tombstones) -> str | None:
+def again(found: Sequence[Tombstone]) -> str | None:
     """Return a sentence on weights that were not kept and have to be made again, with the time
-    that they took; None where none of the stages has such a record.
+    that they took; None where there are none.
     """
-    found = [entry for stage in stages if (entry := tombstones.of(stage.kind, stage.key))]
     if not found:
         return None
     seconds = math.fsum(entry.manifest.seconds for entry in found)

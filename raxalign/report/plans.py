@@ -14,6 +14,7 @@ from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
@@ -27,7 +28,7 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
     it has or had (null: not made), and `disk` the estimate for the whole grid.
     """
     store, there = ArtifactStore(root), stored_keys(plan, root)
-    sizes = measured_sizes(plan, root, there)
+    sizes = measured_sizes(plan, root, there, Tombstones(root).all())
     disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
@@ -74,8 +75,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 def as_text(plan: Plan, root: str, run: RunConfig) -> str:
     """Return what a person needs to know before a grid runs."""
-    there = stored_keys(plan, root)
-    sizes = measured_sizes(plan, root, there)
+    there, records = stored_keys(plan, root), Tombstones(root).all()
+    sizes = measured_sizes(plan, root, there, records)
     methods = Counter(trial.method for trial in plan.trials)
     kinds: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -101,9 +102,9 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        estimate(plan, root, there),
+        estimate(plan, root, there, records),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),
-        made_again(plan, there, sizes.stored, root) or "",
+        made_again(plan, there, sizes.stored, records) or "",
     ]
     if plan.unresolved:
         lines.append(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.tombstones import Tombstone, Tombstones
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -31,20 +31,23 @@ def not_kept(plan: Plan, root: str) -> set[str]:
     return dropped
 
 
-def measured_sizes(plan: Plan, root: str, stored: AbstractSet[str]) -> Sizes:
+def measured_sizes(
+    plan: Plan, root: str, stored: AbstractSet[str], records: Mapping[str, Tombstone]
+) -> Sizes:
     """Read the sizes from the manifests, and of stages that were not kept from their records.
 
     Args:
         plan: The plan.
         root: The storage root.
         stored: The stages and evaluations of the plan that the storage has.
+        records: What is left of the stages that were not kept, by key.
     """
     stages = [(stage.kind, key) for key, stage in plan.stages.items() if key in stored]
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     manifests = ArtifactStore(root).manifests(artifacts)
     dropped = {
         key: entry.size
-        for key, entry in Tombstones(root).all().items()
+        for key, entry in records.items()
         if key in plan.stages and key not in stored
     }
     sizes = {key: manifest.size for key, manifest in manifests.items()} | dropped

@@ -42,6 +42,7 @@ from raxalign.single.place import (
 from raxalign.stages import Workshop, run_trial
 from raxalign.store.digests import FileDigests
 from raxalign.store.ledger import Ledger
+from raxalign.store.tombstones import Tombstones
 
 GIVEN = "given"  # the method's name of an encoder that was aligned elsewhere
 
@@ -96,7 +97,8 @@ def evaluate_encoder(
         f"made {made.kind} {made.key[:12]} in {seconds:.1f} s"
     )
     stored = {key for _, key in workshop.store.keys()}  # noqa: SIM118
-    if message := made_again(plan, workshop.ledger.keys(), stored, opened.root):
+    records = Tombstones(opened.root).all()
+    if message := made_again(plan, workshop.ledger.keys(), stored, records):
         tell(message)
     _store_transforms(workshop, aligned, request.encoder)
     for trial in plan.trials:

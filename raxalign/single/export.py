@@ -55,14 +55,8 @@ def export_trial(key: str, out: Path, *, root: str, tell: Callable[[str], None] 
             " its tasks reads it (with `readout: refit` readouts are fitted after a task's training"
             " alone). Add a task that reads it, such as retrieval, and run the grid again"
         )
-    remade = None
-    if not ArtifactStore(root).has("aligned", trial.aligned):
-        remade = again([plan.stages[trial.aligned]], Tombstones(root))
-        if remade is None:
-            raise RaxalignError(
-                f"{key}: the aligned encoder of this trial is not in {root}; run its grid"
-                f" ({plan.name}) again to make it"
-            )
+    remade = _remade(found, key, root)
+    if remade is not None:
         tell(remade)
     load_files(f for f in plan.plugins if remade is not None or f.folder == "encoders")
     workshop = open_workshop(plan, root, runtime(None if remade else "cpu"))
@@ -73,6 +67,22 @@ def export_trial(key: str, out: Path, *, root: str, tell: Callable[[str], None] 
         card = _card(workshop, found).of(aligned)
         card.write(partial, has_transforms=bool(aligned.transforms))
     return found
+
+
+def _remade(found: Found, key: str, root: str) -> str | None:
+    """Return a sentence where the encoder has to be made again. Raises `RaxalignError` where it was
+    never made.
+    """
+    if ArtifactStore(root).has("aligned", found.trial.aligned):
+        return None
+    entry = Tombstones(root).of("aligned", found.trial.aligned)
+    sentence = again([entry] if entry else [])
+    if sentence is None:
+        raise RaxalignError(
+            f"{key}: the aligned encoder of this trial is not in {root}; run its grid"
+            f" ({found.plan.name}) again to make it"
+        )
+    return sentence
 
 
 def find(key: str, root: str) -> Found:

@@ -19,7 +19,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import signs
 from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger
-from raxalign.store.tombstones import drop
+from raxalign.store.tombstones import Tombstones, drop
 from raxalign.sweep.observer import Observer
 
 
@@ -45,7 +45,8 @@ class Keeper(Observer):
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
         """Report the weights that were not kept and that a pending evaluation needs."""
         stored = {key for _, key in self._store.keys()}  # noqa: SIM118
-        if message := made_again(plan, self._ledger.keys(), stored, self._root):
+        records = Tombstones(self._root).all()
+        if message := made_again(plan, self._ledger.keys(), stored, records):
             to_stderr(f"note: {message}")
 
     def grid_finished(self, failed: int) -> None:  # noqa: ARG002

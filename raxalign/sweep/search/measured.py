@@ -8,11 +8,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import fsspec
-
 from raxalign.config.spaces import Value, at_path
-from raxalign.errors import StorageError
 from raxalign.plan.study import Study
+from raxalign.store.files import files_of
 
 
 def known_points(
@@ -50,14 +48,11 @@ def planned_trials(root: str) -> Iterator[Mapping[str, Any]]:
     """Yield the trials of all plans that were run in a storage. A plan that cannot be read belongs
     to another version, and is left out.
     """
-    filesystem, folder = fsspec.url_to_fs(f"{root}/plans")
-    try:
-        paths = sorted(filesystem.glob(f"{folder}/*.json"))
-    except OSError as error:
-        raise StorageError(f"{root}/plans: cannot be listed ({error})") from error
-    for path in paths:
+    storage = files_of(root)
+    names = sorted(name for name in storage.names("plans") if name.endswith(".json"))
+    for data in storage.read_many([f"plans/{name}" for name in names]).values():
         try:
-            plan = json.loads(filesystem.cat_file(path))
+            plan = json.loads(data)
             yield from plan["trials"]
-        except (ValueError, KeyError, FileNotFoundError):
+        except (ValueError, KeyError):
             continue
