@@ -44,11 +44,12 @@ def test_every_evaluation_is_in_the_ledger_and_in_mlflow(finished):
     check_ledger_and_tracking_agree(finished, uri(finished))
 
 
-def test_nothing_but_the_progress_is_said(finished):
+def test_nothing_but_the_progress_and_the_answer_is_said(finished):
     lines = (finished.storage.parent / "stderr").read_text().splitlines()
     expected = ("small: ", "[", "results: ")
-    for line in lines:
-        assert line.startswith(expected) or line[:1].isdigit(), line
+    others = [line for line in lines if not (line.startswith(expected) or line[:1].isdigit())]
+    assert len(others) == 1, others
+    assert "none in retrieval (contextual accuracy)" in others[0]
 
 
 def test_training_curves_are_brought_as_stepped_metrics(finished):
