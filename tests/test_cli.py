@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,9 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RAXALIGN_STORAGE", str(tmp_path / "storage"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    # what killed drivers of other tests left in the machine's own folder is not of this test
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
     def run_(*arguments: object) -> Done:
         monkeypatch.setattr(sys, "argv", ["raxalign", *map(str, arguments)])
