@@ -223,7 +223,7 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
     inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
     aligned, plain = AlignedEncoder(encoder, (inside,)), AlignedEncoder(encoder)
     rows = encoder.pieces(texts(), "de")
-    assert not shares_rows(aligned)
+    assert not shares_rows(aligned, {"de"})
     with torch.no_grad():
         found, without = row_states(aligned, rows), row_states(plain, rows)
         states_BTH = aligned.hidden(encoder.collate(rows))[-1]
@@ -237,6 +237,16 @@ def test_a_transform_inside_the_encoder_is_run_padded(encoder, passes):
 def test_an_inside_transform_of_another_direction_does_not_stop_packing(encoder):
     inside = Transform("en", 1, "inside", (Affine(shift=torch.ones(32)),), toward="de")
     aligned = AlignedEncoder(encoder, (inside,))
-    assert shares_rows(aligned)
-    assert shares_rows(aligned.toward("fr"))
-    assert not shares_rows(aligned.toward("de"))
+    assert shares_rows(aligned, {"en"})
+    assert shares_rows(aligned.toward("fr"), {"en"})
+    assert not shares_rows(aligned.toward("de"), {"en"})
+
+
+def test_rows_of_a_language_without_a_transform_inside_are_those_of_the_plain_encoder(encoder):
+    inside = Transform("de", 1, "inside", (Affine(shift=torch.ones(32)),))
+    rows = encoder.pieces(texts(), "en")
+    with torch.no_grad():
+        shifted, plain = (
+            row_states(AlignedEncoder(encoder, transforms), rows) for transforms in ((inside,), ())
+        )
+    assert torch.equal(shifted.states_FH, plain.states_FH)

@@ -158,9 +158,12 @@ class AlignedEncoder:
         """Hidden states (F, H) of the last layer, in the order of the places of packed rows,
         transformed by the language of each piece. Gradient flows.
 
-        Raises `RaxalignError` where an inside transform applies, which needs one row per sentence.
+        Raises `RaxalignError` where an inside transform applies to a language of the rows, which
+        needs one row per sentence.
         """
-        if not isinstance(self.encoder, TransformerEncoder) or self.active("inside"):
+        known = packed.languages
+        inside = any(not known or t.lang in known for t in self.active("inside"))
+        if not isinstance(self.encoder, TransformerEncoder) or inside:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))
         readouts = [t for t in self.active("readout") if t.layer == self.n_layers]

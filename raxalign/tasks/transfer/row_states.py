@@ -4,7 +4,7 @@ so that hardly any padding is computed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,14 +40,14 @@ class RowStates:
         return self.starts_S[:, None] + np.where(there_ST, steps_T, 0), there_ST
 
 
-def shares_rows(aligned: AlignedEncoder) -> bool:
-    """Whether several rows can go through the encoder as one: it keeps them apart, and no inside
-    transform applies.
+def shares_rows(aligned: AlignedEncoder, languages: Collection[str]) -> bool:
+    """Whether several rows of these languages can go through the encoder as one: it keeps them
+    apart, and no inside transform applies to them.
     """
     encoder = aligned.encoder
     return (
         isinstance(encoder, TransformerEncoder)
-        and not aligned.active("inside")
+        and not any(transform.lang in languages for transform in aligned.active("inside"))
         and can_pack(encoder)
     )
 
@@ -60,7 +60,7 @@ def row_states(aligned: AlignedEncoder, rows: Sequence[PieceRow]) -> RowStates:
     encoder = aligned.encoder
     assert isinstance(encoder, TransformerEncoder)
     lengths_S = np.array([len(row) for row in rows], np.int64)
-    if shares_rows(aligned):
+    if shares_rows(aligned, {lang for row in rows for lang in row.languages}):
         packed = _packed(encoder, rows, lengths_S)
         return RowStates(aligned.packed_hidden(packed), packed.starts_S, lengths_S)
     states_BTH = aligned.hidden(encoder.collate(rows))[-1]
