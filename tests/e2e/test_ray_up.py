@@ -111,7 +111,7 @@ def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hos
     printed = desk(hosts, site, "ray", "exec", "--no-config-cache", str(file), command)
     assert "6 done, 0 failed" in printed
     assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
-    desk(hosts, site, "ray", "down", "-y", "--no-config-cache", str(file))
+    desk(hosts, site, "ray", "down", "-y", str(file))
     assert not running(hosts, 1, "gcs_server")
 
 
@@ -146,7 +146,7 @@ def test_the_slurm_job_runs_a_grid_on_all_its_nodes(hosts, site, tmp_path):
     done = hosts.run(
         1,
         *("bash", str(ROOT / "cluster" / "slurm.sbatch"), str(site / "grid.yaml")),
-        timeout=LIMIT,
+        timeout=3 * LIMIT,
         **{**slurm, "PATH": path, "RAXALIGN_STORAGE": str(storage)},
     )
     said = f"{done.stdout}\n{done.stderr}\n{(programs / 'srun.log').read_text()}"

@@ -110,7 +110,7 @@ def check_commands(site: Remote, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "2 of 2 trials done" in said["status"]
     assert "nothing is left to run" in said["plan"]
     assert "2 trials of small" in said["sync"]
-    assert "0.0 MiB could be freed" in said["gc"]
+    assert "0 bytes could be freed" in said["gc"]
     assert f"storage {site.root} can be written" in said["doctor"]
     assert (folder / "report" / "report.html").exists()
     assert Copy(site.root, folder / "fourth").fetch()
