@@ -161,8 +161,7 @@ class AlignedEncoder:
         Raises `RaxalignError` where an inside transform applies to a language of the rows, which
         needs one row per sentence.
         """
-        known = packed.languages
-        inside = any(not known or t.lang in known for t in self.active("inside"))
+        inside = any(t.lang in (packed.languages or t.lang) for t in self.active("inside"))
         if not isinstance(self.encoder, TransformerEncoder) or inside:
             raise RaxalignError("sentences share rows in a transformer without inside transforms")
         (states_FH,) = flat_states(self.encoder, packed, (self.n_layers,))

@@ -9,7 +9,7 @@ from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.cost import volume
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
-from raxalign.report.waste import Needs, Waste, waste
+from raxalign.report.garbage.waste import Needs, Waste, waste
 from raxalign.store.drivers import Sign, signs
 from raxalign.store.files import split_place
 from raxalign.store.ledger import Ledger

@@ -1,0 +1,1 @@
+"""Garbage collection: what a storage and this machine hold that no grid needs."""
