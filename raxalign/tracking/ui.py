@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -84,22 +85,32 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
         command = [sys.executable, "-m", "mlflow", "server", *place]
         # Not on the command line, which every user of the machine can read.
         environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
-        return attended(subprocess.Popen(command, env=environment, start_new_session=True))
+        return attended(command, environment)
     except KeyboardInterrupt:
         return 0
 
 
-def attended(server: subprocess.Popen[bytes]) -> int:
-    """Wait for a server, and end it with all its processes when this process is told to end."""
+def attended(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a server until it ends, and end it with all its processes when this process is told to.
+
+    Returns:
+        The exit code of the server.
+
+    Raises:
+        KeyboardInterrupt: this process was told to end; no process of the server is left.
+    """
 
     def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    server = None
+    before = signal.signal(signal.SIGTERM, end)  # First: a signal may come as the server starts.
     try:
+        server = subprocess.Popen(command, env=environment, start_new_session=True)
         return server.wait()
     finally:
         signal.signal(signal.SIGTERM, before)
-        with suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGTERM)
-        server.wait()
+        if server is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGTERM)
+            server.wait()

@@ -9,12 +9,11 @@ import sys
 from pathlib import Path
 
 PROGRAM = """
-import subprocess, sys
+import os, sys
 from raxalign.tracking.ui import attended
 script = "sleep 600 & echo $$; exec sleep 600"
-server = subprocess.Popen(["sh", "-c", script], start_new_session=True, stdout=sys.stdout)
 try:
-    attended(server)
+    attended(["sh", "-c", script], os.environ)
 except KeyboardInterrupt:
     sys.exit(7)
 """
