@@ -4,9 +4,10 @@ evaluators.
 usage: python benchmarks/csls.py [--n 12000] [--dim 768] [--k 10] [--threads 2] [--repeats 3]
 [--memory]
 
-Budgets (design, §11): at most 2.5 times one product of the same size, at most 0.4 of the plain
-way's time; memory beyond the inputs under 512 MiB at 50,000 x 50,000 (`--memory` measures that: a
-minute or so on two cores). The plain way runs where the environment variable
+Budgets: at most 1.3 times one product of 12,000 x 12,000 and 1.6 times one of 50,000 x 50,000, at
+most 0.4 of the plain way's time; memory beyond the inputs under 512 MiB at 50,000 x 50,000
+(`--memory` measures that: a minute or so on two cores). The bare product writes into memory that it
+has used before, as ours does. The plain way runs where the environment variable
 RAXALIGN_BENCH_REFERENCES names the folder of `csls_reference.py`. All sides run in turn, the best
 of each counts; only ratios mean something.
 """
@@ -39,9 +40,11 @@ def clouds(n: int, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def product(x: torch.Tensor, y: torch.Tensor) -> None:
-    """One bare matrix product, a block of rows at a time."""
+    """One bare matrix product, a block of rows at a time, into the same memory."""
+    space = x.new_empty(2048, len(y))
     for start in range(0, len(x), 2048):
-        x[start : start + 2048] @ y.T
+        rows = x[start : start + 2048]
+        torch.mm(rows, y.T, out=space[: len(rows)])
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -86,6 +89,11 @@ def measure_memory(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def budget(n: int) -> float:
+    """The bare products that CSLS may take."""
+    return 1.3 if n <= 12_000 else 1.6
+
+
 def measure_time(options: argparse.Namespace) -> dict[str, object]:
     """The best time of each side, and the ratios."""
     x, y = clouds(options.n, options.dim)
@@ -105,7 +113,10 @@ def measure_time(options: argparse.Namespace) -> dict[str, object]:
         "threads": options.threads,
         "seconds": best,
     }
-    result |= {"ratio_to_product": best["csls"] / best["product"], "budget_to_product": 2.5}
+    result |= {
+        "ratio_to_product": best["csls"] / best["product"],
+        "budget_to_product": budget(options.n),
+    }
     if "reference" in best:
         result |= {
             "ratio_to_reference": best["csls"] / best["reference"],

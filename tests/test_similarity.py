@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from raxalign.similarity import (
     MEASURES,
     Tiling,
+    bounded,
     hubness,
     hubness_terms,
     mutual_nearest,
@@ -21,7 +22,7 @@ from raxalign.similarity import (
     scored,
 )
 
-SMALL = Tiling(block_bytes=2048, keep_bytes=0, tile=8, row_group=4, column_group=4)
+SMALL = Tiling(block_bytes=2048, peak_group=8, tile=8, row_group=4, column_group=4)
 
 
 def scores(x, y, measure, k):
@@ -107,7 +108,8 @@ def test_float32_agrees_up_to_rounding(measure):
     tiling=st.builds(
         Tiling,
         block_bytes=st.integers(1, 30_000),
-        keep_bytes=st.sampled_from([0, 2**20]),
+        peak_group=st.integers(1, 30),
+        peak_bytes=st.sampled_from([100, 2**20]),
         tile=st.integers(1, 40),
         row_group=st.integers(1, 20),
         column_group=st.integers(1, 20),
@@ -115,6 +117,46 @@ def test_float32_agrees_up_to_rounding(measure):
 )
 def test_no_cut_changes_the_answer(n, m, k, seed, measure, tiling):
     assert_nearest(*clouds(n, m, 5, seed), measure, k, tiling)
+
+
+def crowded(n, seed=0):
+    """Unit vectors of two sides that lie between a common direction and noise, each at a place of
+    its own: hubness terms range from 0 to 1.
+    """
+    g = torch.Generator().manual_seed(seed)
+    sides = [torch.randn(n, 16, generator=g) + 5 * torch.rand(n, 1, generator=g) for _ in range(2)]
+    return [torch.nn.functional.normalize(side, dim=1) for side in sides]
+
+
+@pytest.mark.parametrize("sides", [clouds(1200, 1100, 16, dtype=torch.float32), crowded(1200)])
+def test_bounds_leave_few_candidates_to_compute_again(sides, monkeypatch):
+    computed = 0
+    look = bounded._Best.look
+
+    def counted(self, some, start, count):
+        nonlocal computed
+        computed += len(some) * count
+        look(self, some, start, count)
+
+    monkeypatch.setattr(bounded._Best, "look", counted)
+    assert_nearest(*sides, "csls", 10, Tiling(peak_group=16, column_group=8), tolerance=1e-5)
+    assert computed < 0.2 * 2 * len(sides[0]) * len(sides[1])
+
+
+def test_every_similarity_is_computed_once_where_bounds_exclude_nothing(monkeypatch):
+    """All vectors are alike but for rounding, so that no group's bound excludes it."""
+    x = 1 + 1e-7 * torch.randn(60, 5, generator=torch.Generator().manual_seed(0))
+    blocks = []
+    look = bounded._Best.look
+
+    def noted(self, some, start, count):
+        blocks.append((len(some), count))
+        look(self, some, start, count)
+
+    monkeypatch.setattr(bounded._Best, "look", noted)
+    assert_nearest(x, x[:50], "csls", 10, Tiling(peak_group=4, column_group=4), tolerance=1e-5)
+    assert (60, bounded._BLOCK) in blocks
+    assert (50, bounded._BLOCK) in blocks
 
 
 def test_csls_by_hand():

@@ -22,13 +22,11 @@ def best_both(
     r_x: torch.Tensor | None,
     r_y: torch.Tensor | None,
     tiling: Tiling,
-    kept: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the column of the largest 2 s - r_y in every row (n,), and the row of the largest
     2 s - r_x in every column (m,); the rows are those of `x`, the columns those of `y`.
 
-    None for r_x (n,) or r_y (m,) takes nothing off; the similarities s are those of `kept` where an
-    earlier product kept them.
+    None for r_x (n,) or r_y (m,) takes nothing off.
     """
     n, m, g, h = len(x), len(y), tiling.row_group, tiling.column_group
     r_x, r_y = (
@@ -44,10 +42,7 @@ def best_both(
             columns = y.rows(left, left + tile)
             shape = len(rows), len(columns)
             doubled = products[: shape[0] * shape[1]].view(shape)
-            if kept is None:
-                torch.mm(rows, columns.T, out=doubled)
-            else:
-                torch.mul(kept[top : top + shape[0], left : left + shape[1]], 2, out=doubled)
+            torch.mm(rows, columns.T, out=doubled)
             scores[shape[0] :], scores[:, shape[1] :] = -math.inf, -math.inf
             inside = scores[: shape[0], : shape[1]]
             torch.sub(doubled, r_y[left : left + tile], out=inside)

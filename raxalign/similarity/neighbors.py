@@ -1,24 +1,25 @@
 """Exact nearest neighbours between two sets of vectors, in both directions, block by block.
 
-CSLS costs two matrix products and keeps no similarities: the first finds the k largest of every row
-and column (the hubness terms), the second the best candidates; where all similarities fit into a
-modest memory, the first product's are kept for the second. Around each product, a few passes in
-place:
+CSLS costs one matrix product and keeps no similarities. Around the product, a few passes in place:
 
 * the k largest of a row lie in the k groups of neighbouring columns whose maxima are largest, so
-  that a sort sees k groups and not the row; columns likewise, in groups of rows, a block of rows at
-  a time;
-* an arg max is looked for only where the maximum of a tile is above the best before it.
+  that a selection sees k groups and not the row; columns likewise, in groups of rows;
+* the maxima of all groups are kept. When the hubness terms are known, they bound what each group
+  can score, and only groups that can still win are computed again, which are a few per query.
+
+Where vectors crowd so closely that no bound excludes a group, this costs another product.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
 
 from raxalign.similarity.best import best_both, first_twin
-from raxalign.similarity.hubness_terms import both_hubness, room_for_all
+from raxalign.similarity.bounded import best_of_groups
+from raxalign.similarity.hubness_terms import both_crowds
 from raxalign.similarity.measures import MEASURES, Definition, Measure
 from raxalign.similarity.tiling import Factored, Tiling, inverse_norms
 
@@ -101,14 +102,12 @@ def _search(
         source, target = source - center, target - center
     unit = definition.scaling == "unit"
     x = Factored(source, inverse_norms(source) if unit else None)
-    y = Factored(Factored(target, inverse_norms(target)).rows() if unit else target, None)
+    y = Factored(target, inverse_norms(target) if unit else None)
     if definition.penalty == "none":
         return best_both(x, y, None, None, tiling)
     if definition.penalty == "square":
         return best_both(x, y, source.square().sum(1), target.square().sum(1), tiling)
-    kept = room_for_all(x, y, tiling)
-    r_x, r_y = both_hubness(x, y, k, tiling, kept)
-    return best_both(x, y, r_x, r_y, tiling, kept)
+    return _with_hubness(x, y, k, tiling)
 
 
 def _released_cao(
@@ -121,12 +120,45 @@ def _released_cao(
     """Hubness terms between matrices of Frobenius norm 1, and queries of norm 1 against candidates
     of such a matrix.
     """
-    ones = torch.ones_like(source[:, 0]), torch.ones_like(target[:, 0])
-    x, y = (
-        Factored(v, one / torch.linalg.matrix_norm(v).clamp_min(torch.finfo(v.dtype).tiny))
-        for v, one in zip((source, target), ones, strict=True)
-    )
-    r_x, r_y = both_hubness(x, y, k, tiling)
-    forward, _ = best_both(Factored(source, inverse_norms(source)), y, None, r_y, tiling)
-    _, backward = best_both(x, Factored(target, inverse_norms(target)), r_x, None, tiling)
-    return forward, backward
+    x, y = (Factored(side, _inverse_norm_of_all(side)) for side in (source, target))
+    return _with_hubness(x, y, k, tiling, (inverse_norms(source), inverse_norms(target)))
+
+
+def _with_hubness(
+    x: Factored,
+    y: Factored,
+    k: int,
+    tiling: Tiling,
+    as_queries: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both directions where a candidate's hubness is subtracted.
+
+    Vectors that are alike near to the other side's mean have hubness terms that are alike, so that
+    the bounds of groups of them are tight.
+
+    Args:
+        x: the rows, as they are multiplied in hubness terms.
+        y: the columns.
+        k: the number of nearest vectors in a hubness term.
+        tiling: how the work is cut.
+        as_queries: the factors of either side where its vectors are queries, if they are others.
+    """
+    x, y = x.by_nearness(y.mean()), y.by_nearness(x.mean())
+    rows, columns = both_crowds(x, y, k, tiling)
+    found = []
+    for queries, candidates, crowd, others in ((x, y, rows, columns), (y, x, columns, rows)):
+        asked, factor, order = queries, None, queries.numbers()
+        if as_queries is not None:
+            scale, before = as_queries[0 if queries is x else 1], queries.scale
+            factor = (scale if before is None else scale / before)[order]
+            asked = replace(queries, scale=scale)
+        best = best_of_groups(asked, candidates, others.hubness, crowd, factor)
+        found.append(torch.empty_like(best).scatter_(0, order, best))
+    return found[0], found[1]
+
+
+def _inverse_norm_of_all(vectors: torch.Tensor) -> torch.Tensor:
+    """Return 1 / Frobenius norm of a matrix, for every row (n,)."""
+    tiny = torch.finfo(vectors.dtype).tiny
+    norm: torch.Tensor = torch.linalg.matrix_norm(vectors).clamp_min(tiny)
+    return (1 / norm).expand(len(vectors))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import lazy_loader as lazy
@@ -19,40 +20,100 @@ class Tiling:
 
     Attributes:
         block_bytes: bytes of similarities that are in memory at once.
-        keep_bytes: bytes up to which all similarities of a search are kept.
+        peak_group: neighbouring candidates of which a query's maximum is kept to the end.
+        peak_bytes: bytes of these maxima; their groups are larger where they need more.
         tile: columns of a tile.
         row_group: neighbouring columns of which a row keeps the maximum.
         column_group: neighbouring rows of which a column keeps the maximum.
     """
 
-    block_bytes: int = 96 * 2**20
-    keep_bytes: int = 640 * 2**20
+    block_bytes: int = 128 * 2**20
+    peak_group: int = 128
+    peak_bytes: int = 256 * 2**20
     tile: int = 1024
     row_group: int = 32
     column_group: int = 16
 
-    def rows(self, columns: int, itemsize: int) -> int:
-        """Return the rows of a block, a multiple of `column_group`."""
-        fit = self.block_bytes // max(1, columns * itemsize)
-        return max(1, fit // self.column_group) * self.column_group
+    def block(self, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+        """Return the rows and columns of a block of a matrix, multiples of every group.
+
+        A block is as square as can be: both sides then have few blocks whose nearest are merged.
+        """
+        fit = self.block_bytes // itemsize
+        high = _share(rows, max(math.isqrt(fit), fit // columns))
+        wide = _share(columns, fit // high)
+        return (
+            _whole(high, self.pooled(self.column_group, rows, columns)),
+            _whole(wide, self.pooled(self.row_group, rows, columns)),
+        )
+
+    def pooled(self, group: int, rows: int, columns: int) -> int:
+        """Return the size of the groups whose maxima are kept: a multiple of `group`."""
+        least = -(-8 * rows * columns // self.peak_bytes)  # two sides in float32
+        return _whole(max(self.peak_group, least), group)
 
 
-@dataclass
+def _share(size: int, most: int) -> int:
+    """Return the size of the largest part where `size` is cut into the fewest equal parts."""
+    return -(-size // -(-size // max(1, most)))
+
+
+def _whole(size: int, unit: int) -> int:
+    """Round up to a multiple."""
+    return -(-size // unit) * unit
+
+
+@dataclass(frozen=True)
 class Factored:
-    """One set of vectors (n, d) with a factor for each row; ``vectors * scale`` is multiplied, and
-    computed for a few rows at a time.
+    """One set of vectors with a factor for each, in some order; ``vectors * scale`` is multiplied,
+    and computed for a few rows at a time.
+
+    Attributes:
+        vectors: the vectors (n, d).
+        scale: the factors (n,), or None for 1.
+        order: the vectors' numbers in their order (n,), or None where they stay as they are.
     """
 
     vectors: torch.Tensor
     scale: torch.Tensor | None
+    order: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return self.vectors.shape[0]
 
+    def numbers(self) -> torch.Tensor:
+        """Return the vectors' numbers in their order (n,)."""
+        if self.order is None:
+            return torch.arange(len(self), device=self.vectors.device)
+        return self.order
+
     def rows(self, start: int = 0, stop: int | None = None) -> torch.Tensor:
-        """Return some rows, scaled."""
+        """Return some neighbouring rows, scaled."""
+        if self.order is not None:
+            return self._numbered(self.order[start:stop])
         rows = self.vectors[start:stop]
         return rows if self.scale is None else rows * self.scale[start:stop, None]
+
+    def take(self, places: torch.Tensor) -> torch.Tensor:
+        """Return the rows at some places, scaled."""
+        return self._numbered(places if self.order is None else self.order[places])
+
+    def _numbered(self, numbers: torch.Tensor) -> torch.Tensor:
+        rows = self.vectors[numbers]
+        return rows if self.scale is None else rows.mul_(self.scale[numbers, None])
+
+    def mean(self) -> torch.Tensor:
+        """Return the mean row (d,)."""
+        if self.scale is None:
+            return self.vectors.mean(0)
+        return self.scale @ self.vectors / len(self)
+
+    def by_nearness(self, point: torch.Tensor) -> Factored:
+        """Return the same vectors in the order of their dot products with a point (d,)."""
+        nearness = self.vectors @ point
+        if self.scale is not None:
+            nearness *= self.scale
+        return replace(self, order=nearness.argsort(stable=True))
 
 
 def inverse_norms(vectors: torch.Tensor) -> torch.Tensor:
