@@ -119,7 +119,7 @@ def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
     """Run the grid, and some of its trials here."""
     plan, root = opened.plan, Path(job.root)
     marks = {100, 300, len(plan.trials), *range(1_000, len(plan.trials), 1_000)}
-    clock, profile, before = Clock(root, marks), cProfile.Profile(), used()
+    clock, profile = Clock(root, marks), cProfile.Profile()
     start = time.perf_counter()
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         progress = Progress(Ledger(job.root), Console(file=nowhere, force_terminal=False))
@@ -134,7 +134,7 @@ def run(opened: Opened, job: Job, *, profiled: bool, tracked: bool) -> None:
         if isinstance(observers[-1], Tracker):
             print(observers[-1].close() or f"tracked {time.perf_counter() - start - took:.1f} s on")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    total = used().since(before).total()
+    total = sum(number * seconds for number, seconds in clock.each)
     print(
         f"{clock.ends:,} trials in {took:.0f} s and {total:,.0f} core-seconds; driver at most"
         f" {peak:,.0f} MiB"

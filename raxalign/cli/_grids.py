@@ -17,6 +17,7 @@ from raxalign.cli._terminal import (
     print_comparisons,
     print_out,
     print_rows,
+    stream_rows,
 )
 from raxalign.printing import to_stderr as tell
 
@@ -189,17 +190,20 @@ def results(
 
     opened = open_grid(file, storage=storage)
     ledger = Ledger(opened.root)
-    records = read_records(opened.plan, ledger)
-    found = rows_of(opened.plan, records)
-    if best:
-        print_best(opened, found)
-        return
-    if compare is not None and found:
-        print_comparisons(found, opened.plan, ledger, format, compare or None)
-    elif found or format is not Format.table:
-        print_rows(found, opened.plan, format, every=every)
+    if format is not Format.table and compare is None and not best:
+        records = stream_rows(opened.plan, ledger, format)
     else:
-        tell(f"no results yet: raxalign grid {file}")
+        records = read_records(opened.plan, ledger)
+        found = rows_of(opened.plan, records)
+        if best:
+            print_best(opened, found)
+            return
+        if compare is not None and found:
+            print_comparisons(found, opened.plan, ledger, format, compare or None)
+        elif found or format is not Format.table:
+            print_rows(found, opened.plan, format, every=every)
+        else:
+            tell(f"no results yet: raxalign grid {file}")
     for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
         tell(f"note: {remark}")
 
