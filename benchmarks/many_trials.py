@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.processes import DRIVER, used
+from benchmarks.processes import DRIVER, Processes
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.trial import Trial
 from raxalign.store.ledger import Ledger
@@ -60,7 +60,8 @@ class Clock(Observer):
     def __init__(self, root: Path, marks: set[int]) -> None:
         self.ends = 0
         self._root, self._marks = root, marks
-        self._last, self._at, self._used = 0, time.perf_counter(), used()
+        self._processes = Processes()
+        self._last, self._at, self._used = 0, time.perf_counter(), self._processes.look()
         self.each: list[tuple[int, float]] = []  # of each stretch: its trials, core-seconds each
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:  # noqa: ARG002
@@ -70,9 +71,12 @@ class Clock(Observer):
         self.ends += 1
         if self.ends in self._marks:
             self._print()
+        elif self.ends % 20 == 0:
+            self._processes.look()  # some may end before the next mark
 
     def _print(self) -> None:
-        number, now, after = self.ends - self._last, time.perf_counter(), used()
+        number, now = self.ends - self._last, time.perf_counter()
+        after = self._processes.look()
         parts = {name: seconds / number for name, seconds in after.since(self._used).items()}
         self.each.append((number, sum(parts.values())))
         described = ", ".join(
@@ -85,6 +89,7 @@ class Clock(Observer):
             f"{self.ends:6,} trials, since {self._last + 1:,}: {sum(parts.values()):.3f}"
             f" core-seconds each ({described}), {(now - self._at) / number:.3f} s of the clock;"
             f" driver {memory:,.1f} MiB, all {after.mebibytes.total():,.0f};"
+            f" {after.started['worker']} workers started;"
             f" load {os.getloadavg()[0]:.1f}",
             flush=True,
         )

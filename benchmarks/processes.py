@@ -14,28 +14,39 @@ _TICKS, _PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Used:
-    """What processes have used until now, by their names: `seconds` of a core, and `mebibytes` that
-    are in memory. Seconds of processes that have ended count for what started them.
+    """What processes have used until now, by their names: `seconds` of a core, `mebibytes` that are
+    in memory, and the number of processes that were `started`.
     """
 
     seconds: Counter[str]
     mebibytes: Counter[str]
+    started: Counter[str]
 
     def since(self, before: Used) -> Counter[str]:
         """Return the seconds since an earlier moment, by name."""
         return Counter({name: self.seconds[name] - before.seconds[name] for name in self.seconds})
 
 
-def used() -> Used:
-    """Return what this process and its descendants have used."""
-    seconds: Counter[str] = Counter()
-    mebibytes: Counter[str] = Counter()
-    own = os.getpid()
-    for pid, name, fields in _family(own):
-        name = DRIVER if pid == own else _kind(pid, name)
-        seconds[name] += sum(int(fields[place]) for place in range(11, 15)) / _TICKS
-        mebibytes[name] += int(fields[21]) * _PAGE / 2**20
-    return Used(seconds, mebibytes)
+class Processes:
+    """This process and its descendants. Those that have ended count as they were at the last look:
+    Ray's workers leave their times to nobody.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, str], tuple[str, float]] = {}  # (id, start) -> name, seconds
+
+    def look(self) -> Used:
+        """Return what they have used."""
+        mebibytes: Counter[str] = Counter()
+        own = os.getpid()
+        for pid, name, fields in _family(own):
+            name = DRIVER if pid == own else _kind(pid, name)
+            self._seen[pid, fields[19]] = (name, (int(fields[11]) + int(fields[12])) / _TICKS)
+            mebibytes[name] += int(fields[21]) * _PAGE / 2**20
+        seconds: Counter[str] = Counter()
+        for name, used in self._seen.values():
+            seconds[name] += used
+        return Used(seconds, mebibytes, Counter(name for name, _ in self._seen.values()))
 
 
 def _family(root: int) -> Iterator[tuple[int, str, list[str]]]:

@@ -161,27 +161,25 @@ def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     print_out("\n".join(best_lines(opened.plan, opened.root, rows)))
 
 
-def stream_rows(
-    plan_: Plan,
-    ledger: Ledger,
-    format: Format,  # noqa: A002
-) -> dict[str, dict[str, Any]]:
-    """Print all values that the ledger has as JSON or CSV, while they are read; returns what the
-    remarks on them are made of (`plan.remarks.remarked`).
+def rows_as_read(
+    plan_: Plan, ledger: Ledger, kept: dict[str, dict[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield all values that the ledger has, as its records are read; of each record only what the
+    remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
     """
     from raxalign.plan.remarks import remarked
     from raxalign.plan.results import batches, rows_of
+
+    for part, records in batches(plan_, ledger):
+        kept.update({key: remarked(record) for key, record in records.items()})
+        yield from rows_of(part, records)
+
+
+def stream_rows(rows: Iterable[Mapping[str, Any]], format: Format) -> None:  # noqa: A002
+    """Print rows as JSON or CSV while they are read."""
     from raxalign.report.tables import csv_parts, json_parts
 
-    kept: dict[str, dict[str, Any]] = {}
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        for part, records in batches(plan_, ledger):
-            kept.update({key: remarked(record) for key, record in records.items()})
-            yield from rows_of(part, records)
-
-    print_parts(csv_parts(rows()) if format is Format.csv else chain(json_parts(rows()), ["\n"]))
-    return kept
+    print_parts(csv_parts(rows) if format is Format.csv else chain(json_parts(rows), ["\n"]))
 
 
 def print_rows(
