@@ -169,7 +169,7 @@ class InOrder(FIFOScheduler):  # type: ignore[misc]
     ended: with short steps all workers but one would be started again and again.
     """
 
-    def choose_trial_to_run(self, tune_controller: Any) -> None:  # noqa: ARG002
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
         """Choose none."""
 
 
