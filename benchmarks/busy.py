@@ -4,13 +4,17 @@ usage: python -m benchmarks.busy
 
 The time that workers spend on stages and trials, over twice the time from the first start to the
 last end. Budget: 0.9. The start of Ray before it is printed apart, and so is the longest time in
-which nothing ended, since one long stage alone can keep only one core busy.
+which nothing ended, since one long stage alone can keep only one core busy. The stretches in which
+a core was idle are printed with what ran on the other one: where that is nothing that the rest
+waits for, workers were idle while work was ready.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from raxalign.plan.load import open_grid
@@ -19,6 +23,7 @@ from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.observer import Observer
+from raxalign.sweep.progress import describe, describe_stage
 from raxalign.sweep.tuner import run_grid
 
 GRID = """
@@ -26,7 +31,7 @@ name: busy
 pivot: en
 encoder: {kind: scratch, layers: 2, hidden_size: 128, heads: 4, intermediate: 256,
   vocab_size: 1000, steps: 60, batch_size: 16}
-languages: {each: [de, fr, es, tr]}
+languages: {each: [de, fr, es, bg]}
 corpus: {source: phrasebook, size: 4000, split: {test: 200, dev: 100}}
 pairs: {aligner: fast_align}
 sentences: [2000]
@@ -49,17 +54,19 @@ class Clock(Observer):
         self.ends: list[float] = []
         self.first_trial: float | None = None
         self._running: dict[str, float] = {}
+        self.steps: list[tuple[float, float, str]] = []  # begin, end, name
 
     def grid_started(self, plan: Plan, pending: int, cached: int, stages: int) -> None:  # noqa: ARG002
         """Note when steps may start."""
         self.begun = time.perf_counter()
 
-    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:  # noqa: ARG002
+    def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Add the time of a stage."""
         if seconds is None:
             raise SystemExit(error)
         self.busy += seconds
         self.ends.append(time.perf_counter())
+        self.steps.append((self.ends[-1] - seconds, self.ends[-1], describe_stage(stage)))
 
     def trial_started(self, trial: Trial) -> None:
         """Note the time."""
@@ -72,6 +79,21 @@ class Clock(Observer):
             raise SystemExit(error)
         self.ends.append(time.perf_counter())
         self.busy += self.ends[-1] - self._running[trial.key]
+        self.steps.append((self._running[trial.key], self.ends[-1], describe(trial)))
+
+    def idle(self) -> list[tuple[float, str]]:
+        """Return the stretches in which not all cores had a step, the longest first: seconds of
+        idle cores, and when it was with what ran.
+        """
+        times = sorted({self.begun, *(moment for step in self.steps for moment in step[:2])})
+        found: list[tuple[float, str]] = []
+        for begin, end in pairwise(times):
+            there = [name for start, stop, name in self.steps if start < end and stop > begin]
+            if len(there) < CORES:
+                ran = " + ".join(there) or "nothing"
+                at = f"{begin - self.begun:.1f} to {end - self.begun:.1f} s: {ran}"
+                found.append(((CORES - len(there)) * (end - begin), at))
+        return sorted(found, reverse=True)
 
 
 def main() -> None:
@@ -92,8 +114,11 @@ def main() -> None:
         f" {clock.busy:.1f} of {CORES} x {wall:.1f} s: {share:.2f} (budget {BUDGET}{missed})\n"
         f"before the first step {clock.begun - start:.1f} s, first trial begun after"
         f" {(clock.first_trial or end) - clock.begun:.1f} s, longest time without an end"
-        f" {max(gaps):.1f} s, after the last {end - clock.ends[-1]:.1f} s"
+        f" {max(gaps):.1f} s, after the last {end - clock.ends[-1]:.1f} s; load"
+        f" {os.getloadavg()[0]:.1f}"
     )
+    for seconds, at in clock.idle()[:12]:
+        print(f"  idle for {seconds:.1f} core-seconds from {at}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,8 @@ from raxalign.cli._terminal import (
     print_comparisons,
     print_out,
     print_rows,
+    rows_as_read,
+    stream_rows,
 )
 from raxalign.printing import to_stderr as tell
 
@@ -184,17 +186,18 @@ def results(
     """Print the results that the ledger has, or with `--compare` the tests on them."""
     from raxalign.plan.load import open_grid
     from raxalign.plan.remarks import chosen_in_report, remarks
-    from raxalign.plan.results import read_records, rows_of
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
     ledger = Ledger(opened.root)
-    records = read_records(opened.plan, ledger)
-    found = rows_of(opened.plan, records)
-    if best:
-        print_best(opened, found)
+    records: dict[str, dict[str, Any]] = {}
+    rows = rows_as_read(opened.plan, ledger, records)
+    if format is not Format.table and compare is None and not best:
+        stream_rows(rows, format)
+    elif best:
+        print_best(opened, list(rows))
         return
-    if compare is not None and found:
+    elif (found := list(rows)) and compare is not None:
         print_comparisons(found, opened.plan, ledger, format, compare or None)
     elif found or format is not Format.table:
         print_rows(found, opened.plan, format, every=every)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,8 +113,16 @@ def print_out(text: str) -> None:
     """Print results to stdout at once. A reader that has closed the pipe (`| head`) is not an
     error.
     """
+    print_parts([text.rstrip("\n"), "\n"])
+
+
+def print_parts(parts: Iterable[str]) -> None:
+    """Do what `print_out` does with a text that comes in parts, each printed before the next one is
+    made.
+    """
     try:
-        sys.stdout.write(printable(text.rstrip("\n")) + "\n")
+        for part in parts:
+            sys.stdout.write(printable(part))
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -150,6 +159,27 @@ def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
     if not opened.plan.studies:
         raise RaxalignError(f"{opened.grid.path}: has no `search`; `raxalign results` shows it all")
     print_out("\n".join(best_lines(opened.plan, opened.root, rows)))
+
+
+def rows_as_read(
+    plan_: Plan, ledger: Ledger, kept: dict[str, dict[str, Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield all values that the ledger has, as its records are read; of each record only what the
+    remarks on it are made of (`plan.remarks.remarked`) stays in memory, in `kept`.
+    """
+    from raxalign.plan.remarks import remarked
+    from raxalign.plan.results import batches, rows_of
+
+    for part, records in batches(plan_, ledger):
+        kept.update({key: remarked(record) for key, record in records.items()})
+        yield from rows_of(part, records)
+
+
+def stream_rows(rows: Iterable[Mapping[str, Any]], format: Format) -> None:  # noqa: A002
+    """Print rows as JSON or CSV while they are read."""
+    from raxalign.report.tables import csv_parts, json_parts
+
+    print_parts(csv_parts(rows) if format is Format.csv else chain(json_parts(rows), ["\n"]))
 
 
 def print_rows(

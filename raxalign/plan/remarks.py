@@ -20,6 +20,19 @@ partly those of one piece.
 _SHOWN = 3  # trials that a remark names
 
 
+_READ = ("unknown", "unknown_in_training", "loss_not_lowered", "not_as_trained", "thin_support")
+"""The notes of a record that remarks are made of."""
+
+
+def remarked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the small part of a record that `remarks` and `chosen_in_report` read, for a grid
+    whose records are not all in memory at once.
+    """
+    notes = record.get("notes", {})
+    dev = [score for score in record.get("scores", ()) if score["split"] == "dev"]
+    return {"notes": {name: notes[name] for name in _READ if name in notes}, "scores": dev[:1]}
+
+
 def remarks(plan: Plan, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the remarks on the evaluations of a plan that have a record, each once: unknown
     pieces, trainings whose loss did not fall, pieces other than the tokenizer's own, thin support,

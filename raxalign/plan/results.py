@@ -33,6 +33,24 @@ def read_records(plan: Plan, ledger: Ledger) -> dict[str, dict[str, Any]]:
     return with_added(plan, ledger, ledger.read_many(sorted(wanted & ledger.keys())))
 
 
+def batches(
+    plan: Plan, ledger: Ledger, size: int = 500
+) -> Iterator[tuple[Plan, dict[str, dict[str, Any]]]]:
+    """Yield a plan part by part, each with its records as `read_records` returns them, so that the
+    records of ten thousand trials need not be in memory at once.
+
+    Args:
+        plan: The plan.
+        ledger: Where the records are; it is listed once.
+        size: The number of trials in a part.
+    """
+    there = ledger.keys()
+    for start in range(0, len(plan.trials), size):
+        part = plan.only(iter(plan.trials[start : start + size]))
+        wanted = {key for trial in part.trials for key in trial.evaluations.values()}
+        yield part, with_added(part, ledger, ledger.read_many(sorted(wanted & there)))
+
+
 def with_added(
     plan: Plan, ledger: Ledger, records: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
@@ -83,6 +101,7 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
     searched = trial.searched
     hidden = searched is not None and not searched.confirmed
     mark = {} if searched is None else {"searched": CONFIRMED if searched.confirmed else SUGGESTED}
+    params, languages = dict(trial.params), list(trial.languages)  # all rows share them
     for task, key in trial.evaluations.items():
         record = records.get(key)
         added = record.get("added", {}).get(task, ()) if record else ()
@@ -92,9 +111,9 @@ def trial_rows(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> Iterat
             yield {
                 "trial": trial.key,
                 "method": trial.method,
-                "params": dict(trial.params),
+                "params": params,
                 "encoder": trial.encoder,
-                "languages": list(trial.languages),
+                "languages": languages,
                 "sentences": trial.sentences,
                 "seed": trial.seed,
                 "task": task,

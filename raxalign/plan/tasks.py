@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from raxalign.tasks.base import Refit, Task, TaskNeeds
 
 
+_Files = tuple[dict[str, str], dict[str, str]]
+"""The digests and the locations of files, by their names."""
+
+
 @dataclass
 class TaskStages:
     """Makes the evaluation of each task of the grid for one aligned encoder."""
@@ -31,6 +35,7 @@ class TaskStages:
     shared: SharedStages
     warnings: list[str] = field(default_factory=list)
     _tasks: list[tuple[TaskSpec, Task]] = field(default_factory=list)
+    _dictionaries: dict[str, _Files] = field(default_factory=dict)  # by language
 
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
@@ -239,6 +244,12 @@ class TaskStages:
 
     def _seen(self, lang: str, unseen_in: int | None) -> Stage:
         """Add the seen word types, with every dictionary that a method of the grid trains on."""
+        if lang not in self._dictionaries:  # every point of the grid is looked at: once is enough
+            self._dictionaries[lang] = self._trained_on(lang)
+        return self.shared.seen(lang, unseen_in, *self._dictionaries[lang])
+
+    def _trained_on(self, lang: str) -> _Files:
+        """Return the dictionaries of one language that the methods of the grid train on."""
         digests: dict[str, str] = {}
         locations: dict[str, str] = {}
         for spec in self.grid.methods:
@@ -249,7 +260,7 @@ class TaskStages:
                     found, places = self.shared.identity.of({order: dictionary.source})
                     name = f"{order}/{found[order]}"
                     digests[name], locations[name] = found[order], places[order]
-        return self.shared.seen(lang, unseen_in, digests, locations)
+        return digests, locations
 
 
 def _narrowed(spec: TaskSpec, languages: tuple[str, ...]) -> tuple[str, ...]:

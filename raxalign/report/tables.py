@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,20 +35,37 @@ FIELDS = (
 )
 
 
-def as_json(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_json(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return a JSON list, one row per value, each on a line of its own (the fast encoder of `json`
     does not indent).
     """
+    return "".join(json_parts(rows))
+
+
+def json_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the text of `as_json` row by row."""
     encode = json.JSONEncoder(ensure_ascii=False).encode
-    return "[\n" + ",\n".join(map(encode, rows)) + "\n]" if rows else "[]"
+    before = "[\n"
+    for row in rows:
+        yield before + encode(row)
+        before = ",\n"
+    yield "\n]" if before.startswith(",") else "[]"
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+def as_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """CSV with a header; mappings and lists as JSON, absent values empty."""
+    return "".join(csv_parts(rows))
+
+
+def csv_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the text of `as_csv` row by row."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(FIELDS)
     for row in rows:
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
         writer.writerow(
             [
                 (
@@ -59,7 +76,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
                 for name in FIELDS
             ]
         )
-    return text.getvalue()
+    yield text.getvalue()
 
 
 def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, str, str, str]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from raxalign.report.compared import comparison_rows, comparisons_csv
 from raxalign.report.compose import compose
 from raxalign.report.render import as_html, as_latex, as_markdown
-from raxalign.report.tables import as_csv, as_json
+from raxalign.report.tables import as_json, csv_parts, json_parts
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -40,18 +40,19 @@ def write_report(
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     composed = compose(rows, plan, folder / "figures", ledger=ledger, published=published)
     document, found = composed.document, comparison_rows(composed.compared, plan)
-    texts = {
-        "report.html": as_html(document),
-        "report.md": as_markdown(document),
-        "report.tex": as_latex(document),
-        "results.csv": as_csv(rows),
-        "results.json": as_json(rows),
-        "comparisons.csv": comparisons_csv(found),
-        "comparisons.json": as_json(found),
-        **composed.files,
+    texts: dict[str, Iterable[str]] = {
+        "report.html": [as_html(document)],
+        "report.md": [as_markdown(document)],
+        "report.tex": [as_latex(document)],
+        "results.csv": csv_parts(rows),
+        "results.json": json_parts(rows),
+        "comparisons.csv": [comparisons_csv(found)],
+        "comparisons.json": [as_json(found)],
+        **{name: [text] for name, text in composed.files.items()},
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for name, parts in texts.items():
+        with (folder / name).open("w", encoding="utf-8") as file:
+            file.writelines(parts)
     drawn = (figure.name for part in document.parts for figure in part.figures)
     figures = [f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "pdf", "png")]
     return [folder / name for name in (*texts, *figures)]

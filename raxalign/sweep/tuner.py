@@ -11,6 +11,7 @@ from typing import Any
 
 import ray
 from ray import tune
+from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from raxalign.plan.plan import Plan
@@ -94,6 +95,7 @@ def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
         step,
         tune_config=tune.TuneConfig(
             search_alg=_Ask(sweep),
+            scheduler=InOrder(),
             num_samples=-1,
             reuse_actors=not sweep.groups,
             trial_name_creator=_trial_name,
@@ -157,6 +159,18 @@ class _Ask(Searcher):  # type: ignore[misc]
 
     def restore(self, checkpoint_path: str) -> None:
         """Do nothing, likewise."""
+
+
+class InOrder(FIFOScheduler):  # type: ignore[misc]
+    """A scheduler that chooses no step: Tune then starts them in the order in which it got them.
+
+    The choice of Tune's own scheduler looks through all steps of the grid at each event. It also
+    gives a free worker to a step whose own worker is still loading its libraries, which is then
+    ended: with short steps all workers but one would be started again and again.
+    """
+
+    def choose_trial_to_run(self, tune_controller: Any) -> None:
+        """Choose none."""
 
 
 class _Watch(tune.Callback):  # type: ignore[misc]

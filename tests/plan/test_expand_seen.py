@@ -73,3 +73,20 @@ def test_only_and_limit_never_change_what_counts_as_seen(tmp_path):
         trial for trial in plan.trials if trial.method == "finetune" and trial.sentences == 100
     )
     assert set(part.stages) < set(plan.stages)
+
+
+def test_dictionaries_are_looked_for_once_per_point_and_language_however_many_points(
+    tmp_path, monkeypatch
+):
+    from raxalign.methods.mean_shift import MeanShift
+
+    asked = []
+    monkeypatch.setattr(
+        MeanShift, "dictionaries", lambda self, lang, pivot: asked.append(self.params.alpha) or ()
+    )
+    alphas = [round(0.05 * number, 2) for number in range(1, 21)]
+    plan = plan_of(
+        tmp_path, methods=(f"mean_shift: {{alpha: {alphas}}}",), languages="{each: [de]}"
+    )
+    assert len(plan.trials) == 40  # 20 values x 2 sizes
+    assert asked == alphas

@@ -10,7 +10,7 @@ from typing import Any
 from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.plan import Plan
-from raxalign.plan.remarks import chosen_in_report, remarks
+from raxalign.plan.remarks import chosen_in_report, remarked, remarks
 from raxalign.report.cells.results import Results
 from raxalign.store.ledger import Ledger
 from tests.grids import write_grid
@@ -124,3 +124,24 @@ def test_one_value_of_a_param_is_not_chosen_by_the_report(tmp_path: Path) -> Non
     plan = expand(load(write_grid(tmp_path, methods=methods, tasks=tasks)))
     keys = [key for trial in plan.trials for key in trial.evaluations.values()]
     assert chosen_in_report(plan, {key: {"scores": [{"split": "dev"}]} for key in keys}) == []
+
+
+def test_what_is_kept_of_a_record_gives_the_same_remarks(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path)
+    notes = {
+        "unknown": {"de": 0.05},
+        "unknown_in_training": {"finetune": {"de": 0.06}},
+        "loss_not_lowered": {"finetune": [1.0, 2.0]},
+        "not_as_trained": {"finetune": "pieces differ"},
+        "thin_support": {"retrieval": "3 pairs"},
+        "links": {"de": "a long list"},
+    }
+    scores = [{"split": split, "value": 0.5} for split in ("test", "dev", "dev")]
+    records = {key: {**record, "scores": scores} for key, record in noted(plan, notes).items()}
+    kept = {key: remarked(record) for key, record in records.items()}
+    assert len(remarks(plan, kept)) == 5
+    assert remarks(plan, kept) == remarks(plan, records)
+    assert chosen_in_report(plan, kept) == chosen_in_report(plan, records)
+    first = next(iter(kept.values()))
+    assert "links" not in first["notes"]
+    assert len(first["scores"]) == 1

@@ -34,3 +34,25 @@ def test_each_language_has_its_weight_with_its_dev_and_test_values() -> None:
 
 def test_a_method_that_declares_no_such_param_has_no_such_table() -> None:
     assert list(tables("centering")) == ["xnli"]
+
+
+def test_the_lines_along_a_param_are_found_by_looking_at_each_cell_once(monkeypatch) -> None:
+    from raxalign.report.cells import results as module
+
+    looked: list[object] = []
+    rest = module._rest
+    monkeypatch.setattr(
+        module, "_rest", lambda cell, param: looked.append(cell) or rest(cell, param)
+    )
+    rows = [
+        {**row, "method": "mean_shift", "params": {"alpha": number / 50}}
+        for number in range(50)
+        for row in shifted(CHOICES)[:1]
+    ]
+    trial = Trial("mean_shift", "mean_shift", {}, "e", ("de",), None, None, "a", {})
+    found = Results.of(rows, Plan("p", "en", 1, (trial,), {}, {"mean_shift": ("alpha",)}))
+    lines = [found.line(cell, "alpha") for cell in reversed(found.cells)]
+    assert all(line is lines[0] for line in lines)
+    assert [cell.params["alpha"] for cell in lines[0]] == [number / 50 for number in range(50)]
+    assert len(looked) == 100  # once to sort them in, once to look them up
+    assert found.line(found.cells[0], "strength") == []

@@ -7,10 +7,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
+from raxalign.cli._terminal import print_parts
 from raxalign.plan.plan import Plan
-from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks
+from raxalign.report.tables import (
+    FIELDS,
+    as_csv,
+    as_json,
+    as_text,
+    blocks,
+    csv_parts,
+    json_parts,
+)
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
@@ -117,3 +129,29 @@ def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
     assert next(
         block for block in blocks(few, PLAN, every=True) if block.title == "xnli: accuracy (test)"
     ).lines
+
+
+def test_a_row_is_written_before_the_next_one_is_read() -> None:
+    read: list[float] = []
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for value in (0.25, 0.5, 0.75):
+            read.append(value)
+            yield row(value)
+
+    assert json.loads(next(json_parts(rows())) + "]") == [row(0.25)]
+    assert read == [0.25]
+    parts = csv_parts(rows())
+    assert next(parts).strip().split(",") == list(FIELDS)
+    assert ",0.25" in next(parts)
+    assert read == [0.25, 0.25, 0.5]
+
+
+def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_parts(csv_parts([row(0.25), row(0.5)]))
+    assert capsys.readouterr().out == as_csv([row(0.25), row(0.5)])
+    assert as_csv([row(0.25)]).endswith(",0.25\r\n")
+    assert as_json([]) == "[]"
+    assert as_json([row(0.5)]).endswith("}\n]")

@@ -18,7 +18,7 @@ from raxalign.sweep.placement import GroupWaits
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
-from raxalign.sweep.tuner import _Ask, _Watch, run_grid
+from raxalign.sweep.tuner import InOrder, _Ask, _Watch, run_grid
 
 
 class TuneTrial:
@@ -58,6 +58,17 @@ def test_what_tune_pickles_has_no_display(sweep, job, heard) -> None:
         pickle.dumps(threading.Lock())
     sweep.display = threading.Lock()
     pickle.dumps([_Ask(sweep), _Watch(sweep, job, GroupWaits(list, heard))])
+
+
+class LookedThrough:
+    """A controller of Tune whose trials nobody may look through."""
+
+    def get_trials(self) -> list[object]:
+        raise AssertionError("all trials of the grid were looked through at one event")
+
+
+def test_no_event_looks_through_all_trials_to_find_the_next() -> None:
+    assert InOrder().choose_trial_to_run(LookedThrough()) is None
 
 
 def test_a_lost_worker_is_told_by_the_first_line_of_its_loss(sweep, job, heard) -> None:

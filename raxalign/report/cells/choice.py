@@ -78,7 +78,7 @@ def of_encoder(results: Results) -> str:
     """Return what a caption says where a figure or table of a grid with several encoders shows the
     `representatives`, which are of one.
     """
-    if len({cell.encoder for cell in results.cells}) < 2:
+    if not results.several_encoders:
         return ""
     shown = {
         cell.encoder

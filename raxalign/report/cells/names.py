@@ -65,7 +65,7 @@ def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
     """Return the encoder where there are several, the size of the training set, and over how many
     seeds the values of a table are.
     """
-    facts = [cell.encoder] if len({other.encoder for other in results.cells}) > 1 else []
+    facts = [cell.encoder] if results.several_encoders else []
     facts += [f"{cell.sentences:,} pairs"] if cell.sentences is not None else []
     seeds = max(
         (value.n for name, value in cell.values.items() if (name[0], name[2], name[3]) == entry),

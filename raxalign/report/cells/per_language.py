@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.cells import Cell, Name, Value
@@ -25,14 +25,6 @@ def declared(results: Results, method: str) -> list[str]:
     return [param for param in params if param in results.plan.axes.get(method, ())]
 
 
-def variants(results: Results, cell: Cell, param: str) -> list[Cell]:
-    """Return the cells that differ from a cell in nothing but a param, itself included, in
-    ascending order of the param.
-    """
-    found = [other for other in results.cells if _rest(other, param) == _rest(cell, param)]
-    return sorted(found, key=lambda other: other.params[param])
-
-
 def best(cells: Sequence[Cell], name: Name) -> Cell | None:
     """Return the cell with the best value on the development set, the first of equals.
 
@@ -51,11 +43,3 @@ def best(cells: Sequence[Cell], name: Name) -> Cell | None:
 def value(cell: Cell, name: Name, split: str) -> Value | None:
     """Return the value of a cell on another split; None where it has none."""
     return cell.values.get((*name[:3], split))
-
-
-def _rest(cell: Cell, param: str) -> tuple[str, Mapping[str, object], str, int | None] | None:
-    """Return everything of a cell but a param; None for a cell that does not have it."""
-    if param not in cell.params:
-        return None
-    rest = {name: value for name, value in cell.params.items() if name != param}
-    return cell.method, rest, cell.encoder, cell.sentences

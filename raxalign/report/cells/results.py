@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +30,7 @@ class Results:
     planned: int = 0
     done: int = 0
     seeds: tuple[int, ...] = field(default=())
+    _lines: dict[str, dict[str, list[Cell]]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Sequence[Mapping[str, Any]], plan: Plan) -> Results:
@@ -59,6 +61,11 @@ class Results:
         )
 
     @cached_property
+    def several_encoders(self) -> bool:
+        """Whether the cells are of more than one encoder."""
+        return len({cell.encoder for cell in self.cells}) > 1
+
+    @cached_property
     def names(self) -> tuple[Name, ...]:
         """Every (task, lang, metric, split) that some cell has, in the order of first
         appearance.
@@ -84,6 +91,19 @@ class Results:
             )
             for entry, langs in found.items()
         }
+
+    def line(self, cell: Cell, param: str) -> list[Cell]:
+        """Return the cells that differ from a cell in nothing but a param, itself included, in
+        ascending order of the param; none where the cell does not have it.
+        """
+        if param not in self._lines:
+            lines = self._lines[param] = {}
+            for other in self.cells:
+                if param in other.params:
+                    lines.setdefault(_rest(other, param), []).append(other)
+            for cells_ in lines.values():
+                cells_.sort(key=lambda other: other.params[param])
+        return self._lines[param].get(_rest(cell, param), []) if param in cell.params else []
 
     def of_kind(self, kind: str) -> str | None:
         """Return the grid's name of its first task of a kind; None where it has none."""
@@ -126,3 +146,9 @@ class Results:
         enough = [entry for entry in self.tables if entry[0] == task and not self.few(entry)]
         main = self.main_metric(task)
         return next((entry for entry in enough if entry[1] == main), next(iter(enough), None))
+
+
+def _rest(cell: Cell, param: str) -> str:
+    """Return everything of a cell but a param, as text."""
+    rest = {name: value for name, value in cell.params.items() if name != param}
+    return json.dumps([cell.method, rest, cell.encoder, cell.sentences], sort_keys=True)

@@ -11,7 +11,7 @@ from raxalign.plan.names import plain
 from raxalign.report.cells.judge import Judge
 from raxalign.report.cells.names import capitalized, measured, symbol
 from raxalign.report.cells.numbers import Unit, metric_unit
-from raxalign.report.cells.per_language import WARNING, best, declared, value, variants
+from raxalign.report.cells.per_language import WARNING, best, declared, value
 from raxalign.report.cells.results import Results
 from raxalign.report.document import Entry, Line, Table
 
@@ -46,7 +46,7 @@ def _table(results: Results, judge: Judge, axis: tuple[str, str], task: str) -> 
     ]
     chosen: dict[int, list[_Choice]] = {}
     for cell in results.cells:
-        there = variants(results, cell, param) if cell.method == method else []
+        there = results.line(cell, param) if cell.method == method else []
         if len(there) > 1 and there[0] is cell:
             found = list(_choices(there, [(task, lang, metric, "test") for lang in langs]))
             chosen |= {id(cell): found} if found else {}
@@ -79,7 +79,7 @@ def _lines(
     by_lang = {choice.name[1]: choice for choice in found}
     first = found[0]
     unit = metric_unit(choice.cell.values[choice.name].mean for choice in found)
-    several = len({cell.encoder for cell in results.cells}) > 1
+    several = results.several_encoders
     group = measured(first.cell, results.plan, param)
     group += f", {first.cell.encoder}" if several else ""
     rows = (

@@ -142,7 +142,7 @@ def choices(results: Results, cell: Cell, rule: Rule) -> list[Cell]:
     """The cells among which a rule chooses for each language: they fit it, and differ from the cell
     in nothing but the param that is chosen.
     """
-    there = per_language.variants(results, cell, rule.per_language or "")
+    there = results.line(cell, rule.per_language or "")
     return [other for other in there if _fits(results, other, rule)]
 
 

@@ -102,6 +102,4 @@ def _some(results: Results, task: str, metric: str) -> Sequence[Cell]:
 
 def _label(results: Results, cell: Cell) -> str:
     name = named(cell, results.plan)
-    return (
-        f"{name} [{cell.encoder}]" if len({other.encoder for other in results.cells}) > 1 else name
-    )
+    return f"{name} [{cell.encoder}]" if results.several_encoders else name
