@@ -42,6 +42,9 @@ def read_search(
             " only split",
         )
         written = {name: entry for name, entry in written.items() if name != "split"}
+    pruner = written.get("pruner")
+    if pruner is not None and isinstance(pruner.value, str):
+        written["pruner"] = replace(pruner, value={"name": pruner})
     search = validate(Search, node, faults, values=written)
     metrics = written["metric"].items() if "metric" in written else []
     for item in metrics:
@@ -49,6 +52,12 @@ def read_search(
             _check_metric(item, tasks, languages, faults)
     if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
         faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
+    if search is not None and search.pruner.prunes and len(search.metric) > 1:
+        faults.add(
+            written["pruner"],
+            "a search by two metrics is not pruned: a trial behind by one may be ahead by the other",
+            "leave `pruner` out, or name one metric",
+        )
     if not faults and methods and not any(spec.searched for spec in methods):
         faults.add(
             node,

@@ -132,7 +132,7 @@ class _Expansion:
         for languages, sentences in product(self._groups(), self.grid.sentences):
             at = [(languages, sentences, self.grid.seeds[0])]
             for corner in self.trials_of(encoder, spec, spec.points[0], at):
-                study = study_of(self.grid, spec, corner, sentences)
+                study = study_of(self.grid, spec, corner, sentences, self.shared.stages)
                 if study.name in self.studies:
                     continue
                 self.studies[study.name] = study

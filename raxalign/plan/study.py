@@ -5,17 +5,20 @@ the points that they suggest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
+from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space, Value
+from raxalign.plan.watching import why_unwatched
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, MethodSpec
+    from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
 
 
@@ -54,6 +57,9 @@ class Study:
         most: The largest number of its trials (None: not limited).
         seconds: The worker time that they may take (None: not limited).
         fresh_seeds: The seeds that the chosen points are run again with.
+        pruner: Which trials end early.
+        unwatched: Why the pruner cannot act, in a clause; empty where it can, or where there is
+            none.
     """
 
     name: str
@@ -69,6 +75,13 @@ class Study:
     most: int | None
     seconds: float | None
     fresh_seeds: tuple[int, ...]
+    pruner: Pruner = field(default_factory=Pruner)
+    unwatched: str = ""
+
+    @property
+    def prunes(self) -> bool:
+        """Whether trials may end early."""
+        return self.pruner.prunes and not self.unwatched
 
     @property
     def about(self) -> str:
@@ -82,13 +95,19 @@ class Study:
         """
         return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the study as JSON has it."""
+        return {**asdict(self), "pruner": self.pruner.model_dump()}
+
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Study:
-        """Read what `asdict` made of a study."""
+        """Read what `to_json` made."""
         spaces = (Space(**{**s, "choices": tuple(s["choices"])}) for s in entry["spaces"])
         objectives = (Objective(**objective) for objective in entry["objectives"])
         tuples = {name: tuple(entry[name]) for name in ("languages", "fresh_seeds")}
-        return cls(**{**entry, **tuples, "spaces": tuple(spaces), "objectives": tuple(objectives)})
+        pruner = Pruner(**entry.get("pruner", {}))
+        parts = {"spaces": tuple(spaces), "objectives": tuple(objectives), "pruner": pruner}
+        return cls(**{**entry, **tuples, **parts})
 
 
 @dataclass(frozen=True)
@@ -114,15 +133,25 @@ class Asked:
     confirmed: bool = False
 
 
-def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Study:
+def study_of(
+    grid: Grid, spec: MethodSpec, corner: Trial, sentences: int, stages: Mapping[str, Stage]
+) -> Study:
     """Return the study that a trial at a corner of its space stands for.
 
     Its name depends on what decides the results of its trials, and on the spaces, the metric and
-    the sampler; not on the budget, so that a larger one continues it.
+    the sampler and the pruner; not on the budget, so that a larger one continues it.
+
+    Args:
+        grid: The grid.
+        spec: The method whose params are searched.
+        corner: The trial.
+        sentences: The number of its training sentence pairs per language.
+        stages: The stages of the plan, by key.
     """
     assert spec.searched is not None
     assert grid.search is not None
     search, seed = grid.search, grid.seeds[0]
+    pruner = search.pruner
     objectives = tuple(_objective(grid, name, corner.languages) for name in search.metric)
     identity: dict[str, Any] = {
         "aligned": corner.aligned,
@@ -133,6 +162,7 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
         "objectives": [asdict(objective) for objective in objectives],
         "evaluations": [corner.evaluations.get(entry.task, "") for entry in objectives],
         "sampler": [search.sampler, search.seed],
+        **({"pruner": pruner.model_dump()} if pruner.prunes else {}),
     }
     return Study(
         name=f"{spec.name}-{'+'.join(corner.languages)}-{digest(identity)[:12]}",
@@ -148,6 +178,8 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
         most=search.most,
         seconds=search.seconds,
         fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
+        pruner=pruner,
+        unwatched=why_unwatched(grid, corner, stages, objectives) if pruner.prunes else "",
     )
 
 
