@@ -55,7 +55,7 @@ def read_search(
     if search is not None and search.pruner.prunes and len(search.metric) > 1:
         faults.add(
             written["pruner"],
-            "a search by two metrics is not pruned: a trial behind by one may be ahead by the other",
+            "a search by two metrics cannot be pruned: a trial may be ahead by one of them",
             "leave `pruner` out, or name one metric",
         )
     if not faults and methods and not any(spec.searched for spec in methods):

@@ -32,7 +32,10 @@ class Pruner(BaseParams):
     startup: int = Field(
         4,
         ge=1,
-        description="Number of other trials with a score at a dev selection that it takes to prune.",
+        description=(
+            "Number of other trials with a score at a dev selection without which nothing is pruned"
+            " there."
+        ),
     )
     reduction: int | None = Field(
         None,
