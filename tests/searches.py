@@ -94,7 +94,7 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
         return True
     watch, value = StudyWatch(watched, root), planted(trial)[0]
     for number in range(1, SELECTIONS + 1):
-        scores = dict.fromkeys(watch.languages, value * (1 - 0.5 ** number))
+        scores = dict.fromkeys(watch.languages, value * (1 - 0.5**number))
         if watch.ends(scores, Moment(10 * number, 10 * SELECTIONS)):
             return False
     return True
