@@ -48,10 +48,10 @@ class Pruner(BaseParams):
 
     @model_validator(mode="after")
     def _means_something(self) -> Pruner:
+        if self.name == "none" and self.model_fields_set - {"name"}:
+            raise ValueError("has no rule; add `name: asha` or `name: median`")
         if self.reduction is not None and self.name != "asha":
-            raise ValueError(
-                "`reduction` is an option of asha; leave it out, or write `name: asha`"
-            )
+            raise ValueError("`reduction` is for asha alone; leave it out, or write `name: asha`")
         return self
 
     @property

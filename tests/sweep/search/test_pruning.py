@@ -141,7 +141,7 @@ def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
 
 
 def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
-    methods = ("linear: {layers: {choice: [1, 2]}}",)
+    methods = ("rotation: {center: {choice: [false, true]}}",)
     opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
     assert plan_lines(opened.plan, opened.root)[1] == (
         "  nothing can be pruned: all trials share one training of xnli"
