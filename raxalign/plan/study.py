@@ -13,12 +13,10 @@ from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
 from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space, Value
-from raxalign.plan.watching import why_unwatched
 from raxalign.store.key import digest
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, MethodSpec
-    from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
 
 
@@ -133,25 +131,15 @@ class Asked:
     confirmed: bool = False
 
 
-def study_of(
-    grid: Grid, spec: MethodSpec, corner: Trial, sentences: int, stages: Mapping[str, Stage]
-) -> Study:
+def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Study:
     """Return the study that a trial at a corner of its space stands for.
 
     Its name depends on what decides the results of its trials, and on the spaces, the metric and
     the sampler and the pruner; not on the budget, so that a larger one continues it.
-
-    Args:
-        grid: The grid.
-        spec: The method whose params are searched.
-        corner: The trial.
-        sentences: The number of its training sentence pairs per language.
-        stages: The stages of the plan, by key.
     """
     assert spec.searched is not None
     assert grid.search is not None
-    search, seed = grid.search, grid.seeds[0]
-    pruner = search.pruner
+    search, seed, pruner = grid.search, grid.seeds[0], grid.search.pruner
     objectives = tuple(_objective(grid, name, corner.languages) for name in search.metric)
     identity: dict[str, Any] = {
         "aligned": corner.aligned,
@@ -179,7 +167,6 @@ def study_of(
         seconds=search.seconds,
         fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
         pruner=pruner,
-        unwatched=why_unwatched(grid, corner, stages, objectives) if pruner.prunes else "",
     )
 
 

@@ -11,14 +11,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from raxalign.analysis.pruning import prunes
-from raxalign.plan.watching import pruning_studies, watched_languages
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.train.watch import Moment
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
-    from raxalign.plan.study import Study
+    from raxalign.plan.study import Objective, Study
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,14 @@ class Watched:
     @classmethod
     def of(cls, plan: Plan, trial: str) -> Watched | None:
         """Return what is watched of a trial; None where it is to be run whole."""
-        studies = pruning_studies(plan, trial)
+        studies = _pruning_studies(plan, trial)
         if not studies:
             return None
         objective = studies[0].objectives[0]
         if any(study.objectives[0] != objective for study in studies):
             return None
         evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
-        languages = watched_languages(evaluation, objective)
+        languages = _languages(evaluation, objective)
         return cls(trial, evaluation, languages, objective.metric, tuple(studies))
 
     @property
@@ -100,3 +99,26 @@ def pruned_at(plan: Plan, trial: str, root: str) -> DevCurve | None:
         return None
     curve = DevCurves(root, watched.studies[0].name).read(trial)
     return curve if curve is not None and curve.pruned else None
+
+
+def _pruning_studies(plan: Plan, trial: str) -> list[Study]:
+    """Return the studies that may prune a trial: those that suggested it. There are none where the
+    trial is wanted whole: by the grid itself, by a study that does not prune, or to confirm.
+    """
+    if plan.by_key[trial].searched is None:
+        return []
+    asked = [entry for entry in plan.asked if entry.trial == trial]
+    names = {entry.study for entry in asked}
+    found = [study for study in plan.studies if study.name in names]
+    whole = any(entry.confirmed for entry in asked) or not all(study.prunes for study in found)
+    return [] if whole else found
+
+
+def _languages(stage: Stage, objective: Objective) -> tuple[str, ...]:
+    """Return the languages whose mean score an objective is, of those of its evaluation."""
+    languages = tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
+    if objective.lang == "avg":
+        return languages
+    if objective.lang == "avg_zero_shot":
+        return tuple(lang for lang in languages if lang != stage.params["pivot"])
+    return (objective.lang,)

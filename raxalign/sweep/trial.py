@@ -35,17 +35,16 @@ PATIENCE = (
 )
 
 
+Scored = Callable[[Mapping[str, float], int], None]
+"""Receives the scores on development sets that trainings measure, and their step."""
+
+
 def _ignored(metrics: Mapping[str, float], step: int) -> None:
     """Scores on development sets that nobody asks for."""
 
 
 def attempt(
-    job: Job,
-    key: str,
-    *,
-    rank: int = 0,
-    world_size: int = 1,
-    scored: Callable[[Mapping[str, float], int], None] = _ignored,
+    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Scored = _ignored
 ) -> str | None:
     """Run a trial on this worker.
 
@@ -54,7 +53,7 @@ def attempt(
         key: The trial.
         rank: The number of this worker.
         world_size: The number of workers.
-        scored: Receives the scores on development sets that trainings measure, and their step.
+        scored: Receives the scores that trainings measure.
 
     Returns:
         None, or the message of a failure that no retry would mend, which the storage then keeps. A
@@ -74,19 +73,27 @@ def attempt(
     except Pruned:
         return None
     except Exception as error:
-        lost = lost_peer(error)
-        if lost is not None:
-            raise lost from error
-        known = isinstance(error, RaxalignError)
-        message = str(error) if known else f"{type(error).__name__}: {error}"
-        if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
-            keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
+        message = _kept(ledger, key, error, world_size)
         if world_size > 1:
             raise
         return message
     finally:
         spool.flush()
     return None
+
+
+def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
+    """Keep why a trial failed; return the message. Raise `PeerLost` where another worker was lost
+    before.
+    """
+    lost = lost_peer(error)
+    if lost is not None:
+        raise lost from error
+    known = isinstance(error, RaxalignError)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
+        keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
+    return message
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:

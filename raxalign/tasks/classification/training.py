@@ -63,15 +63,13 @@ def train(
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
     labels, metric = labels_of(data, given), data.scheme.metric
     watched = watched_sets(runtime, lambda lang: data.examples("dev", lang))
-    parts: list[Part] = []
-    records: list[dict[str, object]] = []
+    parts, records = list[Part](), list[dict[str, object]]()
     for own, read in _groups(given, params):
         lang, name = own or pivot, "-".join(part for part in (data.scheme.name, own) if part)
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = params.data != "phrasebook"
         found = training_parts(read, lang, params.code_switching, whole=whole)
-        dev = evaluated.get((lang, "dev"))
-        run = _Run(params, Training(found, labels, dev, metric, watched))
+        run = _Run(params, Training(found, labels, evaluated.get((lang, "dev")), metric, watched))
         made = train_models(aligned, lang, runtime, folder, name, run)
         records += made if own is None else [{**record, "lang": own} for record in made]
         parts += found

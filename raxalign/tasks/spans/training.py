@@ -65,11 +65,7 @@ def train(
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}
     fingerprints = np.concatenate([questions.fingerprints() for questions in given.values()])
-    evaluated = read_given(
-        data.questions, data.splits(), languages, readers(params.selection, languages, pivot)
-    )
-    for questions in evaluated.values():
-        refuse_overlap(fingerprints, questions)
+    evaluated = _held_out(data, languages, fingerprints)
     placed = {lang: answered(questions) for lang, questions in given.items()}
     watched = watched_sets(runtime, lambda lang: data.questions("dev", lang))
     training = Training(placed, pivot, evaluated.get((pivot, "dev")), watched)
@@ -84,6 +80,17 @@ def train(
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints)
     return {**_left_out(given, placed), **counts, "models": records}
+
+
+def _held_out(
+    data: QaData, languages: Sequence[str], fingerprints: np.ndarray
+) -> Mapping[tuple[str, str], Questions]:
+    """Reads what is evaluated, and refuses what is trained on."""
+    choosing = readers(data.params.selection, languages, data.inputs.pivot)
+    found = read_given(data.questions, data.splits(), languages, choosing)
+    for questions in found.values():
+        refuse_overlap(fingerprints, questions)
+    return dict(found)
 
 
 def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -> dict[str, object]:

@@ -59,8 +59,7 @@ def train(
     fingerprints = given.rows.fingerprints()
     for sentences in read_given(data.sentences, data.splits(), [data.pivot]).values():
         refuse_overlap(fingerprints, sentences)
-    runs: list[_Run] = []
-    watched = watched_sets(runtime, lambda lang: data.sentences("dev", lang))
+    runs, watched = list[_Run](), watched_sets(runtime, lambda lang: data.sentences("dev", lang))
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
         runs.append(_Run(settings, view, given.toward(view.direction), place, watched))
