@@ -95,7 +95,7 @@ class Study:
 
     def to_json(self) -> dict[str, Any]:
         """Return the study as JSON has it."""
-        return {**asdict(self), "pruner": self.pruner.model_dump()}
+        return {**asdict(self), "pruner": self.pruner.model_dump(exclude_unset=True)}
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Study:

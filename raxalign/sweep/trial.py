@@ -113,7 +113,7 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
     if error is None:
         Ledger(job.root).clear_failure(key)
         error = attempt(job, key, scored=_tell_tune)
-    tune.report({"trial": key, "error": error or "", "pruned": _pruned(job, key), "done": True})
+    tune.report({"trial": key, "error": error or "", **_pruned(job, key), "done": True})
 
 
 def _tell_tune(metrics: Mapping[str, float], step: int) -> None:
@@ -121,13 +121,13 @@ def _tell_tune(metrics: Mapping[str, float], step: int) -> None:
     tune.report({**metrics, "step": step})
 
 
-def _pruned(job: Job, key: str) -> str:
-    """Return in words where a trial was pruned; nothing for one that was not."""
+def _pruned(job: Job, key: str) -> dict[str, str]:
+    """Return in words where a trial was ``pruned``; nothing for one that was not."""
     plan = read_plan(job.plan)
     curve = pruned_at(plan, key, job.root) if plan.studies else None
     if curve is None or all(map(Ledger(job.root).has, plan.by_key[key].evaluations.values())):
-        return ""
-    return f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"
+        return {}
+    return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
@@ -136,7 +136,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
     """
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
-    tune.report({"trial": key, "error": error or "", "pruned": _pruned(job, key)})
+    tune.report({"trial": key, "error": error or "", **_pruned(job, key)})
 
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:
