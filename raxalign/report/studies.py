@@ -125,7 +125,9 @@ def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list
     lines = []
     for study in plan.studies:
         record = read_record(root, study)
-        count = f"{len(record.done)} trials" + ("" if record.finished else ", not finished")
+        pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
+        count = f"{len(record.done)} trials{pruned}"
+        count += "" if record.finished else ", not finished"
         lines.append(f"{study.about} ({count}):")
         lines += [
             f"  {_best_in_words(study, entry)}; {_confirmed(plan, study, entry, rows)}"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from raxalign.errors import DataError
-from raxalign.tasks.spans.data import QaData
+from raxalign.tasks.spans.data import QaData, Split
 from raxalign.tasks.spans.metrics import METRICS, best, f1
 from raxalign.tasks.spans.model import SpanModel, span_loss
 from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overlap
@@ -84,13 +84,13 @@ def train(
 
 def _held_out(
     data: QaData, languages: Sequence[str], fingerprints: np.ndarray
-) -> Mapping[tuple[str, str], Questions]:
+) -> Mapping[tuple[str, Split], Questions]:
     """Reads what is evaluated, and refuses what is trained on."""
     choosing = readers(data.params.selection, languages, data.inputs.pivot)
     found = read_given(data.questions, data.splits(), languages, choosing)
     for questions in found.values():
         refuse_overlap(fingerprints, questions)
-    return dict(found)
+    return found
 
 
 def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -> dict[str, object]:
