@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
+from raxalign.store.key import digest
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
@@ -20,7 +21,8 @@ _MEANS = ("avg", "avg_zero_shot")
 
 
 def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, Stage]) -> Study:
-    """Return a study that knows why its pruner cannot act, where it cannot.
+    """Return a study that knows why its pruner cannot act; where it can, its name depends on the
+    pruner.
 
     Args:
         study: The study.
@@ -30,7 +32,10 @@ def with_pruning(study: Study, grid: Grid, corner: Trial, stages: Mapping[str, S
     """
     if not study.pruner.prunes:
         return study
-    return replace(study, unwatched=_why_not(grid, corner, stages, study.objectives[0]))
+    why = _why_not(grid, corner, stages, study.objectives[0])
+    stem = study.name.rpartition("-")[0]
+    name = f"{stem}-{digest([study.name, study.pruner.model_dump()])[:12]}"
+    return replace(study, unwatched=why) if why else replace(study, name=name)
 
 
 def _why_not(grid: Grid, trial: Trial, stages: Mapping[str, Stage], objective: Objective) -> str:

@@ -135,11 +135,11 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
     """Return the study that a trial at a corner of its space stands for.
 
     Its name depends on what decides the results of its trials, and on the spaces, the metric and
-    the sampler and the pruner; not on the budget, so that a larger one continues it.
+    the sampler; not on the budget, so that a larger one continues it.
     """
     assert spec.searched is not None
     assert grid.search is not None
-    search, seed, pruner = grid.search, grid.seeds[0], grid.search.pruner
+    search, seed = grid.search, grid.seeds[0]
     objectives = tuple(_objective(grid, name, corner.languages) for name in search.metric)
     identity: dict[str, Any] = {
         "aligned": corner.aligned,
@@ -150,7 +150,6 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
         "objectives": [asdict(objective) for objective in objectives],
         "evaluations": [corner.evaluations.get(entry.task, "") for entry in objectives],
         "sampler": [search.sampler, search.seed],
-        **({"pruner": pruner.model_dump()} if pruner.prunes else {}),
     }
     return Study(
         name=f"{spec.name}-{'+'.join(corner.languages)}-{digest(identity)[:12]}",
@@ -166,7 +165,7 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
         most=search.most,
         seconds=search.seconds,
         fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
-        pruner=pruner,
+        pruner=search.pruner,
     )
 
 

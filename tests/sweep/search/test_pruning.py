@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from optuna.trial import TrialState
@@ -19,24 +21,50 @@ from raxalign.sweep.search.journal import StudyLog
 from raxalign.sweep.trial import attempt
 from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
 
-ASHA = "trials: 8, confirm: 1, pruner: {name: asha, startup: 2}"
+TRIALS = 10
+ASHA = f"trials: {TRIALS}, confirm: 1, pruner: {{name: asha, startup: 2}}"
 
 
 @pytest.fixture(scope="module")
 def pruned(tmp_path_factory: pytest.TempPathFactory) -> Opened:
-    """Eight trials of planted values; the best third goes on, once two are there."""
+    """Trials of planted values; the best third goes on, once two others are there."""
     opened = open_search(search_grid(tmp_path_factory.mktemp("pruned"), ASHA))
     run(source_of(opened))
     return reopened(opened)
 
 
-def test_trials_far_behind_are_pruned_at_their_first_selection(pruned: Opened) -> None:
+def planted_dev(values: Mapping[str, object]) -> float:
+    """The dev value of a point, with λ and the layers alone."""
+    return planted(SimpleNamespace(params=values))[0]  # type: ignore[arg-type]
+
+
+def stops_of(devs: Sequence[float]) -> list[int | None]:
+    """The steps at which trials end whose curves have the order of their dev values: at the first
+    and the third of nine selections, the rungs, the best n // 3 of n values go on, and always the
+    best one; the first two that come there always do.
+    """
+    there: dict[int, list[float]] = {1: [], 3: []}
+
+    def stop(dev: float) -> int | None:
+        for rung, values in there.items():
+            values.append(dev)
+            bar = sorted(values, reverse=True)[max(len(values) // 3, 1) - 1]
+            if len(values) > 2 and dev < bar:
+                return 10 * rung
+        return None
+
+    return [stop(dev) for dev in devs]
+
+
+def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
     record = read_record(pruned.root, pruned.plan.studies[0])
-    assert len(record.pruned) == 5
-    assert len(record.done) == 3
+    devs = [planted_dev(entry.values) for entry in record.tried]
+    stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
+    assert stopped == stops_of(devs)
+    assert 10 in stopped
+    assert None in stopped[2:]
+    assert [entry.state for entry in record.tried] == ["pruned" if s else "done" for s in stopped]
     assert record.finished
-    stopped = [entry.stopped for entry in record.pruned]
-    assert {(s.step, s.steps) for s in stopped if s is not None} == {(10, 90)}
     (best,) = record.chosen
     assert best.scores == (max(max(entry.scores) for entry in record.done),)
 
@@ -44,7 +72,8 @@ def test_trials_far_behind_are_pruned_at_their_first_selection(pruned: Opened) -
 def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned: Opened) -> None:
     there = Ledger(pruned.root).keys()
     plan = pruned.plan
-    assert len(plan.trials) == 3 + 1  # those that are done, and the one that confirms
+    done = read_record(pruned.root, plan.studies[0]).done
+    assert len(plan.trials) == len(done) + 1  # and the one that confirms
     assert {key for trial in plan.trials for key in trial.evaluations.values()} == there
     assert run(source_of(pruned)) == []
 
@@ -57,26 +86,20 @@ def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) ->
     for trial in trials:
         dev = planted_dev(trial.params)
         if trial.state == TrialState.PRUNED:
-            assert trial.value == pytest.approx(dev / 2)
-            assert trial.intermediate_values == {10: trial.value}
+            last = max(trial.intermediate_values)
+            assert trial.value == trial.intermediate_values[last]
+            assert trial.value == pytest.approx(dev * (1 - 0.5 ** (last // 10)))
         else:
             assert trial.state == TrialState.COMPLETE
             assert list(trial.intermediate_values) == [10 * number for number in range(1, 10)]
 
 
-def planted_dev(params: dict[str, object]) -> float:
-    class Point:
-        def __init__(self) -> None:
-            self.params = params
-
-    return planted(Point())[0]  # type: ignore[arg-type]
-
-
 def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
-    lines = status_lines(pruned.plan, pruned.root)
-    assert lines[1].startswith(
-        "  5 of 8 trials pruned, which saved 400 of their 450 training steps (about"
-    )
+    record = read_record(pruned.root, pruned.plan.studies[0])
+    ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
+    line = status_lines(pruned.plan, pruned.root)[1]
+    told = f"saved {sum(90 - step for step in ended)} of their {90 * len(ended)} training steps"
+    assert line.startswith(f"  {len(ended)} of {TRIALS} trials pruned, which {told} (about ")
 
 
 def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path) -> None:
@@ -95,6 +118,15 @@ def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(
     names = [name(f"confirm: {n}") for n in (1, 2)] + [name("pruner: none")]
     assert len({*names}) == 1
     assert len({*names, name("pruner: asha"), name("pruner: median")}) == 3
+
+
+def test_a_pruner_that_cannot_act_makes_no_other_study(tmp_path: Path) -> None:
+    names = set()
+    for pruner in ("none", "asha"):
+        more = "search: {metric: retrieval/de-en/contextual_accuracy, trials: 2, pruner: %s}\n"
+        path = search_grid(tmp_path, "", tasks=("retrieval: {}",), more=more % pruner)
+        names.add(open_search(path).plan.studies[0].name)
+    assert len(names) == 1
 
 
 def test_a_plan_with_a_pruner_is_read_back_from_json(pruned: Opened) -> None:
