@@ -4,6 +4,7 @@ function behind both.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -35,6 +36,7 @@ PATIENCE = (
 )
 
 
+BETWEEN = 2.0
 Scored = Callable[[Mapping[str, float], int], None]
 """Receives the scores on development sets that trainings measure, and their step."""
 
@@ -112,13 +114,24 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
     error = _given_up(config, job)
     if error is None:
         Ledger(job.root).clear_failure(key)
-        error = attempt(job, key, scored=_tell_tune)
+        error = attempt(job, key, scored=TuneScores().take)
     tune.report({"trial": key, "error": error or "", **_pruned(job, key), "done": True})
 
 
-def _tell_tune(metrics: Mapping[str, float], step: int) -> None:
-    """Report scores on development sets to Tune while a training runs."""
-    tune.report({**metrics, "step": step})
+class TuneScores:
+    """Reports the scores on development sets to Tune while a training runs: at most every
+    `BETWEEN` seconds, since a report waits for the driver.
+    """
+
+    def __init__(self) -> None:
+        self._told, self._latest = time.monotonic(), dict[str, float]()
+
+    def take(self, metrics: Mapping[str, float], step: int) -> None:
+        """Take the scores of a step, and report the latest ones where it is time."""
+        self._latest |= metrics
+        if time.monotonic() - self._told >= BETWEEN:
+            tune.report({**self._latest, "step": step})
+            self._told = time.monotonic()
 
 
 def _pruned(job: Job, key: str) -> dict[str, str]:
