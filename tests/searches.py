@@ -10,10 +10,12 @@ from pathlib import Path
 from raxalign.plan.load import Opened, open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
+from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.search.journal import Journal
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.source import SearchSource
+from raxalign.train.watch import Moment
 from tests.grids import write_grid
 
 SPACES = "lambda: {log_uniform: [0.01, 10]}, layers: {choice: [last, 1]}"
@@ -79,6 +81,25 @@ def measure(ledger: Ledger, plan: Plan, trial: Trial) -> None:
             ledger.write(key, record, None)
 
 
+SELECTIONS = 9
+"""Dev selections of a planted training, one every ten steps."""
+
+
+def train(root: str, plan: Plan, trial: Trial) -> bool:
+    """Do what the training of a watched trial does: measure its dev value, which grows towards the
+    planted one, at each selection. Returns whether it came to its end.
+    """
+    watched = Watched.of(plan, trial.key)
+    if watched is None:
+        return True
+    watch, value = StudyWatch(watched, root), planted(trial)[0]
+    for number in range(1, SELECTIONS + 1):
+        scores = dict.fromkeys(watch.languages, value * (1 - 0.5**number))
+        if watch.ends(scores, Moment(10 * number, 10 * SELECTIONS)):
+            return False
+    return True
+
+
 def source_of(opened: Opened) -> SearchSource:
     """A driver of all studies of a grid."""
     local = Path(opened.root)
@@ -104,7 +125,8 @@ def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:
         assert silent < 50, "the source waits for something that nobody does"
         for trial in plan.trials if plan is not None else ():
             assert plan is not None
-            measure(ledger, plan, trial)
+            if train(source.opened.root, plan, trial):
+                measure(ledger, plan, trial)
             ended[trial.key] = None
             ran.append(trial.key)
     source.owner.leave()

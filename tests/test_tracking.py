@@ -130,6 +130,26 @@ def test_a_stretch_that_a_resumed_training_repeats_is_brought_once(tmp_path, pla
     assert history(where.uri, trial.key, "train/loss") == 5
 
 
+def test_a_pruned_trial_has_its_curve_and_a_tag_until_it_is_made_whole(tmp_path, plan):
+    where, trial = target(tmp_path), plan.trials[0]
+    recorder, spool = Recorder(plan, where), Spool(str(tmp_path), plan.trials[0].key)
+    recorder.open()
+    recorder.start(trial)
+    spool.report({"xnli/selection": 0.5}, 5)
+    spool.flush()
+    recorder.prune(trial, "pruned at step 5 of 15")
+
+    runs = [r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial"]
+    assert [(r["status"], r["tags"]["raxalign.pruned"]) for r in runs] == [
+        ("FINISHED", "pruned at step 5 of 15")
+    ]
+    assert history(where.uri, trial.key, "train/xnli/selection") == 1
+    fill(tmp_path, plan)
+    recorder.finish(trial, None)
+    (whole,) = (r for r in tracked(where.uri, "small") if r["tags"]["raxalign.kind"] == "trial")
+    assert "raxalign.pruned" not in whole["tags"]
+
+
 def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
     where = target(tmp_path)
     context = multiprocessing.get_context("spawn")

@@ -55,6 +55,9 @@ def search(
     confirm: Annotated[
         int, typer.Option(min=0, help="Fresh seeds that the best point is run again with.")
     ] = 5,
+    pruner: Annotated[
+        str, typer.Option(help="Which trials end early: none, asha or median.")
+    ] = "none",
     aligner: Annotated[str, typer.Option(help="The word aligner.")] = "eflomal",
     storage: Storage = None,
     dry_run: Annotated[
@@ -83,6 +86,7 @@ def search(
             sampler=sampler,
             confirm=confirm,
             aligner=aligner,
+            pruner=pruner,
         )
         write_search(request, file)
         print_out(str(file))

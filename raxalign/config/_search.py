@@ -32,7 +32,30 @@ def read_search(
         languages: Its languages and the pivot.
         faults: Receives the faults.
     """
-    written = node.entries(faults)
+    written = _written(node, faults)
+    search = validate(Search, node, faults, values=written)
+    if "metric" in written:
+        _check_metrics(written["metric"], tasks, languages, faults)
+    if search is not None and search.pruner.prunes and len(search.metric) > 1:
+        faults.add(
+            written["pruner"],
+            "a search by two metrics cannot be pruned: a trial may be ahead by one of them",
+            "leave `pruner` out, or name one metric",
+        )
+    if not faults and methods and not any(spec.searched for spec in methods):
+        faults.add(
+            node,
+            "no param of a method has a space to search",
+            "write for example lambda: {log_uniform: [0.01, 10]}, or leave `search` out",
+        )
+    return search
+
+
+def _written(node: Node, faults: Faults) -> dict[str, Node]:
+    """Return the entries of the section, without a split that is not permitted. A pruner that is
+    only named is a mapping with that name.
+    """
+    written = dict(node.entries(faults))
     split = written.get("split")
     if split is not None and split.value != "dev":
         faults.add(
@@ -42,20 +65,22 @@ def read_search(
             " only split",
         )
         written = {name: entry for name, entry in written.items() if name != "split"}
-    search = validate(Search, node, faults, values=written)
-    metrics = written["metric"].items() if "metric" in written else []
+    pruner = written.get("pruner")
+    if pruner is not None and isinstance(pruner.value, str):
+        written["pruner"] = replace(pruner, value={"name": pruner})
+    return written
+
+
+def _check_metrics(
+    node: Node, tasks: Sequence[TaskSpec], languages: Sequence[str], faults: Faults
+) -> None:
+    """Check one metric or several, which have to differ."""
+    metrics = node.items()
     for item in metrics:
         if isinstance(item.value, str):
             _check_metric(item, tasks, languages, faults)
     if len({item.value for item in metrics if isinstance(item.value, str)}) < len(metrics):
-        faults.add(written["metric"], "the same metric twice", "give one, or two different ones")
-    if not faults and methods and not any(spec.searched for spec in methods):
-        faults.add(
-            node,
-            "no param of a method has a space to search",
-            "write for example lambda: {log_uniform: [0.01, 10]}, or leave `search` out",
-        )
-    return search
+        faults.add(node, "the same metric twice", "give one, or two different ones")
 
 
 def _check_metric(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from raxalign.config.params import BaseParams
+from raxalign.config.pruner import Pruner
 
 TRIALS = "40 trials"
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -64,6 +65,13 @@ class Search(BaseParams):
         ),
     )
     seed: int = Field(0, ge=0, description="The seed of the suggestions.")
+    pruner: Pruner = Field(
+        Pruner(),
+        description=(
+            "Which trials end before their trainings do: `asha`, `median`, or a mapping with"
+            " `name`, `warmup`, `startup` and `reduction`."
+        ),
+    )
 
     @field_validator("metric", mode="before")
     @classmethod

@@ -129,6 +129,16 @@ def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
     return math.fsum(seconds)
 
 
+def aligned_seconds(plan: Plan, trial: Trial, root: str) -> float:
+    """Return the seconds that the alignment of a trial took; 0 where the storage does not have
+    it.
+    """
+    stage, store = plan.stages[trial.aligned], ArtifactStore(root)
+    if stage.inline or not store.has(stage.kind, stage.key):
+        return 0.0
+    return float(store.manifest(stage.kind, stage.key).seconds)
+
+
 def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:
     """Return what making a stage or an evaluation took on the average, by stage kind and maker, for
     those that this storage knows: a few of each are read, so that a large grid starts at once.

@@ -24,6 +24,7 @@ from raxalign.plan.merged import Tally
 from raxalign.plan.metrics import Added
 from raxalign.plan.plan import Plan
 from raxalign.plan.point import Point
+from raxalign.plan.pruning import with_pruning
 from raxalign.plan.stage import Stage
 from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.tasks import TaskStages
@@ -133,6 +134,7 @@ class _Expansion:
             at = [(languages, sentences, self.grid.seeds[0])]
             for corner in self.trials_of(encoder, spec, spec.points[0], at):
                 study = study_of(self.grid, spec, corner, sentences)
+                study = with_pruning(study, self.grid, corner, self.shared.stages)
                 if study.name in self.studies:
                     continue
                 self.studies[study.name] = study

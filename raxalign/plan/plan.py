@@ -171,7 +171,7 @@ class Plan:
             "unknown_depths": self.unknown_depths,
             "plugins": [asdict(file) for file in self.plugins],
             "metrics": [asdict(added) for added in self.metrics],
-            "studies": [asdict(study) for study in self.studies],
+            "studies": [study.to_json() for study in self.studies],
             "asked": [asdict(entry) for entry in self.asked],
         }
         return json.dumps(data, ensure_ascii=False)

@@ -5,12 +5,13 @@ the points that they suggest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from raxalign.analysis.metrics import less_is_better
 from raxalign.catalog import catalog
+from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space, Value
 from raxalign.store.key import digest
 
@@ -54,6 +55,9 @@ class Study:
         most: The largest number of its trials (None: not limited).
         seconds: The worker time that they may take (None: not limited).
         fresh_seeds: The seeds that the chosen points are run again with.
+        pruner: Which trials end early.
+        unwatched: Why the pruner cannot act, in a clause; empty where it can, or where there is
+            none.
     """
 
     name: str
@@ -69,6 +73,13 @@ class Study:
     most: int | None
     seconds: float | None
     fresh_seeds: tuple[int, ...]
+    pruner: Pruner = field(default_factory=Pruner)
+    unwatched: str = ""
+
+    @property
+    def prunes(self) -> bool:
+        """Whether trials may end early."""
+        return self.pruner.prunes and not self.unwatched
 
     @property
     def about(self) -> str:
@@ -82,13 +93,19 @@ class Study:
         """
         return Suggestion(0, {space.name: space.values(2)[0] for space in self.spaces})
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the study as JSON has it."""
+        return {**asdict(self), "pruner": self.pruner.model_dump(exclude_unset=True)}
+
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Study:
-        """Read what `asdict` made of a study."""
+        """Read what `to_json` made."""
         spaces = (Space(**{**s, "choices": tuple(s["choices"])}) for s in entry["spaces"])
         objectives = (Objective(**objective) for objective in entry["objectives"])
         tuples = {name: tuple(entry[name]) for name in ("languages", "fresh_seeds")}
-        return cls(**{**entry, **tuples, "spaces": tuple(spaces), "objectives": tuple(objectives)})
+        pruner = Pruner(**entry.get("pruner", {}))
+        parts = {"spaces": tuple(spaces), "objectives": tuple(objectives), "pruner": pruner}
+        return cls(**{**entry, **tuples, **parts})
 
 
 @dataclass(frozen=True)
@@ -148,6 +165,7 @@ def study_of(grid: Grid, spec: MethodSpec, corner: Trial, sentences: int) -> Stu
         most=search.most,
         seconds=search.seconds,
         fresh_seeds=fresh_seeds(grid.seeds, search.confirm),
+        pruner=search.pruner,
     )
 
 

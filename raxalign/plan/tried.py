@@ -14,7 +14,24 @@ from raxalign.store.studies import Studies
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
 
-State = Literal["running", "done", "failed", "impossible"]
+State = Literal["running", "done", "failed", "impossible", "pruned"]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Where a pruned trial stands: the `step` of the `steps` of its training, its last score on
+    development sets, and the seconds that the rest would have taken at its own pace.
+    """
+
+    step: int
+    steps: int
+    score: float
+    saved: float
+
+    @property
+    def words(self) -> str:
+        """The place in words."""
+        return f"pruned at step {self.step:,} of {self.steps:,}"
 
 
 @dataclass(frozen=True)
@@ -25,11 +42,12 @@ class Tried:
         number: Its number in the study.
         values: The values of its spaces.
         state: Where it is; `impossible` are values that the method does not permit together, or
-            that the grid excludes.
+            that the grid excludes; `pruned` trials ended early, and are not results.
         scores: The values of the objectives on development sets, where it is done.
         seconds: The worker time of its own stages, where it is known.
         measured: Whether it had been measured before the study suggested anything.
         reason: Why it failed.
+        stopped: Where it stands, if it was pruned.
     """
 
     number: int
@@ -39,6 +57,13 @@ class Tried:
     seconds: float | None = None
     measured: bool = False
     reason: str = ""
+    stopped: Stopped | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Tried:
+        """Read what `asdict` made."""
+        stopped = Stopped(**data["stopped"]) if data.get("stopped") else None
+        return cls(**{**data, "scores": tuple(data["scores"]), "stopped": stopped})
 
 
 @dataclass(frozen=True)
@@ -60,6 +85,11 @@ class StudyRecord:
         return [entry for entry in self.tried if entry.state == "done"]
 
     @property
+    def pruned(self) -> list[Tried]:
+        """The points whose trials ended early."""
+        return [entry for entry in self.tried if entry.state == "pruned"]
+
+    @property
     def chosen(self) -> list[Tried]:
         """The best points."""
         return [entry for entry in self.tried if entry.number in self.best]
@@ -71,10 +101,10 @@ class StudyRecord:
 
     def suggestions(self) -> Iterator[Suggestion]:
         """Yield the points as suggestions, and once the study is finished the best ones again, to
-        be confirmed.
+        be confirmed. A pruned one is over, and its trial is not wanted any more.
         """
         for entry in self.tried:
-            if entry.state != "impossible":
+            if entry.state not in ("impossible", "pruned"):
                 yield Suggestion(entry.number, entry.values)
         for entry in self.chosen if self.finished else ():
             yield Suggestion(entry.number, entry.values, confirmed=True)
@@ -86,7 +116,7 @@ class StudyRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StudyRecord:
         """Read what `to_json` made."""
-        tried = (Tried(**{**entry, "scores": tuple(entry["scores"])}) for entry in data["tried"])
+        tried = (Tried.from_json(entry) for entry in data["tried"])
         return cls(**{**data, "tried": tuple(tried), "best": tuple(data["best"])})
 
 

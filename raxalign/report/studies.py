@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from raxalign.analysis.cells import CONFIRMED, over_runs
 from raxalign.plan.cost import duration
 from raxalign.plan.names import plain
+from raxalign.plan.saved import saved_words
 from raxalign.plan.tried import StudyRecord, Tried, read_record
 
 if TYPE_CHECKING:
@@ -31,7 +32,16 @@ def plan_lines(plan: Plan, root: str) -> list[str]:
             f"search {study.about}: at most {_limit(study)}{so_far}{confirm}"
             f"{_time(study, record)} ({study.sampler} over {spaces})"
         )
+        lines += [f"  {_pruning(study)}"] if study.pruner.prunes else []
     return lines
+
+
+def _pruning(study: Study) -> str:
+    """How trials of a study are pruned, or why they cannot be."""
+    if study.unwatched:
+        return f"nothing can be pruned: {study.unwatched}"
+    name = study.objectives[0].name
+    return f"pruned by {study.pruner.name}: {name} is measured at each dev selection"
 
 
 def _limit(study: Study) -> str:
@@ -66,6 +76,8 @@ def as_json(plan: Plan, root: str) -> list[dict[str, Any]]:
                 "at_most": study.most,
                 "seconds": study.seconds,
                 "tried": len(record.tried),
+                "pruned": len(record.pruned),
+                "pruner": {**study.pruner.model_dump(), "cannot_act": study.unwatched or None},
                 "confirm": list(study.fresh_seeds),
             }
         )
@@ -84,6 +96,7 @@ def status_lines(plan: Plan, root: str) -> list[str]:
         best = [_best_in_words(study, entry) for entry in record.chosen]
         shown = f"; best {'; '.join(best)}" if best else ""
         lines.append(f"search {study.about}: {', '.join(counts)}{shown}")
+        lines += [f"  {saved}" for saved in [saved_words(record)] if saved]
     return lines
 
 
@@ -112,7 +125,9 @@ def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list
     lines = []
     for study in plan.studies:
         record = read_record(root, study)
-        count = f"{len(record.done)} trials" + ("" if record.finished else ", not finished")
+        pruned = f", {len(record.pruned)} more pruned" if record.pruned else ""
+        count = f"{len(record.done)} trials{pruned}"
+        count += "" if record.finished else ", not finished"
         lines.append(f"{study.about} ({count}):")
         lines += [
             f"  {_best_in_words(study, entry)}; {_confirmed(plan, study, entry, rows)}"

@@ -26,7 +26,7 @@ methods:
 {params}
 tasks:
   {task}: {task_options}
-search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {confirm}}}
+search: {{sampler: {sampler}, budget: {budget}, metric: "{metric}", confirm: {confirm}{pruner}}}
 """
 
 
@@ -50,6 +50,7 @@ class SearchRequest:
         sampler: How values are suggested.
         confirm: How many fresh seeds the best point is run again with.
         aligner: The word aligner.
+        pruner: Which trials end early.
     """
 
     method: str
@@ -66,6 +67,7 @@ class SearchRequest:
     sampler: str
     confirm: int
     aligner: str
+    pruner: str = "none"
 
 
 def write_search(request: SearchRequest, path: Path) -> None:
@@ -99,6 +101,7 @@ def write_search(request: SearchRequest, path: Path) -> None:
         budget=request.budget,
         metric=request.metric or _main_metric(task),
         confirm=request.confirm,
+        pruner="" if request.pruner == "none" else f", pruner: {request.pruner}",
     )
     try:
         with path.open("x", encoding="utf-8") as file:

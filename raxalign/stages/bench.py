@@ -14,6 +14,7 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages.checkpoints import Checkpoints
+from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
@@ -36,6 +37,7 @@ class Bench(ABC):
             (inside the storage where that is a file system). `Checkpoints` keeps those in an
             object store too.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
+        watched: The training that may end early (None: none does).
     """
 
     plan: Plan
@@ -44,6 +46,7 @@ class Bench(ABC):
     runtime: Runtime
     local: Path
     announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
+    watched: Watched | None = None
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
 
     @abstractmethod
@@ -75,14 +78,19 @@ class Bench(ABC):
         return Checkpoints(self.store.root, self.local, key)
 
     def runtime_for(self, stage: Stage) -> Runtime:
-        """Return the runtime with the stage's seed and its checkpoints."""
+        """Return the runtime with the stage's seed and its checkpoints, and its watch where it is
+        watched.
+        """
         seed, kept = int(str(stage.params.get("seed", 0))), self.checkpoints(stage.key)
 
         def saved() -> None:
             self.runtime.saved()
             kept.saved()
 
-        return replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=saved)
+        runtime = replace(self.runtime, seed=seed, checkpoints=kept.folder, saved=saved)
+        if self.watched is None or self.watched.training != stage.key:
+            return runtime
+        return replace(runtime, watch=StudyWatch(self.watched, self.store.root))
 
     def encoder(self, key: str) -> Encoder:
         """Load the encoder of a stage, fresh and on the device of this process. The encoder of a

@@ -11,6 +11,7 @@ from raxalign.caveats import collecting, thin_support
 from raxalign.plan.stage import Stage
 from raxalign.provenance import versions
 from raxalign.stages.inputs import languages_of, task_inputs
+from raxalign.stages.watching import Watched
 from raxalign.stages.workshop import FITTED, Workshop
 from raxalign.store.tombstones import manifest_of
 from raxalign.tasks.base import Outcome
@@ -19,9 +20,15 @@ from raxalign.tasks.base import Outcome
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
     """Run the evaluations of a trial that the ledger does not have; return the records of all of
     them, in the order of the tasks.
+
+    Where the trial may be pruned, what decides on that runs first, and `Pruned` is raised where it
+    is. Its checkpoint stays.
     """
     trial, ledger, rank = workshop.plan.by_key[key], workshop.ledger, workshop.runtime.rank
-    for task, evaluation in trial.evaluations.items():
+    watched = Watched.of(workshop.plan, key)
+    workshop = replace(workshop, watched=watched) if watched is not None else workshop
+    first = watched.evaluation.key if watched is not None else ""
+    for task, evaluation in sorted(trial.evaluations.items(), key=lambda entry: entry[1] != first):
         done = ledger.has(evaluation)
         if workshop.runtime.world_size > 1:
             from raxalign.train.group import agree

@@ -45,11 +45,14 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 
 def make_tuned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
-    """Run a task's own training; return its notes."""
+    """Run a task's own training; return its notes. One that is watched reads the development sets
+    of its evaluation too.
+    """
+    watched = bench.watched if bench.watched and bench.watched.training == stage.key else None
     notes: Mapping[str, Any] = stage.plugin().train(
         _untrained(bench, stage),
         languages_of(stage),
-        task_inputs(bench, stage),
+        task_inputs(bench, watched.evaluation if watched else stage),
         bench.runtime_for(stage),
         folder,
     )

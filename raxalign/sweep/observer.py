@@ -77,6 +77,9 @@ class Observer:
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Called when a trial ended; its results are in the ledger, or its failure."""
 
+    def trial_pruned(self, trial: Trial, where: str) -> None:
+        """Called when a search ended a trial early; `where` is its place in words."""
+
     def grid_finished(self, failed: int) -> None:
         """Called when nothing runs any more."""
 
@@ -131,6 +134,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.trial_finished(trial, error)
+
+    def trial_pruned(self, trial: Trial, where: str) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.trial_pruned(trial, where)
 
     def grid_finished(self, failed: int) -> None:
         """Pass it on."""

@@ -66,7 +66,7 @@ class Progress(Observer):
         self._running: dict[str, float] = {}
         self._total = self._done = self._failed = self._cached = self._stages = (
             self._stages_done
-        ) = 0
+        ) = self._pruned = 0
         self._started = time.monotonic()
         self._trials_from: float | None = None
         self._best: tuple[float, str] | None = None
@@ -170,20 +170,25 @@ class Progress(Observer):
             if error
             else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
         )
-        self._say(
-            f"{self._done + self._failed}/{self._total} {described}:"
-            f" {outcome}{seconds}{self._time_left()}"
-        )
+        self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{self._time_left()}")
         if (plan := self._plans.get(trial.key)) is not None:
             self._remark(plan, trial, records)
         if score and (self._best is None or score[0] > self._best[0]):
             self._best = (score[0], f"{described} ({score[1]})")
 
+    def trial_pruned(self, trial: Trial, where: str) -> None:
+        """Count a trial as pruned."""
+        started = self._running.pop(trial.key, None)
+        self._pruned += 1
+        seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
+        self._say(f"{self._ended}/{self._total} {self._describe(trial)}: {where}{seconds}")
+
     def grid_finished(self, failed: int) -> None:
         """End the display with a line that stays."""
         self.stop()
+        pruned = f"{self._pruned} pruned, " if self._pruned else ""
         self._say(
-            f"{self._done} done, {failed} failed, {self._cached} cached in"
+            f"{self._done} done, {pruned}{failed} failed, {self._cached} cached in"
             f" {time.monotonic() - self._started:.0f} s"
         )
 
@@ -192,6 +197,10 @@ class Progress(Observer):
         if self._live:
             self._live.stop()
             self._live = None
+
+    @property
+    def _ended(self) -> int:
+        return self._done + self._failed + self._pruned
 
     def _describe(self, trial: Trial) -> str:
         plan = self._plans.get(trial.key)
@@ -221,7 +230,7 @@ class Progress(Observer):
         return row["value"], metric_name(row["task"], row["lang"], row["metric"], row["split"])
 
     def _time_left(self) -> str:
-        ended = self._done + self._failed
+        ended = self._ended
         if not ended or self._trials_from is None or ended >= self._total:
             return ""
         left = (time.monotonic() - self._trials_from) / ended * (self._total - ended)

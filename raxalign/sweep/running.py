@@ -30,13 +30,14 @@ SLOW = 20.0  # seconds after which a step that no worker has begun is one that w
 
 @dataclass
 class Counts:
-    """What a sweep has met so far: trials that ended now, that were done before, and that failed
-    (trial key -> message).
+    """What a sweep has met so far: trials that ended now, that were done before, that failed (trial
+    key -> message), and that were pruned.
     """
 
     done: int = 0
     cached: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    pruned: int = 0
 
 
 class Sweep:
@@ -119,7 +120,12 @@ class Sweep:
             self._observer.trial_started(self._plans[key][0].by_key[key])
 
     def ended(
-        self, config: Mapping[str, Any], error: str | None, trace: str = "", seconds: float = 0.0
+        self,
+        config: Mapping[str, Any],
+        error: str | None,
+        trace: str = "",
+        seconds: float = 0.0,
+        pruned: str = "",
     ) -> None:
         """Note that a step has ended.
 
@@ -128,13 +134,17 @@ class Sweep:
             error: Why it failed; None where it did not.
             trace: The traceback of the error, where it is not known.
             seconds: How long a stage took.
+            pruned: Where a search ended the trial early, in words; empty where it did not.
         """
         key = config.get("trial") or config["stage"]
         self._starting.pop(key, None)
         lost = self._order.fail(key) if error is not None else []
         if error is None:
             self._order.finish(key)
-        self._report(key, is_trial="trial" in config, error=error, seconds=seconds)
+        if pruned:
+            self._end_pruned(key, pruned)
+        else:
+            self._report(key, is_trial="trial" in config, error=error, seconds=seconds)
         for step in lost:
             if step.is_trial:
                 keep_failure(self._ledger, step.key, error or "", trace)
@@ -180,6 +190,12 @@ class Sweep:
         else:
             self.counts.failed[key] = error
         self._observer.trial_finished(plan.by_key[key], error)
+
+    def _end_pruned(self, key: str, pruned: str) -> None:
+        plan, _ = self._plans.pop(key)
+        self._ended[key] = None
+        self.counts.pruned += 1
+        self._observer.trial_pruned(plan.by_key[key], pruned)
 
     def _add(self, plan: Plan) -> int:
         """Add what is missing of a plan; returns the number of its trials that have to run."""

@@ -45,6 +45,11 @@ class Tracker(Observer):
         self._unbrought += 1
         self._events.put(("finish", trial, error))
 
+    def trial_pruned(self, trial: Trial, where: str) -> None:
+        """End a run that a search ended early."""
+        self._unbrought += 1
+        self._events.put(("prune", trial, where))
+
     def close(self, *, wait: float = 120.0) -> str | None:
         """Bring the rest and end, however long that takes while something is copied; what is left
         is printed now and then.
@@ -98,7 +103,7 @@ class Tracker(Observer):
                 self._finish_up()
                 return
             self._try(event, trial, text)
-            self._unbrought -= event == "finish"
+            self._unbrought -= event in {"finish", "prune"}
             if event == "abandon":
                 return
             if time.monotonic() - beaten > BEAT:
@@ -106,7 +111,7 @@ class Tracker(Observer):
                 beaten = time.monotonic()
 
     def _try(self, event: str, trial: Trial | None, text: str | None) -> None:
-        counts = event in {"start", "finish"}
+        counts = event in {"start", "finish", "prune"}
         if time.monotonic() < self._retry_at:
             self._missed += counts
             return
@@ -127,6 +132,8 @@ class Tracker(Observer):
             recorder.start(trial)
         elif event == "finish" and trial:
             recorder.finish(trial, text)
+        elif event == "prune" and trial and text:
+            recorder.prune(trial, text)
         elif event == "beat":
             recorder.beat()
         elif event == "abandon":

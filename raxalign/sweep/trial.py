@@ -4,7 +4,9 @@ function behind both.
 
 from __future__ import annotations
 
+import time
 import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -18,12 +20,14 @@ from ray.tune.integration.ray_train import TuneReportCallback
 
 from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.stages import run_trial
+from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
 from raxalign.train.group import lost_peer
+from raxalign.train.watch import Pruned
 
 PATIENCE = (
     6 * 3600
@@ -32,7 +36,18 @@ PATIENCE = (
 )
 
 
-def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | None:
+BETWEEN = 2.0
+Scored = Callable[[Mapping[str, float], int], None]
+"""Receives the scores on development sets that trainings measure, and their step."""
+
+
+def _ignored(metrics: Mapping[str, float], step: int) -> None:
+    """Scores on development sets that nobody asks for."""
+
+
+def attempt(
+    job: Job, key: str, *, rank: int = 0, world_size: int = 1, scored: Scored = _ignored
+) -> str | None:
     """Run a trial on this worker.
 
     Args:
@@ -40,9 +55,11 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         key: The trial.
         rank: The number of this worker.
         world_size: The number of workers.
+        scored: Receives the scores that trainings measure.
 
     Returns:
-        None, or the message of a failure that no retry would mend, which the storage then keeps.
+        None, or the message of a failure that no retry would mend, which the storage then keeps. A
+        trial that was pruned is not a failure.
 
     Raises:
         Exception: Transient errors, so that Tune tries again; in a group every error, since the
@@ -51,24 +68,34 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
         workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
-        workshop.runtime = replace(workshop.runtime, saved=spool.flush)
+        workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
         run_trial(workshop, key)
     except TransientError:
         raise
+    except Pruned:
+        return None
     except Exception as error:
-        lost = lost_peer(error)
-        if lost is not None:
-            raise lost from error
-        known = isinstance(error, RaxalignError)
-        message = str(error) if known else f"{type(error).__name__}: {error}"
-        if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
-            keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
+        message = _kept(ledger, key, error, world_size)
         if world_size > 1:
             raise
         return message
     finally:
         spool.flush()
     return None
+
+
+def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
+    """Keep why a trial failed; return the message. Raise `PeerLost` where another worker was lost
+    before.
+    """
+    lost = lost_peer(error)
+    if lost is not None:
+        raise lost from error
+    known = isinstance(error, RaxalignError)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
+        keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
+    return message
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:
@@ -87,8 +114,33 @@ def run_inline(config: dict[str, Any], job: Job) -> None:
     error = _given_up(config, job)
     if error is None:
         Ledger(job.root).clear_failure(key)
-        error = attempt(job, key)
-    tune.report({"trial": key, "error": error or "", "done": True})
+        error = attempt(job, key, scored=TuneScores().take)
+    tune.report({"trial": key, "error": error or "", **_pruned(job, key), "done": True})
+
+
+class TuneScores:
+    """Reports the scores on development sets to Tune while a training runs: at most every
+    `BETWEEN` seconds, since a report waits for the driver.
+    """
+
+    def __init__(self) -> None:
+        self._told, self._latest = time.monotonic(), dict[str, float]()
+
+    def take(self, metrics: Mapping[str, float], step: int) -> None:
+        """Take the scores of a step, and report the latest ones where it is time."""
+        self._latest |= metrics
+        if time.monotonic() - self._told >= BETWEEN:
+            tune.report({**self._latest, "step": step})
+            self._told = time.monotonic()
+
+
+def _pruned(job: Job, key: str) -> dict[str, str]:
+    """Return in words where a trial was ``pruned``; nothing for one that was not."""
+    plan = read_plan(job.plan)
+    curve = pruned_at(plan, key, job.root) if plan.studies else None
+    if curve is None or all(map(Ledger(job.root).has, plan.by_key[key].evaluations.values())):
+        return {}
+    return {"pruned": f"pruned at step {curve.points[-1].step:,} of {curve.steps:,}"}
 
 
 def run_group(config: dict[str, Any], job: Job) -> None:
@@ -97,7 +149,7 @@ def run_group(config: dict[str, Any], job: Job) -> None:
     """
     key = config["trial"]
     error = _given_up(config, job) or _run_groups(job, key)
-    tune.report({"trial": key, "error": error or ""})
+    tune.report({"trial": key, "error": error or "", **_pruned(job, key)})
 
 
 def _given_up(config: dict[str, Any], job: Job) -> str | None:

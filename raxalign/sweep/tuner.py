@@ -35,11 +35,12 @@ from raxalign.sweep.trial import keep_failure, run_group, run_inline
 
 @dataclass(frozen=True)
 class Summary:
-    """How a grid ended: trials done now, done before, and failed (trial key -> message)."""
+    """How a grid ended: trials done now, done before, failed (trial key -> message), and pruned."""
 
     done: int
     cached: int
     failed: dict[str, str]
+    pruned: int = 0
 
 
 def run_grid(plan: Plan, job: Job, observer: Observer, *, address: str | None = None) -> Summary:
@@ -204,6 +205,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
             error,
             result.get("trace", ""),
             result.get("seconds", 0.0),
+            result.get("pruned", ""),
         )
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:  # noqa: ARG002

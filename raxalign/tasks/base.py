@@ -189,6 +189,13 @@ class Task(ABC):
         """
         return (pivot,)
 
+    def watches(self, metric: str) -> bool:
+        """Return whether the task's own training measures a metric of any language's development
+        set at its dev selections, where `Runtime.watch` asks for it. A search may then end it
+        early.
+        """
+        return False
+
     def refit(self) -> Refit | None:
         """What is asked for fitting a method's readouts again on the encoder that the task's own
         training left; None where they stay as they are.

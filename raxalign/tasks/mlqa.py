@@ -83,6 +83,13 @@ class Mlqa(SettingTask):
         }
         return {**options, "setting": setting, "kept": kept(self.params.selection)}
 
+    def watches(self, metric: str) -> bool:
+        """Whether it is a score of answers in the language of the question, and the dev selections
+        are made.
+        """
+        asked = self.params.selection != "last" and self.params.setting != "g-xlt"
+        return asked and metric in ("f1", "exact_match")
+
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:
         """The set that is evaluated, and the training set."""
         hub, splits = (

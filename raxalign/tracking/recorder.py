@@ -28,7 +28,7 @@ from raxalign.tracking.registry import KIND, PARENT, Change, Entry, Registry
 from raxalign.tracking.together import Copies
 from raxalign.tracking.turns import Turns
 
-_ATTEMPT, _ERROR = "raxalign.attempt", "raxalign.error"
+_ATTEMPT, _ERROR, _PRUNED = "raxalign.attempt", "raxalign.error", "raxalign.pruned"
 _RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
 
@@ -109,6 +109,19 @@ class Recorder:
         with self._turns.take():
             key = runs.trial_key(trial)
             self._copies.one(key, lambda entry: self._bring(trial, entry, there, error))
+        self._mine.pop(trial.key, None)
+
+    def prune(self, trial: Trial, where: str) -> None:
+        """Bring the curves of a trial that a search ended early, and `where` it stands."""
+
+        def end(entry: Entry | None) -> None:
+            entry = entry or self._make(runs.trial_run(self._plan, trial))
+            points, marks = self._curves(trial, entry)
+            tags = {**marks, _PRUNED: where}
+            self._runs.save(entry, Change(points=points, tags=tags, status="FINISHED"))
+
+        with self._turns.take():
+            self._copies.one(runs.trial_key(trial), end)
         self._mine.pop(trial.key, None)
 
     def close(self) -> int:
@@ -226,7 +239,7 @@ class Recorder:
             points=points,
             params=wanted.params,
             tags={**tags, **marks},
-            without=() if error else (_ERROR,),
+            without=() if error else (_ERROR, _PRUNED) if complete else (_ERROR,),
             status="FAILED" if error else ended,
         )
         self._runs.save(entry, change)

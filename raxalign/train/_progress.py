@@ -72,9 +72,9 @@ class Keeper:
     folder: Path | None
     fingerprint: str
 
-    def save(self, progress: Progress) -> None:
-        """Write a checkpoint, on the first worker, every `checkpoint_every` steps."""
-        due = progress.step % self.runtime.checkpoint_every == 0
+    def save(self, progress: Progress, *, now: bool = False) -> None:
+        """Write a checkpoint, on the first worker, every `checkpoint_every` steps, or `now`."""
+        due = now or progress.step % self.runtime.checkpoint_every == 0
         if self.folder is None or self.runtime.rank != 0 or not due:
             return
         tensors = {

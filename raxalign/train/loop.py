@@ -5,7 +5,7 @@ number of deaths.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,10 @@ from raxalign.train._optimizer import adam, is_out_of_memory
 from raxalign.train._progress import Keeper, Progress
 from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order, rate_at
 from raxalign.train.chance import DROPOUT, mix
+from raxalign.train.group import agree
 from raxalign.train.objective import Objective, Step
 from raxalign.train.runtime import Runtime
+from raxalign.train.watch import Moment, Pruned, Watch
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +43,8 @@ class KeepBest:
     `score(epoch)` measures the module as it is, in eval mode, on the first worker alone; epochs
     count from 1. It is called every `every` steps (None: after each epoch) and after the last step,
     but not before step `start`, unless that is the last one. The best score is the highest one, or
-    with `lowest` the lowest one. `curve` names it in the reports.
+    with `lowest` the lowest one. `curve` names it in the reports. `watched` measures the scores
+    that `Runtime.watch` asks for, language -> score (None: it cannot be watched).
     """
 
     score: Callable[[int], float]
@@ -49,6 +52,7 @@ class KeepBest:
     lowest: bool = False
     start: int = 0
     curve: str = "selection"
+    watched: Callable[[Watch], Mapping[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,7 @@ def fit(
     Raises:
         TrainingDiverged: The loss, the gradient or a weight is not finite, or the loss explodes
             (`losses.explodes`). The message has the step, the rate and the loss.
+        Pruned: `runtime.watch` ended the training, which can go on from its checkpoint.
         RaxalignError: There are no rows, or a single row does not fit into memory.
     """
     devices = [torch.device(runtime.device)] if torch.device(runtime.device).type == "cuda" else []
@@ -131,12 +136,14 @@ class _Loop:
     def run(self) -> Fitted:
         """Return all steps that are left."""
         self.progress = self.keeper.resume() or self.progress
+        self.maybe_end()  # it may have died between its checkpoint and its end
         while self.progress.step < self.total:
             self.advance()
             self.maybe_report()
             self.maybe_select()
             if self.progress.step < self.total:  # after the last step there is nothing to resume
                 self.keeper.save(self.progress)
+            self.maybe_end()
         progress = self.progress
         self.keeper.finish(progress, selected=self.keep is not None)
         if not all(
@@ -240,15 +247,43 @@ class _Loop:
     def maybe_select(self) -> None:
         """Score the module, and keep its weights if they are the best so far."""
         keep, progress, step = self.keep, self.progress, self.progress.step
-        if keep is None or self.runtime.rank != 0:
-            return
-        every = keep.every or self.order.steps_per_epoch
-        if step != self.total and (step % every or step < keep.start):
+        if keep is None or self.runtime.rank != 0 or not self.selects():
             return
         self.module.eval()
         score = float(keep.score(-(-step // self.order.steps_per_epoch)))
         sign, best = (-1 if keep.lowest else 1), dict(progress.scores)
         progress.scores.append((step, score))
-        self.runtime.report({f"{self.name}/{keep.curve}": score}, step)
+        curve = {f"{self.name}/{keep.curve}": score}
+        self.runtime.report(curve, step)
+        self.runtime.scored(curve, step)
         if progress.selected is None or sign * score > sign * best[progress.selected]:
             progress.selected, progress.best = step, copy_state(self.module)
+
+    def selects(self) -> bool:
+        """Return whether the module is scored at this step."""
+        keep, step = self.keep, self.progress.step
+        if keep is None or not step:
+            return False
+        every = keep.every or self.order.steps_per_epoch
+        return step == self.total or (step % every == 0 and step >= keep.start)
+
+    def maybe_end(self) -> None:
+        """Let the watch hear the scores of a selection. Raise `Pruned` where it ends the training,
+        with a checkpoint at this step.
+        """
+        watch, keep = self.runtime.watch, self.keep
+        if watch is None or keep is None or keep.watched is None or not self.selects():
+            return
+        at, ends = Moment(self.progress.step, self.total), False
+        if self.runtime.rank == 0:
+            self.module.eval()
+            scores = keep.watched(watch)
+            curve = {f"{self.name}/dev_{lang}_{watch.metric}": s for lang, s in scores.items()}
+            self.runtime.report(curve, at.step)
+            self.runtime.scored(curve, at.step)
+            ends = watch.ends(scores, at) and not at.is_last
+        if self.runtime.world_size > 1:
+            ends = agree(ends)
+        if ends:
+            self.keeper.save(self.progress, now=True)
+            raise Pruned(self.name, at)

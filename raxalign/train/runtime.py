@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raxalign.train.watch import Watch
+
 
 def _ignore(metrics: Mapping[str, float], step: int) -> None:
     """The report of a run that nobody watches."""
@@ -22,7 +24,9 @@ class Runtime:
     `device` is a torch device name. `report(metrics, step)` takes training curves; only rank 0
     calls it. `checkpoints` is a folder that survives the process (None: no checkpoints);
     `checkpoint_every` is in optimiser steps, and `saved` is called on rank 0 after each checkpoint.
-    `threads` is the process's share of the cores.
+    `threads` is the process's share of the cores. `scored(metrics, step)` takes the scores of dev
+    selections, on rank 0, after `report` took them. `watch` hears them too and may end the training
+    early (None: nothing does).
     """
 
     device: str = "cpu"
@@ -34,3 +38,5 @@ class Runtime:
     checkpoints: Path | None = None
     checkpoint_every: int = 200
     saved: Callable[[], None] = field(default=_nothing)
+    scored: Callable[[Mapping[str, float], int], None] = field(default=_ignore)
+    watch: Watch | None = None

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from raxalign.config.grid import Grid, load
+from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError
 from tests.config.small import SMALL, change
@@ -132,6 +133,40 @@ def test_values_that_do_not_go_together_are_refused(grid: Grid) -> None:
             "line 15: search.sampler: 'tpi' is not permitted (did you mean tpe?",
         ),
         (
+            "budget: 40 trials",
+            "budget: 40 trials, pruner: ahsa",
+            "line 15: search.pruner: 'ahsa' is not permitted (did you mean asha? permitted: none,"
+            " asha, median)",
+        ),
+        (
+            "budget: 40 trials",
+            "budget: 40 trials, pruner: {name: asha, reducton: 3}",
+            "line 15: search.pruner.reducton: unknown key (did you mean reduction?)",
+        ),
+        (
+            "budget: 40 trials",
+            "budget: 40 trials, pruner: {name: asha, reduction: 1}",
+            "line 15: search.pruner.reduction: 1 is too small (at least 2)",
+        ),
+        (
+            "budget: 40 trials",
+            "budget: 40 trials, pruner: {name: median, reduction: 3}",
+            "line 15: search.pruner: `reduction` is for asha alone; leave it out, or write `name:"
+            " asha`",
+        ),
+        (
+            "budget: 40 trials",
+            "budget: 40 trials, pruner: {warmup: 1}",
+            "line 15: search.pruner: has no rule; add `name: asha` or `name: median`",
+        ),
+        (
+            'metric: "retrieval/{lang}-en/contextual_accuracy"',
+            "pruner: asha, metric: [retrieval/de-en/contextual_accuracy,"
+            " retrieval/de-en/noncontextual_accuracy]",
+            "line 15: search.pruner: a search by two metrics cannot be pruned: a trial may be ahead"
+            " by one of them (leave `pruner` out, or name one metric)",
+        ),
+        (
             "retrieval/{lang}-en/contextual_accuracy",
             "retrival/avg/x",
             "line 15: search.metric: unknown task 'retrival' (did you mean retrieval?)",
@@ -154,6 +189,22 @@ def test_a_fault_of_a_search_has_its_line_and_says_what_is_right(
 ) -> None:
     told = faults(change(old, new, SEARCHED))
     assert any(line.startswith(said) for line in told), told
+
+
+def test_a_pruner_is_named_alone_or_with_its_options(tmp_path: Path) -> None:
+    def pruner(written: str) -> Pruner:
+        path = tmp_path / "grid.yaml"
+        path.write_text(SEARCHED.replace("40 trials", f"40 trials, pruner: {written}"), "utf-8")
+        search = load(path).search
+        assert search is not None
+        return search.pruner
+
+    assert pruner("none") == Pruner()
+    assert pruner("asha") == Pruner(name="asha", warmup=0, startup=4)
+    assert pruner("asha").eta == 3
+    assert pruner("{name: median, warmup: 2, startup: 6}") == Pruner(
+        name="median", warmup=2, startup=6
+    )
 
 
 def test_a_space_without_search_and_a_search_without_spaces_are_refused(faults: Any) -> None:

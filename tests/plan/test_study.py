@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,4 +111,4 @@ def test_a_record_confirms_once_it_is_finished() -> None:
 
 def test_a_study_is_read_back_from_json(tmp_path: Path) -> None:
     (study,) = opened(tmp_path).plan.studies
-    assert Study.from_json(asdict(study)) == study
+    assert Study.from_json(study.to_json()) == study

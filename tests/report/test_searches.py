@@ -10,6 +10,7 @@ from raxalign.plan.load import Opened, reopened
 from raxalign.plan.results import rows
 from raxalign.plan.tried import read_record
 from raxalign.report.compose import compose
+from raxalign.report.figures.search_panels import Seen, expectations, history
 from raxalign.report.studies import best_lines, plan_lines, status_lines
 from raxalign.store.ledger import Ledger
 from raxalign.tracking.runs import trial_metrics, trial_run
@@ -49,6 +50,33 @@ def test_the_report_shows_what_was_chosen_and_how(searched: Opened, tmp_path: Pa
     }
     for figure in part.figures:
         assert (tmp_path / f"{figure.name}.svg").exists()
+
+
+def test_pruned_trials_are_spent_and_not_shown_as_results(tmp_path: Path) -> None:
+    search = "trials: 8, confirm: 0, pruner: {name: asha, startup: 2}"
+    found = open_search(search_grid(tmp_path, search))
+    run(source_of(found))
+    opened = reopened(found)
+    (study,) = opened.plan.studies
+    record, ledger = read_record(opened.root, study), Ledger(opened.root)
+    seen = Seen(study, record, 0)
+    assert [entry.state for entry, _ in seen.spent()] == [entry.state for entry in record.tried]
+    (panel,) = history([seen])
+    assert list(panel.curves[0].x) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [len(points.x) for points in panel.points] == [len(record.done)]
+    (panel,) = expectations([seen])
+    first = sum(score for _, score in seen.spent()) / 8  # the mean over all trials that were spent
+    assert panel.curves[0].y[0] == pytest.approx(first)
+    assert len(panel.curves[0].y) == 8
+    folder = tmp_path / "report"
+    folder.mkdir()
+    document = compose(rows(opened.plan, ledger), opened.plan, folder, ledger=ledger).document
+    (part,) = [part for part in document.parts if part.anchor == "searches"]
+    (line,) = part.tables[0].lines
+    ended = len(record.pruned)
+    assert 0 < ended < 8
+    assert line.entries[4].text == f"{8 - ended}, {ended} pruned"
+    assert f"{ended} of 8 trials pruned, which saved " in part.tables[0].caption
 
 
 def test_tables_have_confirmed_points_alone_and_mark_them(searched: Opened, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from raxalign.cli import app
 from raxalign.config.grid import load
+from raxalign.config.pruner import Pruner
 from raxalign.config.spaces import Space
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.single.start_search import SearchRequest, write_search
@@ -52,6 +53,15 @@ def test_the_options_are_a_grid_file_that_loads(tmp_path: Path) -> None:
     assert grid.search is not None
     assert grid.search.metric == ("retrieval/{lang}-{pivot}/contextual_accuracy",)
     assert (grid.search.most, grid.search.confirm) == (20, 5)
+
+
+def test_a_pruner_is_written_where_one_is_asked_for(tmp_path: Path) -> None:
+    write_search(request(), tmp_path / "none.yaml")
+    assert "pruner" not in (tmp_path / "none.yaml").read_text(encoding="utf-8")
+    write_search(request(pruner="median"), tmp_path / "median.yaml")
+    search = load(tmp_path / "median.yaml").search
+    assert search is not None
+    assert search.pruner == Pruner(name="median")
 
 
 def test_a_task_with_a_training_is_judged_without_the_pivot(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ class Heard(Observer):
     def __init__(self) -> None:
         self.stages: list[tuple[str, str | None]] = []
         self.trials: list[tuple[str, str | None]] = []
+        self.pruned: list[tuple[str, str]] = []
         self.notices: list[str] = []
         self.waits: list[dict[str, object]] = []
 
@@ -35,6 +36,9 @@ class Heard(Observer):
 
     def trial_finished(self, trial, error) -> None:
         self.trials.append((trial.key, error))
+
+    def trial_pruned(self, trial, where) -> None:
+        self.pruned.append((trial.key, where))
 
 
 @pytest.fixture

@@ -78,6 +78,17 @@ def test_trials_are_counted_and_the_end_says_how_many(progress, out, plan) -> No
     assert said[2].startswith("1 done, 1 failed, 1 cached in ")
 
 
+def test_a_pruned_trial_is_counted_for_itself(progress, out, plan) -> None:
+    one, other = plan.trials
+    progress.trial_pruned(one, "pruned at step 5 of 15")
+    progress.trial_finished(other, None)
+    progress.grid_finished(0)
+    said = lines(out)
+    assert said[0] == f"1/2 {describe(one)}: pruned at step 5 of 15"
+    assert said[1] == f"2/2 {describe(other)}: done"
+    assert said[2].startswith("1 done, 1 pruned, 0 failed, 1 cached in ")
+
+
 def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own(
     plan, job, out
 ) -> None:

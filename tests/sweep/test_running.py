@@ -46,6 +46,16 @@ def test_nothing_starts_before_its_inputs_and_all_starts_in_the_end(plan, job, h
     assert [error for _, error in heard.stages] == [None] * (len(ended) - 2)
 
 
+def test_a_pruned_trial_ends_without_a_result_or_a_failure(plan, job, heard) -> None:
+    sweep, where = sweep_of(Whole(plan), job, heard), "pruned at step 5 of 15"
+    while (config := sweep.take()) is not None:
+        sweep.ended(config, None, pruned=where if "trial" in config else "")
+    assert sweep.over
+    assert (sweep.counts.done, sweep.counts.pruned, sweep.counts.failed) == (0, 2, {})
+    assert heard.pruned == [(trial.key, where) for trial in plan.trials]
+    assert heard.trials == []
+
+
 def test_as_many_steps_run_as_there_is_room_for(plan, job, heard) -> None:
     one = sweep_of(Whole(plan), job, heard, cpus=1.0)
     first = one.take()

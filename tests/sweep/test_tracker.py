@@ -46,6 +46,9 @@ class Store:
     def finish(self, trial: object, error: str | None) -> None:
         self._ask("finish")
 
+    def prune(self, trial: object, where: str) -> None:
+        self._ask(where)
+
     def close(self) -> int:
         self._ask("close")
         return 0
@@ -67,6 +70,14 @@ def test_events_are_brought_in_order_and_the_end_says_nothing(store, plan) -> No
     logger.trial_finished(plan.trials[0], None)
     assert logger.close() is None
     assert store.asked == ["open", "start", "finish", "close"]
+
+
+def test_a_pruned_trial_is_brought_with_its_place(store, plan) -> None:
+    logger = Tracker(plan, TARGET)
+    logger.trial_started(plan.trials[0])
+    logger.trial_pruned(plan.trials[0], "pruned at step 5 of 15")
+    assert logger.close() is None
+    assert store.asked == ["open", "start", "pruned at step 5 of 15", "close"]
 
 
 def test_a_store_that_is_busy_is_called_busy_with_what_is_left(store, plan) -> None:

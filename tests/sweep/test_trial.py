@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from ray.exceptions import ActorUnavailableError
@@ -163,6 +164,17 @@ def test_a_trial_that_was_given_up_is_not_run_once_more(plan, job, failing, monk
         {"trial": key, "error": "lost 3 times", "done": True}
     ] * 2
     assert Ledger(job.root).failure(key)["message"] == "lost 3 times"
+
+
+def test_scores_go_to_tune_from_time_to_time_with_the_latest_of_each(monkeypatch) -> None:
+    reported, clock = [], iter([0.0, 1.0, 2.0, 2.5, 3.0])
+    monkeypatch.setattr(trial.tune, "report", reported.append)
+    monkeypatch.setattr(trial, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    scores = trial.TuneScores()
+    scores.take({"xnli/selection": 0.4}, 5)
+    scores.take({"xnli/dev_de_accuracy": 0.3}, 5)
+    scores.take({"xnli/selection": 0.5}, 10)
+    assert reported == [{"xnli/selection": 0.4, "xnli/dev_de_accuracy": 0.3, "step": 5}]
 
 
 def test_a_storage_that_takes_nothing_hides_no_failure(plan, job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import torch
 
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.runtime import Runtime
+from raxalign.train.watch import Moment, Pruned
 from tests.train.problems import Regression, weights
 from tests.train.workers import run_workers
 
@@ -75,3 +77,32 @@ def test_two_workers_give_the_result_of_one_also_after_resuming(tmp_path: Path) 
     assert not list(tmp_path.glob("checkpoints-1/*"))
     kept, _ = train(Runtime(), replace(SETTINGS, steps=10))
     assert torch.equal(weights(kept), weights(one)), "the second epoch was the best"
+
+
+class EndsAfterTheFirstEpoch:
+    """A watch that only the first worker may ask."""
+
+    languages, metric = ("de",), "accuracy"
+
+    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+        return at.step == 5
+
+
+def watched(rank: int, folder: Path) -> None:
+    """One of two workers whose training is pruned and then made whole."""
+    kept = folder / f"watched-{rank}"
+    runtime = Runtime(rank=rank, world_size=2, checkpoints=kept, watch=EndsAfterTheFirstEpoch())
+    objective = Regression(n=21)
+    keep = KeepBest(lambda epoch: -abs(epoch - 2.0), watched=lambda watch: {"de": float(not rank)})
+    with pytest.raises(Pruned, match="step 5 of 15"):
+        fit(objective, 21, SETTINGS, runtime, keep=keep)
+    _, losses = train(replace(runtime, watch=None))
+    (folder / f"{rank}.json").write_text(json.dumps({"losses": losses}))
+
+
+def test_two_workers_are_pruned_together_and_are_made_whole(tmp_path: Path) -> None:
+    run_workers(watched, 2, tmp_path)
+    _, losses = train(Runtime())
+    for rank in (0, 1):
+        found = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert found["losses"] == pytest.approx(losses, rel=1e-5)

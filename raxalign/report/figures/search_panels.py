@@ -37,8 +37,20 @@ class Seen:
 
     def shown(self, entry: Tried, objective: int = 0) -> float:
         """Return a score of a point, in percent where all are shares."""
+        return entry.scores[objective] * self._factor(objective)
+
+    def spent(self) -> list[tuple[Tried, float]]:
+        """Return the points that are done or pruned, in their order, each with its score. That of a
+        pruned one is its last: at least that much it was worth.
+        """
+        last = [(entry, entry.stopped.score) for entry in self.record.pruned if entry.stopped]
+        points = [*((entry, entry.scores[0]) for entry in self.record.done), *last]
+        points.sort(key=lambda point: point[0].number)
+        return [(entry, score * self._factor(0)) for entry, score in points]
+
+    def _factor(self, objective: int) -> float:
         every = [abs(other.scores[objective]) for other in self.record.done]
-        return entry.scores[objective] * (100 if max(every) <= 1 else 1)
+        return 100 if max(every) <= 1 else 1
 
     def signed(self, values: Sequence[float], objective: int = 0) -> list[float]:
         """Return values with the sign that makes larger ones better."""
@@ -47,13 +59,13 @@ class Seen:
     def axis(self, objective: int = 0) -> str:
         """Return the name of an objective on an axis."""
         entry = self.study.objectives[objective]
-        every = [abs(other.scores[objective]) for other in self.record.done]
-        return f"{entry.task} {spoken(entry.metric)}{' (%)' if max(every) <= 1 else ''}"
+        percent = " (%)" if self._factor(objective) == 100 else ""
+        return f"{entry.task} {spoken(entry.metric)}{percent}"
 
 
 def history(seen: Sequence[Seen]) -> list[Panel]:
-    """Return one panel per group of languages: every trial's score, and the best so far of each
-    method.
+    """Return one panel per group of languages: the score of every trial that came to its end, and
+    the best so far of each method, over all trials.
     """
     panels = []
     for title, group in _groups(seen).items():
@@ -61,22 +73,37 @@ def history(seen: Sequence[Seen]) -> list[Panel]:
         for entry in group:
             scores = entry.scores()
             numbers = [done.number + 1 for done in entry.record.done]
-            best = entry.signed(best_so_far(entry.signed(scores)))
-            curves.append(Curve(entry.study.method, numbers, best, colour=entry.colour))
+            curves.append(Curve(entry.study.method, *_best_so_far(entry), colour=entry.colour))
             points.append(Points("", numbers, scores, colour=entry.colour))
         panels.append(Panel(title, "trials", group[0].axis(), curves, points))
     return panels
 
 
+def _best_so_far(entry: Seen) -> tuple[list[int], list[float]]:
+    """Return the numbers of the trials from the first one that is done, and the best up to each. A
+    pruned trial was spent and raises nothing.
+    """
+    scores = dict(zip((done.number for done in entry.record.done), entry.scores(), strict=True))
+    first = min(scores)
+    numbers = [tried.number for tried, _ in entry.spent() if tried.number >= first]
+    known, values = scores[first], []
+    for number in numbers:
+        known = scores.get(number, known)
+        values.append(known)
+    best = entry.signed(best_so_far(entry.signed(values)))
+    return [number + 1 for number in numbers], best
+
+
 def expectations(seen: Sequence[Seen]) -> list[Panel]:
     """Return one panel per group of languages: the expected best of n trials of each method, with
-    the half width of its interval.
+    the half width of its interval. Pruned trials count with their last scores, so that it is a
+    lower bound where there are some.
     """
     panels = []
     for title, group in _groups(seen).items():
         curves = []
         for entry in group:
-            scores = entry.signed(entry.scores())
+            scores = entry.signed([score for _, score in entry.spent()])
             low, high = expected_best_interval(scores)
             spread = [(top - bottom) / 2 for bottom, top in zip(low, high, strict=True)]
             best = entry.signed(expected_best(scores))

@@ -10,6 +10,7 @@ from typing import final
 from raxalign.analysis.cells import Cell
 from raxalign.plan.cost import duration
 from raxalign.plan.names import plain
+from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
 from raxalign.plan.tried import Tried, beats, gain_of, read_record
 from raxalign.report.cells.names import symbol
@@ -29,14 +30,17 @@ _COLUMNS = ("chosen point", "dev", "test, fresh seeds", "better than", "trials",
 _TOLD = {
     "history": (
         "Scores over the trials of each search",
-        "Points: the dev score of each trial. Lines: the best so far.",
+        "Points: the dev score of each trial; one that was pruned has none. Lines: the best so far"
+        " over all trials, the pruned ones included.",
         panels.history,
     ),
     "expected-best": (
         "Expected best of so many trials",
         "The expected best dev score of n trials that are drawn from those of the search (Dodge et"
         " al. 2019), with its 95 % bootstrap interval. It holds exactly for trials that are"
-        " independent (`random`); samplers that learn are better late than early.",
+        " independent (`random`); samplers that learn are better late than early. A pruned trial"
+        " counts with its last score before it was pruned, so that with pruned trials the curve is"
+        " a lower bound.",
         panels.expectations,
     ),
     "importance": (
@@ -105,10 +109,17 @@ def _lines(material: Material, seen: Seen) -> Iterator[Line]:
             Entry(_dev(seen, entry)),
             _test(material, seen, entry),
             Entry(f"{beaten} of {len(gains)}"),
-            Entry(f"{len(record.done)}" + ("" if record.finished else ", not finished")),
+            Entry(_trials(seen)),
             Entry(duration(record.seconds)),
         )
         yield Line(study.method, shown, f"{'+'.join(study.languages)}, {study.sentences:,} pairs")
+
+
+def _trials(seen: Seen) -> str:
+    """The number of trials with scores, and of those that were pruned."""
+    record = seen.record
+    pruned = f", {len(record.pruned)} pruned" if record.pruned else ""
+    return f"{len(record.done)}{pruned}" + ("" if record.finished else ", not finished")
 
 
 def _values(entry: Tried) -> str:
@@ -154,7 +165,12 @@ def _caption(seen: Sequence[Seen]) -> str:
         for entry in seen
         for objective in entry.study.objectives
     )
+    saved = "".join(
+        f" {entry.study.method} {'+'.join(entry.study.languages)}: {words}."
+        for entry in seen
+        if (words := saved_words(entry.record))
+    )
     return (
         f"Chosen by {', then '.join(names)} on dev. “Better than”: the trials of the search that"
-        " this point is better than, by all metrics."
+        f" this point is better than, by all metrics.{saved}"
     )

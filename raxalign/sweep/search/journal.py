@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,6 +166,16 @@ class StudyLog:
     def note(self, number: int, name: str, value: Any) -> None:
         """Keep something with a point that runs."""
         self.storage.set_trial_user_attr(self.trials()[number]._trial_id, name, value)
+
+    def prune(self, number: int) -> None:
+        """End a point that runs as pruned, at its last score. One that has ended stays as it is."""
+        self._optuna.tell(number, state=TrialState.PRUNED, skip_if_finished=True)
+
+    def keep_curve(self, number: int, points: Iterable[tuple[int, float]]) -> None:
+        """Keep the scores of a point that runs on its way: (step, score)."""
+        trial = self.trials()[number]
+        for step, score in points if not trial.state.is_finished() else ():
+            self.storage.set_trial_intermediate_value(trial._trial_id, step, score)
 
     def finish(self, number: int, scores: tuple[float, ...] | None) -> None:
         """End a point that runs: with its scores, or as failed. One that has ended stays as it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -11,27 +11,33 @@ from optuna.trial import FrozenTrial, TrialState
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
 from raxalign.plan.study import Study
-from raxalign.plan.tried import State, StudyRecord, Tried, best_of
+from raxalign.plan.tried import State, Stopped, StudyRecord, Tried, best_of
+from raxalign.store.dev_curves import DevCurve
 from raxalign.sweep.search.journal import StudyLog
 from raxalign.sweep.search.owner import Owner
 from raxalign.sweep.search.samplers import Proposal, suggest
 
 OWNER, SECONDS, MEASURED, REASON = "owner", "seconds", "measured", "reason"
+STOPPED = "stopped"
 IMPOSSIBLE, BEGUN, EXHAUSTED = "impossible", "begun", "exhausted"
 _STATES: Mapping[TrialState, State] = {
     TrialState.RUNNING: "running",
     TrialState.COMPLETE: "done",
     TrialState.FAIL: "failed",
+    TrialState.PRUNED: "pruned",
 }
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a point ended: its scores on development sets, or why there are none."""
+    """How a point ended: its scores on development sets, or why there are none; and its dev curve,
+    where its training was watched. One that was pruned has no scores and no reason.
+    """
 
     scores: tuple[float, ...] | None
     seconds: float | None = None
     reason: str = ""
+    curve: DevCurve | None = None
 
 
 Known = Callable[[Sequence[Mapping[str, Value]]], list[Outcome | None]]
@@ -102,7 +108,14 @@ class StudyRun:
             self.log.note(number, SECONDS, outcome.seconds)
         if outcome.reason:
             self.log.note(number, REASON, outcome.reason)
-        self.log.finish(number, outcome.scores)
+        if outcome.curve is not None:
+            points = ((point.step, point.score) for point in outcome.curve.points)
+            self.log.keep_curve(number, points)
+        if outcome.curve is not None and outcome.curve.pruned and outcome.scores is None:
+            self.log.note(number, STOPPED, asdict(_stopped(outcome.curve)))
+            self.log.prune(number)
+        else:
+            self.log.finish(number, outcome.scores)
 
     def refuse(self, number: int, reason: str) -> None:
         """Keep that a point cannot be run."""
@@ -135,9 +148,19 @@ class StudyRun:
         return replace(record, finished=True, importance=self.log.importance())
 
 
+def _stopped(curve: DevCurve) -> Stopped:
+    """Return where a pruned trial stands. The rest of its training is taken to go at the pace that
+    it had.
+    """
+    last = curve.points[-1]
+    saved = (curve.steps - last.step) * last.seconds / last.step
+    return Stopped(last.step, curve.steps, last.score, saved)
+
+
 def _tried(trial: FrozenTrial) -> Tried:
     notes: Mapping[str, Any] = trial.user_attrs
     state = "impossible" if notes.get(IMPOSSIBLE) else _STATES[trial.state]
+    pruned = trial.state == TrialState.PRUNED
     return Tried(
         number=trial.number,
         values=dict(trial.params),
@@ -146,4 +169,5 @@ def _tried(trial: FrozenTrial) -> Tried:
         seconds=notes.get(SECONDS),
         measured=bool(notes.get(MEASURED)),
         reason=notes.get(REASON, ""),
+        stopped=Stopped(**notes[STOPPED]) if pruned else None,
     )

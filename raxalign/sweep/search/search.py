@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from raxalign.plan.load import Opened, reopened
+from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
+from raxalign.plan.tried import read_record
+from raxalign.printing import to_stderr
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job
 from raxalign.sweep.observer import Several
@@ -69,6 +72,9 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
         raise
     message = tracker.close()
     opened = reopened(source.opened)
+    for study in studies if ended.pruned else ():
+        if saved := saved_words(read_record(opened.root, study)):
+            to_stderr(f"search {study.about}: {saved}")
     return Searched(opened, ended.done, ended.failed, [message] if message else [])
 
 

@@ -11,12 +11,13 @@ from optuna.storages import JournalStorage
 
 from raxalign.config.spaces import Value
 from raxalign.errors import RaxalignError
-from raxalign.plan.cost import trial_seconds
+from raxalign.plan.cost import aligned_seconds, trial_seconds
 from raxalign.plan.dev_values import DevScores, judge
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.plan import Plan
 from raxalign.plan.study import Study, Suggestion
 from raxalign.plan.trial import Trial
+from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
 from raxalign.store.studies import Studies
 from raxalign.sweep.search.journal import Journal, StudyLog
@@ -137,12 +138,24 @@ class SearchSource:
         return changed
 
     def _judge(self, plan: Plan, study: Study, trial: Trial) -> Outcome:
-        ledger = Ledger(self.opened.root)
-        seconds = trial_seconds(plan, trial, self.opened.root)
+        ledger, root = Ledger(self.opened.root), self.opened.root
+        curve = DevCurves(root, study.name).read(trial.key) if study.prunes else None
+        seconds = trial_seconds(plan, trial, root)
+        if curve is not None and curve.pruned and not self._is_judged(study, trial, ledger):
+            seconds = aligned_seconds(plan, trial, root) + curve.points[-1].seconds
+            return Outcome(None, seconds, curve=curve)
         try:
-            return Outcome(judge(study.objectives, trial, DevScores(plan, ledger)), seconds)
+            scores = judge(study.objectives, trial, DevScores(plan, ledger))
+            return Outcome(scores, seconds, curve=curve)
         except RaxalignError as error:
             return Outcome(None, seconds, str(error))
+
+    def _is_judged(self, study: Study, trial: Trial, ledger: Ledger) -> bool:
+        """Whether the ledger has what a study judges a trial by: one that was pruned may have been
+        made whole for another grid.
+        """
+        keys = (trial.evaluations.get(objective.task) for objective in study.objectives)
+        return all(key is not None and ledger.has(key) for key in keys)
 
     def _ask(self, idle: int) -> Iterator[tuple[str, int]]:
         """Yield new points of this driver, as many as there are idle workers: (study, number)."""

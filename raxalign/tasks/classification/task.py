@@ -105,6 +105,13 @@ class ClassificationTask(SettingTask):
             "kept": kept(self.params.selection),
         }
 
+    def watches(self, metric: str) -> bool:
+        """Whether it is a score of labels, the dev selections are made, and one model is for all
+        languages.
+        """
+        selects = self.params.selection != "last" and self.params.models == "together"
+        return selects and metric in ("accuracy", self.main_metric)
+
     def hub_sets(self, lang: str, pivot: str) -> Mapping[str, HubSet]:  # noqa: ARG002
         """Returns the data set, with the configuration of the language."""
         config = hub_code(self.params.dataset, lang, self.names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from raxalign.tasks.transfer.trained import (
     TrainingRun,
     fit_epochs,
     train_models,
+    watched_sets,
 )
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.objective import Step
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.classification.params import ClassificationParams
     from raxalign.train.runtime import Runtime
+    from raxalign.train.watch import Watch
 
 
 def train(
@@ -60,14 +62,14 @@ def train(
     for held_out in evaluated.values():
         refuse_overlap(fingerprints, held_out, repeats=data.scheme.repeats)
     labels, metric = labels_of(data, given), data.scheme.metric
-    parts: list[Part] = []
-    records: list[dict[str, object]] = []
+    watched = watched_sets(runtime, lambda lang: data.examples("dev", lang))
+    parts, records = list[Part](), list[dict[str, object]]()
     for own, read in _groups(given, params):
         lang, name = own or pivot, "-".join(part for part in (data.scheme.name, own) if part)
         # The phrasebook's examples that are evaluated too were left out: others in each language.
         whole = params.data != "phrasebook"
         found = training_parts(read, lang, params.code_switching, whole=whole)
-        run = _Run(params, Training(found, labels, evaluated.get((lang, "dev")), metric))
+        run = _Run(params, Training(found, labels, evaluated.get((lang, "dev")), metric, watched))
         made = train_models(aligned, lang, runtime, folder, name, run)
         records += made if own is None else [{**record, "lang": own} for record in made]
         parts += found
@@ -118,13 +120,15 @@ def _notes(
 class Training:
     """What a classifier is trained on: parts in one language or two, all labels in their order, the
     development set of the pivot, or of the one language that is trained on (None where nothing asks
-    for it), and the score of it.
+    for it), and the score of it. `watched` are the development sets that `Runtime.watch` asks for,
+    by language.
     """
 
     parts: Sequence[Part]
     labels: tuple[str, ...]
     dev: Examples | None
     metric: str
+    watched: Mapping[str, Examples] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,10 @@ class FineTuning(EpochObjective):
         )
         pivot = given.parts[0].langs[0]
         self.dev: list[Any] = self.model.rows(*given.dev.words(), pivot) if given.dev else []
+        self.rows_watched: Mapping[str, list[Any]] = {
+            lang: self.model.rows(*examples.words(), lang)
+            for lang, examples in given.watched.items()
+        }
 
     def loss(self, step: Step, positions: np.ndarray) -> torch.Tensor:
         """The mean over the examples of the global batch, the share of these rows."""
@@ -195,6 +203,15 @@ class FineTuning(EpochObjective):
     def dev_score(self) -> float:
         """Scores the development set by the task's main metric."""
         assert self.given.dev is not None, "the task's check asks for it"
-        predicted = self.model.probabilities(self.dev).argmax(1).numpy()
-        gold = self.given.dev.numbers(self.given.labels)
-        return METRICS[self.given.metric](gold, predicted)
+        return self._score(self.given.dev, self.dev, self.given.metric)
+
+    def watched(self, watch: Watch) -> Mapping[str, float]:
+        """Scores the development sets of the languages that are watched."""
+        return {
+            lang: self._score(self.given.watched[lang], rows, watch.metric)
+            for lang, rows in self.rows_watched.items()
+        }
+
+    def _score(self, examples: Examples, rows: list[Any], metric: str) -> float:
+        predicted = self.model.probabilities(rows).argmax(1).numpy()
+        return METRICS[metric](examples.numbers(self.given.labels), predicted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from raxalign.errors import DataError
-from raxalign.tasks.spans.data import QaData
-from raxalign.tasks.spans.metrics import best, f1
+from raxalign.tasks.spans.data import QaData, Split
+from raxalign.tasks.spans.metrics import METRICS, best, f1
 from raxalign.tasks.spans.model import SpanModel, span_loss
 from raxalign.tasks.spans.rows import Questions, answered, crossed, refuse_overlap
 from raxalign.tasks.spans.windows import Window, WindowSizes, make_windows
@@ -26,6 +26,7 @@ from raxalign.tasks.transfer.trained import (
     TrainingRun,
     fit_epochs,
     train_models,
+    watched_sets,
 )
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.objective import Step
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from raxalign.encoders.models.aligned import AlignedEncoder
     from raxalign.tasks.spans.params import SpanParams
     from raxalign.train.runtime import Runtime
+    from raxalign.train.watch import Watch
 
 
 def sizes_of(params: SpanParams) -> WindowSizes:
@@ -63,13 +65,10 @@ def train(
     params, pivot = data.params, data.inputs.pivot
     given = {lang: data.questions("train", lang) for lang in languages}
     fingerprints = np.concatenate([questions.fingerprints() for questions in given.values()])
-    evaluated = read_given(
-        data.questions, data.splits(), languages, readers(params.selection, languages, pivot)
-    )
-    for questions in evaluated.values():
-        refuse_overlap(fingerprints, questions)
+    evaluated = _held_out(data, languages, fingerprints)
     placed = {lang: answered(questions) for lang, questions in given.items()}
-    training = Training(placed, pivot, evaluated.get((pivot, "dev")))
+    watched = watched_sets(runtime, lambda lang: data.questions("dev", lang))
+    training = Training(placed, pivot, evaluated.get((pivot, "dev")), watched)
     settings, counts = settings_of(params), dict[str, object]()
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
@@ -81,6 +80,17 @@ def train(
     if runtime.rank == 0:
         Trained.write(folder, records, fingerprints)
     return {**_left_out(given, placed), **counts, "models": records}
+
+
+def _held_out(
+    data: QaData, languages: Sequence[str], fingerprints: np.ndarray
+) -> Mapping[tuple[str, Split], Questions]:
+    """Reads what is evaluated, and refuses what is trained on."""
+    choosing = readers(data.params.selection, languages, data.inputs.pivot)
+    found = read_given(data.questions, data.splits(), languages, choosing)
+    for questions in found.values():
+        refuse_overlap(fingerprints, questions)
+    return found
 
 
 def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -> dict[str, object]:
@@ -102,12 +112,14 @@ def _left_out(given: Mapping[str, Questions], placed: Mapping[str, Questions]) -
 @dataclass(frozen=True)
 class Training:
     """What is trained on: the questions by language, the pivot, and its development set (None where
-    nothing asks for it).
+    nothing asks for it). `watched` are the development sets that `Runtime.watch` asks for, by
+    language.
     """
 
     given: Mapping[str, Questions]
     pivot: str
     dev: Questions | None
+    watched: Mapping[str, Questions] = field(default_factory=dict)
 
 
 class SpanTuning(EpochObjective):
@@ -140,6 +152,7 @@ class SpanTuning(EpochObjective):
             if self.dev
             else None
         )
+        self.watched_sets = training.watched
 
     def _mixed(self, own: Questions, pivot: Questions, lang: str) -> list[list[Window]]:
         """Makes the two mixes of each question of a language (Pan et al. 2021, 3.3), window by
@@ -203,3 +216,18 @@ class SpanTuning(EpochObjective):
             for found, row in zip(answers, self.dev.rows, strict=True)
         ]
         return float(np.mean(values))
+
+    def watched(self, watch: Watch) -> Mapping[str, float]:
+        """Scores the development sets of the languages that are watched, by the task's rules."""
+        measure, found = METRICS[watch.metric], {}
+        for lang, questions in self.watched_sets.items():
+            windows = make_windows(
+                questions, self.model.encoder, (lang, lang), sizes_of(self.params)
+            )
+            answers = self.model.answers(windows, self.params.max_answer_length)
+            values = [
+                best(measure, answer, [a.text for a in row.answers], lang, self.params.rules)
+                for answer, row in zip(answers, questions.rows, strict=True)
+            ]
+            found[lang] = float(np.mean(values))
+        return found

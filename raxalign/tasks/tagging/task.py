@@ -146,6 +146,10 @@ class TaggingTask(TransferTask):
         """
         return {name: value for name, value in self.canonical().items() if name != "readout"}
 
+    def watches(self, metric: str) -> bool:
+        """Whether it is the score that chooses the weights, and the dev selections are made."""
+        return self.resolved()["selection"] != "last" and metric == self.main_metric
+
     def reads_words(self) -> Pooling:
         """Returns the first piece, which both taggers label a word by."""
         return "first"

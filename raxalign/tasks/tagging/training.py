@@ -19,7 +19,7 @@ from raxalign.tasks.tagging.sentences import refuse_overlap
 from raxalign.tasks.tagging.trained import ALL, choose, names_of
 from raxalign.tasks.transfer.outcome import read_given
 from raxalign.tasks.transfer.selection import readers
-from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models
+from raxalign.tasks.transfer.trained import Trained, TrainingRun, train_models, watched_sets
 from raxalign.tasks.transfer.tuning import settings_of
 from raxalign.train.loop import KeepBest, fit
 from raxalign.train.objective import Objective, Step
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from raxalign.tasks.tagging.params import TaggingSettings
     from raxalign.tasks.tagging.sentences import Sentences
     from raxalign.train.runtime import Runtime
+    from raxalign.train.watch import Watch
 
 
 def train(
@@ -58,10 +59,10 @@ def train(
     fingerprints = given.rows.fingerprints()
     for sentences in read_given(data.sentences, data.splits(), [data.pivot]).values():
         refuse_overlap(fingerprints, sentences)
-    runs: list[_Run] = []
+    runs, watched = list[_Run](), watched_sets(runtime, lambda lang: data.sentences("dev", lang))
 
     def run(view: AlignedEncoder, place: TrainingRun) -> tuple[dict[int, Path], list[float]]:
-        runs.append(_Run(settings, view, given.toward(view.direction), place))
+        runs.append(_Run(settings, view, given.toward(view.direction), place, watched))
         return runs[-1].run()
 
     models = train_models(aligned, data.pivot, runtime, folder, data.scheme.name, run)
@@ -139,9 +140,16 @@ class _Run:
     """
 
     def __init__(
-        self, settings: TaggingSettings, aligned: AlignedEncoder, given: _Given, place: TrainingRun
+        self,
+        settings: TaggingSettings,
+        aligned: AlignedEncoder,
+        given: _Given,
+        place: TrainingRun,
+        watched: Mapping[str, Sentences],
     ) -> None:
         self.settings, self.given, self.place = settings, given, place
+        self.sets = {**given.held_out, **watched}
+        self.languages_watched = tuple(watched)
         self.tagger = make_tagger(settings, aligned, len(given.labels), place.runtime.seed)
         sentences = self.tagger.place(given.rows.words(), given.data.pivot)
         number = {label: i for i, label in enumerate(given.labels)}
@@ -156,7 +164,7 @@ class _Run:
         self.left_out = self.words - sum(len(words) for words in sentences.words)
         self.objective = _Tagging(self.tagger, sentences, known, usable)
         self.dev = (
-            {lang: self.tagger.place(dev.words(), lang) for lang, dev in given.held_out.items()}
+            {lang: self.tagger.place(dev.words(), lang) for lang, dev in self.sets.items()}
             if place.runtime.rank == 0
             else {}
         )
@@ -175,7 +183,11 @@ class _Run:
             settings_of(settings),
             self.place.runtime,
             name=self.place.name,
-            keep=None if last else KeepBest(self.score, settings.evaluate_every),
+            keep=(
+                None
+                if last
+                else KeepBest(self.score, settings.evaluate_every, watched=self.watched)
+            ),
         )
         after = self.tagger.frozen() if isinstance(self.tagger, LinearTagger) else {}
         if not all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()):
@@ -207,10 +219,14 @@ class _Run:
         written.replace(self._scores)
         return float(np.mean(list(curves[str(step)].values())))
 
+    def watched(self, watch: Watch) -> Mapping[str, float]:  # noqa: ARG002
+        """Score the development sets of the languages that are watched."""
+        return {lang: self._value(lang) for lang in self.languages_watched}
+
     def _value(self, lang: str) -> float:
         scheme = self.given.data.scheme
         found = names_of(self.given.labels, self.tagger.predict(self.dev[lang]), scheme.missing)
-        gold = [row.tags for row in self.given.held_out[lang].rows]
+        gold = [row.tags for row in self.sets[lang].rows]
         return values(count(gold, found, entities=scheme.entities))[scheme.metric]
 
     @property

@@ -10,9 +10,9 @@ import tempfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -26,11 +26,13 @@ from raxalign.tasks.transfer.task_model import TaskModel
 from raxalign.train.loop import KeepBest, TrainSettings, fit
 from raxalign.train.objective import Objective
 from raxalign.train.runtime import Runtime
+from raxalign.train.watch import Watch
 
 if TYPE_CHECKING:
     from raxalign.encoders.base import Encoder
     from raxalign.encoders.models.aligned import AlignedEncoder
 
+SetT = TypeVar("SetT")
 _RECORD, _FINGERPRINTS = "training.json", "trained_on.safetensors"
 
 
@@ -154,6 +156,8 @@ def train_models(
     towards = sorted(
         {t.toward for t in aligned.transforms if t.lang == pivot and t.toward is not None}
     )
+    if len(towards) > 1:  # a score is the mean over the models then, which no training knows
+        runtime = replace(runtime, watch=None)
     records: list[dict[str, object]] = []
     for toward in [*towards] if towards else [None]:
         view, label = (
@@ -184,6 +188,14 @@ def _lasting_folder(runtime: Runtime, name: str) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+def watched_sets(runtime: Runtime, read: Callable[[str], SetT]) -> dict[str, SetT]:
+    """Reads the development sets that the watch of a training asks for, by language, on the first
+    worker.
+    """
+    watch = runtime.watch if runtime.rank == 0 else None
+    return {} if watch is None else {lang: read(lang) for lang in watch.languages}
+
+
 class EpochObjective(Objective):
     """Objective that is scored after each epoch: it has a `model`, a number of training rows, and
     the pivot's development set.
@@ -195,6 +207,12 @@ class EpochObjective(Objective):
     @abstractmethod
     def dev_score(self) -> float:
         """Scores the model as it is on the pivot's development set."""
+
+    @abstractmethod
+    def watched(self, watch: Watch) -> Mapping[str, float]:
+        """Scores the model as it is on the development sets that a watch asks for; language ->
+        score.
+        """
 
 
 def fit_epochs(
@@ -220,7 +238,7 @@ def fit_epochs(
         settings,
         run.runtime,
         name=run.name,
-        keep=None if rule == "last" else KeepBest(end_of_epoch),
+        keep=None if rule == "last" else KeepBest(end_of_epoch, watched=objective.watched),
     )
     after = objective.model.frozen()
     assert all(torch.equal(tensor, after[key]) for key, tensor in frozen.items()), (

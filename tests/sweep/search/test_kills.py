@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from raxalign.store.ledger import Ledger
 from tests.searches import measure, open_search, run, search_grid, source_of
 
 SEARCH = "trials: 6, confirm: 1"
+PRUNED = f"{SEARCH}, pruner: {{name: asha, startup: 1, reduction: 2}}"
 
 
 def tried_in(opened: Opened) -> tuple[Tried, ...]:
@@ -52,20 +54,37 @@ def forked(work: Callable[[], object], *, dies_at: int | None = None) -> int:
         return int(pipe.read() or 0)
 
 
+def without_times(tried: tuple[Tried, ...]) -> list[Tried]:
+    """Return points without what the clock measured."""
+    return [
+        replace(
+            entry,
+            seconds=None,
+            stopped=replace(entry.stopped, saved=0.0) if entry.stopped else None,
+        )
+        for entry in tried
+    ]
+
+
 @pytest.mark.slow
-def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("search", [SEARCH, PRUNED], ids=["whole", "pruned"])
+def test_five_kills_end_in_the_same_trials_as_no_kill(tmp_path: Path, search: str) -> None:
     (tmp_path / "whole").mkdir()
     (tmp_path / "killed").mkdir()
-    whole = search_grid(tmp_path / "whole", SEARCH)
+    whole = search_grid(tmp_path / "whole", search)
     calls = forked(lambda: run(source_of(open_search(whole))))
     assert calls > 0
-    killed = search_grid(tmp_path / "killed", SEARCH)
+    killed = search_grid(tmp_path / "killed", search)
     chance = random.Random(20)
     for _ in range(5):
         moment = chance.randrange(calls // 10, calls // 3)
         assert forked(lambda: run(source_of(open_search(killed))), dies_at=moment) == 0
     run(source_of(open_search(killed)))
-    assert tried_in(open_search(killed)) == tried_in(open_search(whole))
+    tried = without_times(tried_in(open_search(whole)))
+    assert without_times(tried_in(open_search(killed))) == tried
+    assert {entry.state for entry in tried} == (
+        {"done"} if search == SEARCH else {"done", "pruned"}
+    )
     assert (
         Ledger(str(tmp_path / "killed" / "storage")).keys()
         == Ledger(str(tmp_path / "whole" / "storage")).keys()

@@ -8,13 +8,43 @@ import pytest
 
 import raxalign as rx
 from raxalign.plan.tried import read_record
+from raxalign.store.dev_curves import DevCurves
 from raxalign.store.ledger import Ledger
-from tests.searches import search_grid
+from tests.searches import METRIC, search_grid
 
 FINETUNE = (
     "finetune: {lambda: {log_uniform: [0.01, 10]}, learning_rate: {log_uniform: [1.0e-5, 1.0e-3]},"
     " batch_size: 16}"
 )
+
+
+@pytest.mark.slow
+def test_a_search_with_a_pruner_ends_trials_early_in_a_real_sweep(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    task = (
+        "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 40, test: 20},"
+        " epochs: 3, batch_size: 8, learning_rate: 1.0e-3}"
+    )
+    more = (
+        f"search: {{metric: {METRIC}, trials: 4, confirm: 1, sampler: random,"
+        " pruner: {name: median, startup: 1}}\nrun: {concurrency: 1}\n"
+    )
+    path = search_grid(tmp_path, "", methods=(FINETUNE,), tasks=(task,), more=more)
+    opened = rx.plan(path, storage=str(tmp_path / "storage"))
+    finished = rx.run(opened)
+    study = opened.plan.studies[0]
+    record = read_record(opened.root, study)
+    curves = DevCurves(opened.root, study.name).all()
+    assert finished.failed == {}
+    assert record.finished
+    assert {entry.state for entry in record.tried} <= {"done", "pruned"}
+    assert len(record.pruned) == sum(curve.pruned for curve in curves.values())
+    assert finished.done == len(record.done) + 1
+    assert len(curves) == 4
+    assert all(curve.scores for curve in curves.values())
+    told = capfd.readouterr().err
+    assert (f"{len(record.pruned)} of 4 trials pruned, which saved" in told) == bool(record.pruned)
 
 
 @pytest.mark.slow

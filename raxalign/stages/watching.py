@@ -1,0 +1,124 @@
+"""The watch of a trial that a search suggested: the training whose dev selections are compared with
+those of the search's other trials, while it runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from raxalign.analysis.pruning import prunes
+from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
+from raxalign.train.watch import Moment
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+    from raxalign.plan.study import Objective, Study
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The part of a trial that is watched: the evaluation that its search judges by, and the
+    training before it. `languages` are those whose mean `metric` is the score.
+    """
+
+    trial: str
+    evaluation: Stage
+    languages: tuple[str, ...]
+    metric: str
+    studies: tuple[Study, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, trial: str) -> Watched | None:
+        """Return what is watched of a trial; None where it is to be run whole."""
+        studies = _pruning_studies(plan, trial)
+        if not studies:
+            return None
+        objective = studies[0].objectives[0]
+        if any(study.objectives[0] != objective for study in studies):
+            return None
+        evaluation = plan.stages[plan.by_key[trial].evaluations[objective.task]]
+        languages = _languages(evaluation, objective)
+        return cls(trial, evaluation, languages, objective.metric, tuple(studies))
+
+    @property
+    def training(self) -> str:
+        """The key of the training."""
+        return self.evaluation.inputs["trained"]
+
+
+class StudyWatch:
+    """A watch that keeps the curve of a trial in the storage, and ends the trial where every study
+    that suggested it would prune it.
+    """
+
+    def __init__(self, watched: Watched, root: str) -> None:
+        self.languages, self.metric = watched.languages, watched.metric
+        self._watched = watched
+        self._curves = [DevCurves(root, study.name) for study in watched.studies]
+        kept = self._curves[0].read(watched.trial)
+        self._kept: tuple[DevPoint, ...] = kept.points if kept is not None else ()
+        self._started = time.monotonic()
+        self._before: float | None = None
+
+    def ends(self, scores: Mapping[str, float], at: Moment) -> bool:
+        """Keep the mean of the scores; return whether the trial is pruned here."""
+        if self._before is None:  # what an earlier process has taken
+            taken = [point.seconds for point in self._kept if point.step <= at.step]
+            self._before = taken[-1] if taken else 0.0
+        earlier = tuple(point for point in self._kept if point.step < at.step)
+        seconds = self._before + time.monotonic() - self._started
+        point = DevPoint(at.step, fmean(scores.values()), seconds)
+        curve = DevCurve((*earlier, point), at.steps)
+        for curves in self._curves:
+            curves.write(self._watched.trial, curve)
+        self._kept = curve.points
+        ends = not at.is_last and all(map(self._prunes, self._watched.studies, self._curves))
+        for curves in self._curves if ends else ():
+            curves.write(self._watched.trial, replace(curve, pruned=True))
+        return ends
+
+    def _prunes(self, study: Study, curves: DevCurves) -> bool:
+        sign = -1.0 if study.objectives[0].lower else 1.0
+        others = [
+            [sign * score for score in curve.scores]
+            for trial, curve in curves.all().items()
+            if trial != self._watched.trial
+        ]
+        return prunes(study.pruner, [sign * point.score for point in self._kept], others)
+
+
+def pruned_at(plan: Plan, trial: str, root: str) -> DevCurve | None:
+    """Return the curve of a trial that was pruned; None for one that was not."""
+    watched = Watched.of(plan, trial)
+    if watched is None:
+        return None
+    curve = DevCurves(root, watched.studies[0].name).read(trial)
+    return curve if curve is not None and curve.pruned else None
+
+
+def _pruning_studies(plan: Plan, trial: str) -> list[Study]:
+    """Return the studies that may prune a trial: those that suggested it. There are none where the
+    trial is wanted whole: by the grid itself, by a study that does not prune, or to confirm.
+    """
+    if plan.by_key[trial].searched is None:
+        return []
+    asked = [entry for entry in plan.asked if entry.trial == trial]
+    names = {entry.study for entry in asked}
+    found = [study for study in plan.studies if study.name in names]
+    whole = any(entry.confirmed for entry in asked) or not all(study.prunes for study in found)
+    return [] if whole else found
+
+
+def _languages(stage: Stage, objective: Objective) -> tuple[str, ...]:
+    """Return the languages whose mean score an objective is, of those of its evaluation."""
+    languages = tuple(str(lang) for lang in stage.params["languages"])  # type: ignore[union-attr]
+    if objective.lang == "avg":
+        return languages
+    if objective.lang == "avg_zero_shot":
+        return tuple(lang for lang in languages if lang != stage.params["pivot"])
+    return (objective.lang,)

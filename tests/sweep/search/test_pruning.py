@@ -1,0 +1,224 @@
+"""Searches whose trials end early: which ones, what is recorded, and how they are made whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from optuna.trial import TrialState
+
+from raxalign.plan.load import Opened, reopened
+from raxalign.plan.plan import Plan
+from raxalign.plan.study import Suggestion
+from raxalign.plan.tried import read_record
+from raxalign.report.studies import plan_lines, status_lines
+from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
+from raxalign.store.ledger import Ledger
+from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.search.journal import StudyLog
+from raxalign.sweep.trial import attempt
+from tests.searches import METRIC, open_search, planted, run, search_grid, source_of
+
+TRIALS = 10
+ASHA = f"trials: {TRIALS}, confirm: 1, pruner: {{name: asha, startup: 2}}"
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory: pytest.TempPathFactory) -> Opened:
+    """Trials of planted values; the best third goes on, once two others are there."""
+    opened = open_search(search_grid(tmp_path_factory.mktemp("pruned"), ASHA))
+    run(source_of(opened))
+    return reopened(opened)
+
+
+def planted_dev(values: Mapping[str, object]) -> float:
+    """The dev value of a point, with λ and the layers alone."""
+    return planted(SimpleNamespace(params=values))[0]  # type: ignore[arg-type]
+
+
+def stops_of(devs: Sequence[float]) -> list[int | None]:
+    """The steps at which trials end whose curves have the order of their dev values: at the first
+    and the third of nine selections, the rungs, the best n // 3 of n values go on, and always the
+    best one; the first two that come there always do.
+    """
+    there: dict[int, list[float]] = {1: [], 3: []}
+
+    def stop(dev: float) -> int | None:
+        for rung, values in there.items():
+            values.append(dev)
+            bar = sorted(values, reverse=True)[max(len(values) // 3, 1) - 1]
+            if len(values) > 2 and dev < bar:
+                return 10 * rung
+        return None
+
+    return [stop(dev) for dev in devs]
+
+
+def test_trials_far_behind_are_pruned_at_a_rung(pruned: Opened) -> None:
+    record = read_record(pruned.root, pruned.plan.studies[0])
+    devs = [planted_dev(entry.values) for entry in record.tried]
+    stopped = [entry.stopped.step if entry.stopped else None for entry in record.tried]
+    assert stopped == stops_of(devs)
+    assert 10 in stopped
+    assert None in stopped[2:]
+    assert [entry.state for entry in record.tried] == ["pruned" if s else "done" for s in stopped]
+    assert record.finished
+    (best,) = record.chosen
+    assert best.scores == (max(max(entry.scores) for entry in record.done),)
+
+
+def test_a_pruned_trial_is_no_result_and_is_not_wanted_again(pruned: Opened) -> None:
+    there = Ledger(pruned.root).keys()
+    plan = pruned.plan
+    done = read_record(pruned.root, plan.studies[0]).done
+    assert len(plan.trials) == len(done) + 1  # and the one that confirms
+    assert {key for trial in plan.trials for key in trial.evaluations.values()} == there
+    assert run(source_of(pruned)) == []
+
+
+def test_the_study_has_the_state_the_last_value_and_the_curve(pruned: Opened) -> None:
+    source = source_of(pruned)
+    (study,) = pruned.plan.studies
+    with source.journal.turn() as storage:
+        trials = StudyLog(storage, study).trials()
+    for trial in trials:
+        dev = planted_dev(trial.params)
+        if trial.state == TrialState.PRUNED:
+            last = max(trial.intermediate_values)
+            assert trial.value == trial.intermediate_values[last]
+            assert trial.value == pytest.approx(dev * (1 - 0.5 ** (last // 10)))
+        else:
+            assert trial.state == TrialState.COMPLETE
+            assert list(trial.intermediate_values) == [10 * number for number in range(1, 10)]
+
+
+def test_the_status_says_what_pruning_saved(pruned: Opened) -> None:
+    record = read_record(pruned.root, pruned.plan.studies[0])
+    ended = [entry.stopped.step for entry in record.pruned if entry.stopped]
+    line = status_lines(pruned.plan, pruned.root)[1]
+    told = f"saved {sum(90 - step for step in ended)} of their {90 * len(ended)} training steps"
+    assert line.startswith(f"  {len(ended)} of {TRIALS} trials pruned, which {told} (about ")
+
+
+def test_the_same_trials_are_pruned_another_time(pruned: Opened, tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, ASHA))
+    run(source_of(opened))
+    once, again = (read_record(o.root, o.plan.studies[0]).tried for o in (pruned, opened))
+    assert [(e.values, e.state) for e in once] == [(e.values, e.state) for e in again]
+
+
+def test_a_search_with_a_pruner_is_another_study_and_one_without_keeps_its_name(
+    tmp_path: Path,
+) -> None:
+    def name(search: str) -> str:
+        return open_search(search_grid(tmp_path, f"trials: 8, {search}")).plan.studies[0].name
+
+    names = [name(f"confirm: {n}") for n in (1, 2)] + [name("pruner: none")]
+    assert len({*names}) == 1
+    assert len({*names, name("pruner: asha"), name("pruner: median")}) == 3
+
+
+def test_a_pruner_that_cannot_act_makes_no_other_study(tmp_path: Path) -> None:
+    names = set()
+    for pruner in ("none", "asha"):
+        more = "search: {metric: retrieval/de-en/contextual_accuracy, trials: 2, pruner: %s}\n"
+        path = search_grid(tmp_path, "", tasks=("retrieval: {}",), more=more % pruner)
+        names.add(open_search(path).plan.studies[0].name)
+    assert len(names) == 1
+
+
+def test_a_plan_with_a_pruner_is_read_back_from_json(pruned: Opened) -> None:
+    assert Plan.from_json(pruned.plan.to_json()) == pruned.plan
+
+
+@pytest.mark.parametrize(
+    ("tasks", "metric", "said"),
+    [
+        (
+            "xnli: {setting: zero-shot, data: phrasebook}",
+            METRIC,
+            f"pruned by asha: {METRIC} is measured at each dev selection",
+        ),
+        (
+            "xnli: {setting: zero-shot, data: phrasebook, selection: last}",
+            METRIC,
+            "nothing can be pruned: the training of xnli makes no dev selections by accuracy",
+        ),
+        (
+            "retrieval: {}",
+            "retrieval/de-en/contextual_accuracy",
+            "nothing can be pruned: retrieval has no training, so contextual_accuracy is measured"
+            " once, at the end",
+        ),
+        (
+            "slots: {data: phrasebook}",
+            "slots/de/f1",
+            "pruned by asha: slots/de/f1 is measured at each dev selection",
+        ),
+        (
+            "mlqa: {setting: g-xlt, data: phrasebook}",
+            "mlqa/avg/f1",
+            "nothing can be pruned: the training of mlqa makes no dev selections by f1",
+        ),
+    ],
+)
+def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
+    tmp_path: Path, tasks: str, metric: str, said: str
+) -> None:
+    more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
+    opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
+    assert plan_lines(opened.plan, opened.root)[1] == f"  {said}"
+
+
+def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
+    methods = ("rotation: {center: {choice: [false, true]}}",)
+    opened = open_search(search_grid(tmp_path, "trials: 2, pruner: asha", methods=methods))
+    assert plan_lines(opened.plan, opened.root)[1] == (
+        "  nothing can be pruned: all trials share one training of xnli"
+    )
+
+
+@pytest.mark.slow
+def test_a_pruned_trial_made_whole_has_the_values_of_an_undisturbed_one(tmp_path: Path) -> None:
+    tasks = (
+        "slots: {data: phrasebook, phrasebook: {train: 24, dev: 8, test: 8}, tagger: linear,"
+        " epochs: 1}",
+        "xnli: {setting: zero-shot, data: phrasebook, phrasebook: {train: 40, dev: 30, test: 30},"
+        " epochs: 3, batch_size: 8}",
+    )
+    opened = open_search(search_grid(tmp_path, "trials: 2, pruner: median", tasks=tasks))
+    (study,) = opened.plan.studies
+    point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
+    plan = reopened(opened, lambda _: point).plan
+    (trial,) = plan.trials
+    curves = DevCurves(opened.root, study.name)
+    for number in range(4):  # four trials that know everything
+        curves.write(f"other-{number}", DevCurve((DevPoint(10, 1.0, 1.0),) * 2, 15))
+    job = Job(opened.root, write_plan(plan, opened.root))
+    told: list[tuple[str, int]] = []
+    scored = lambda metrics, step: told.extend((name, step) for name in metrics)  # noqa: E731
+    assert attempt(job, trial.key, scored=scored) is None
+    curve = curves.read(trial.key)
+    assert curve is not None
+    assert curve.pruned
+    assert [point.step for point in curve.points] == [5]
+    assert ("xnli/dev_de_accuracy", 5) in told
+    ledger = Ledger(opened.root)
+    assert ledger.keys() == set()  # the searched task runs first
+
+    whole = search_grid(
+        tmp_path, "", tasks=tasks, more="", spaces="lambda: 0.5, layers: last", name="whole.yaml"
+    )
+    named = open_search(whole).plan
+    assert [entry.key for entry in named.trials] == [trial.key]
+    assert attempt(Job(opened.root, write_plan(named, opened.root)), trial.key) is None
+    other = str(tmp_path / "undisturbed")
+    assert attempt(Job(other, write_plan(named, other)), trial.key) is None
+    keys = list(trial.evaluations.values())
+    found, expected = ledger.read_many(keys), Ledger(other).read_many(keys)
+    assert {k: r["scores"] for k, r in found.items()} == {
+        k: r["scores"] for k, r in expected.items()
+    }
+    assert len(found) == 2
