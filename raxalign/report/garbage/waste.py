@@ -45,6 +45,7 @@ class Needs:
         plans: Names of the files of plans that living drivers run.
         signs: The signs of all drivers.
         finished: Whether nothing is left to run in the given grids.
+        searches: The studies that are not finished and that no given grid has.
     """
 
     root: str
@@ -55,6 +56,7 @@ class Needs:
     plans: Collection[str]
     signs: Collection[Sign]
     finished: bool
+    searches: tuple[str, ...] = ()
 
     @property
     def quiet(self) -> bool:
