@@ -29,7 +29,7 @@ _LEAD = (
     " tables, where such a point is marked as searched."
 )
 _COLUMNS = (
-    *("chosen point", "dev", "dev, fresh seeds", "test, fresh seeds"),
+    *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
 _BEATEN = _COLUMNS.index("better than")
@@ -114,7 +114,14 @@ def _table(material: Material, seen: Sequence[Seen]) -> Table:
             replace(line, entries=(*line.entries[:_BEATEN], *line.entries[_BEATEN + 1 :]))
             for line in lines
         ]
-    return Table("searches", "Chosen by search", columns, tuple(lines), _caption(seen, two=two))
+    return Table(
+        "searches",
+        "Chosen by search",
+        columns,
+        tuple(lines),
+        _caption(seen, two=two),
+        corner="chosen point",
+    )
 
 
 def _sketches(seen: Sequence[Seen]) -> Iterator[Sketch]:
@@ -130,7 +137,6 @@ def _lines(material: Material, seen: Seen) -> Iterator[Line]:
     for entry in record.chosen:
         beaten = sum(beats(gain_of(study, entry), gain) for gain in gains)
         shown = (
-            Entry(_values(entry)),
             Entry(_dev(seen, entry)),
             _fresh(material, seen, entry, "dev"),
             _fresh(material, seen, entry, "test"),
@@ -138,7 +144,8 @@ def _lines(material: Material, seen: Seen) -> Iterator[Line]:
             Entry(_count(record)),
             Entry(duration(record.seconds)),
         )
-        yield Line(study.method, shown, f"{'+'.join(study.languages)}, {study.sentences:,} pairs")
+        about = f"{'+'.join(study.languages)}, {study.sentences:,} pairs"
+        yield Line(f"{study.method} {_values(entry)}", shown, about)
 
 
 def _count(record: StudyRecord) -> str:
