@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from raxalign.store.drivers import signed_on
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import write_plan
 from raxalign.sweep.search.source import SearchSource
+from raxalign.tracking.drivers import Driver
 from tests.grids import write_grid
 from tests.searches import measure, open_search, run, search_grid, source_of
 
@@ -122,3 +124,14 @@ def test_a_point_that_is_suggested_while_gc_looks_loses_nothing(
     monkeypatch.setattr(module, "waste", waste)
     gc(other if which == "other" else searched.grid.path, searched.root)
     assert late[0].trials[0].aligned in aligned(searched.root)
+
+
+def test_signs_of_dead_drivers_of_searches_go(searched: Opened, other: Path) -> None:
+    alive, dead = source_of(searched).owner, source_of(searched).owner
+    dead.driver = Driver("elsewhere", 1, None)
+    dead.beat()
+    sign = Path(searched.root) / "studies" / "drivers" / f"{dead.token}.json"
+    sign.write_text(json.dumps({**json.loads(sign.read_text()), "at": 0.0}))
+    assert "removed 1 drivers" in gc(other, searched.root)
+    left = [file.stem for file in sign.parent.iterdir()]
+    assert left == [alive.token]

@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 
 from raxalign.store.files import files_of
-from raxalign.store.studies import FOLDER
+from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import Driver, lives, this_driver
 
 BEAT = 60.0  # seconds between two signs of life
@@ -53,4 +53,4 @@ class Owner:
 
 
 def _place(token: str) -> str:
-    return f"{FOLDER}/drivers/{token}.json"
+    return f"{SIGNS}/{token}.json"
