@@ -76,7 +76,7 @@ _TOLD = {
 class Searches(Section):
     """A table of what each search chose, and figures of how it came to it."""
 
-    VERSION = 1
+    VERSION = 2
     place = 55
 
     def share(self) -> Share | None:
