@@ -100,12 +100,14 @@ def train(root: str, plan: Plan, trial: Trial) -> bool:
     return True
 
 
-def source_of(opened: Opened) -> SearchSource:
-    """A driver of all studies of a grid."""
-    local = Path(opened.root)
-    owner = Owner(local / "studies" / "drivers")
+def source_of(opened: Opened, machine: Path | None = None) -> SearchSource:
+    """A driver of all studies of a grid; `machine` is its machine's own folder of an object
+    store.
+    """
+    owner = Owner(opened.root)
     owner.beat()
-    return SearchSource(opened, Journal.open(opened.root, local), owner, opened.plan.studies)
+    journal = Journal.open(opened.root, machine or Path(opened.root))
+    return SearchSource(opened, journal, owner, opened.plan.studies)
 
 
 def run(source: SearchSource, *, idle: int = 1, most: int = 1000) -> list[str]:

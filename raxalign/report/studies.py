@@ -137,14 +137,18 @@ def best_lines(plan: Plan, root: str, rows: Sequence[Mapping[str, Any]]) -> list
     return lines
 
 
+def confirming(plan: Plan, study: Study, entry: Tried) -> set[str]:
+    """Return the keys of the trials that run a chosen point again with fresh seeds."""
+    return {
+        asked.trial
+        for asked in plan.asked
+        if asked.confirmed and (asked.study, asked.number) == (study.name, entry.number)
+    }
+
+
 def _confirmed(plan: Plan, study: Study, entry: Tried, rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the test scores of the runs with fresh seeds."""
-    asked = {
-        a.trial
-        for a in plan.asked
-        if a.confirmed and (a.study, a.number) == (study.name, entry.number)
-    }
-    told = []
+    asked, told = confirming(plan, study, entry), []
     for objective in study.objectives:
         name = (objective.task, objective.lang, objective.metric, "test")
         values = [

@@ -13,6 +13,8 @@ from raxalign.errors import StorageError
 from raxalign.store._open import open_storage
 
 FOLDER = "studies"
+SIGNS = f"{FOLDER}/drivers"
+"""Where drivers of searches leave signs of life, one file per driver."""
 _NAME = re.compile(r"[^/\s][^/]*")
 
 

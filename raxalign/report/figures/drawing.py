@@ -8,16 +8,15 @@ their place (``currentColor``, ``var(--rule)``).
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from raxalign.report.figures.labels import spread_labels
+from raxalign.report.figures.labels import spread_labels, wrapped
 from raxalign.report.figures.marks import draw_bars, draw_cloud, draw_curve, draw_heat
 from raxalign.report.figures.page import INK, for_page, unique
-from raxalign.report.figures.panels import Curve, Panel
+from raxalign.report.figures.panels import Panel
 from raxalign.report.figures.style import STYLE
 
 if TYPE_CHECKING:
@@ -118,8 +117,8 @@ def _legend_columns(labels: Sequence[str], width: float) -> int:
 
 def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title)
-    axes.set_xlabel(textwrap.fill(panel.x, _LABEL))
-    axes.set_ylabel(textwrap.fill(panel.y, _LABEL - 6))
+    axes.set_xlabel(wrapped(panel.x, _LABEL))
+    axes.set_ylabel(wrapped(panel.y, _LABEL - 6))
     if panel.heat is not None:
         draw_heat(axes, panel.heat)
         return
@@ -138,14 +137,14 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.plot((x, other_x), (y, other_y), **style)
     for cloud in panel.points:
         draw_cloud(axes, cloud)
-    if panel.ticks:
-        _ticks(axes, panel.ticks)
+    if panel.ticks or panel.whole:
+        _ticks(axes, panel)
     axes.margins(x=0.08, y=0.12)
     if any(cloud.x_ends or cloud.y_ends for cloud in panel.points):
         axes.set_xlim(*_around([x for cloud in panel.points for x in cloud.x]))
         axes.set_ylim(*_around([y for cloud in panel.points for y in cloud.y]))
     if panel.curves:
-        axes.set_ylim(*_reach(panel.curves, share=panel.y.endswith("(%)")))
+        axes.set_ylim(*_reach(panel))
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -154,22 +153,31 @@ def _around(values: Sequence[float]) -> tuple[float, float]:
     return min(values) - pad, max(values) + pad
 
 
-def _reach(curves: Sequence[Curve], *, share: bool) -> tuple[float, float]:
+def _reach(panel: Panel) -> tuple[float, float]:
     """The limits of the axis of values: by the means alone, since the intervals of two seeds would
-    leave no room for them. The axis of a share ends shortly above 100 %.
+    leave no room for them; where there are bands or a cloud, by these too. The axis of a share ends
+    shortly above 100 %.
     """
-    values = [y for curve in curves for y in curve.y]
-    pad = max(0.45 * (max(values) - min(values)), 2.0)
+    more = [end for curve in panel.curves for ends in curve.band for end in ends]
+    more += [y for cloud in panel.points for y in cloud.y]
+    values = [y for curve in panel.curves for y in curve.y] + more
+    extent = max(values) - min(values)
+    pad = max(0.06 * extent, 0.5) if more else max(0.45 * extent, 2.0)
     low, high = min(values) - pad, max(values) + pad
-    if min(values) >= 0:
+    if min(values) >= 0 and not panel.points:  # half of a point's marker would be cut off
         low = max(low, 0.0)
-    return low, min(high, 104.0) if share and max(values) <= 100 else high
+    share = panel.y.endswith("(%)") and max(values) <= 100
+    return low, min(high, 104.0) if share else high
 
 
-def _ticks(axes: Axes, ticks: Sequence[float]) -> None:
-    from matplotlib.ticker import NullLocator
+def _ticks(axes: Axes, panel: Panel) -> None:
+    from matplotlib.ticker import MaxNLocator, NullLocator
 
-    axes.set_xticks(
-        list(ticks), [f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in ticks]
-    )
+    if not panel.ticks:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return
+    names = panel.tick_names or [
+        f"{tick / 1000:g}k" if tick >= 10_000 else f"{tick:,g}" for tick in panel.ticks
+    ]
+    axes.set_xticks(list(panel.ticks), list(names))
     axes.xaxis.set_minor_locator(NullLocator())

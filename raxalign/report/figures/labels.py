@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,22 @@ _PLACES = (
     *((-9, -9, "right", "top"), (16, 0, "left", "center"), (-16, 0, "right", "center")),
 )
 """Offsets from a point in typographic points, with the side on which the name stands."""
+
+
+def wrapped(text: str, width: int) -> str:
+    r"""Return a label in lines of at most `width` letters that are about equally long.
+
+    >>> wrapped("xnli accuracy, zero-shot mean, dev (%)", 34)
+    'xnli accuracy,\nzero-shot mean, dev (%)'
+    """
+
+    def lines(most: int) -> list[str]:
+        return textwrap.wrap(text, most, break_on_hyphens=False)
+
+    count = len(lines(width))
+    while width > 1 and len(lines(width - 1)) == count:
+        width -= 1
+    return "\n".join(lines(width))
 
 
 def spread_labels(figure: Canvas) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from raxalign.report.figures.labels import wrapped
 from raxalign.report.figures.page import INK
 from raxalign.report.figures.panels import Curve, Heat, Panel, Points
 from raxalign.report.figures.style import colour_of, hatch_of, marker_of
@@ -11,11 +12,13 @@ from raxalign.report.figures.style import colour_of, hatch_of, marker_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_LABEL = 34  # letters of a label in one line
+_MARKERS = 10  # of a curve of many points
 _BAR: dict[str, Any] = {"elinewidth": 0.9, "capsize": 1.8, "capthick": 0.9}
 
 
 def draw_curve(axes: Axes, curve: Curve) -> None:
-    """Draw a curve with its error bars, or a level."""
+    """Draw a curve with its error bars or its band, a staircase, or a level."""
     colour = colour_of(curve.colour)
     if curve.level:
         axes.axhline(
@@ -31,6 +34,13 @@ def draw_curve(axes: Axes, curve: Curve) -> None:
         "markerfacecolor": face,
         "label": curve.label,
     }
+    if curve.steps or curve.band:
+        style["markevery"] = max(1, len(curve.x) // _MARKERS)
+    if curve.steps:
+        style["drawstyle"] = f"steps-{curve.steps}"
+    if curve.band:
+        low, high = zip(*curve.band, strict=True)
+        axes.fill_between(curve.x, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(curve.x, curve.y, linestyle=(0, (3, 2)) if curve.dashed else "-", **style)
     known = [
         (x, y, half)
@@ -132,3 +142,5 @@ def draw_heat(axes: Axes, heat: Heat) -> None:
     bar = axes.figure.colorbar(mesh, ax=axes, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=0, labelsize=7.5)
+    if heat.label:
+        bar.set_label(wrapped(heat.label, _LABEL), fontsize=7.5)

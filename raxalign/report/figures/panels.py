@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True)
 class Curve:
     """Points with the half widths of their intervals (None: none); `dashed` for dev values and
     published ones, `level` for a horizontal line.
+
+    With `steps` the curve is a staircase: each value holds from its point on (`post`) or up to it
+    (`pre`). `band` has the lower and the upper end of an interval at each point, and is drawn as an
+    area.
     """
 
     label: str
@@ -19,6 +24,8 @@ class Curve:
     dashed: bool = False
     level: bool = False
     colour: int = 0
+    steps: Literal["", "pre", "post"] = ""
+    band: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,12 @@ class Points:
 
 @dataclass(frozen=True)
 class Heat:
-    """Values (rows, columns); a missing one is NaN."""
+    """Values (rows, columns); a missing one is NaN. `label` says what the colours stand for."""
 
     values: Sequence[Sequence[float]]
     rows: Sequence[str]
     columns: Sequence[str]
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,8 @@ class Bars:
 class Panel:
     """One pair of axes: what is drawn in it, its title and labels. `links` are thin lines between
     points that belong together, each as the coordinates (x, y, x, y) of its ends; `names` are those
-    of groups of bars.
+    of groups of bars; `ticks` are the only ticks of the x axis, with names of their own where there
+    are `tick_names`; `whole` keeps fractions from its ticks.
     """
 
     title: str
@@ -76,3 +85,5 @@ class Panel:
     log: bool = False
     zero: bool = False
     ticks: Sequence[float] = field(default=())
+    tick_names: Sequence[str] = ()
+    whole: bool = False

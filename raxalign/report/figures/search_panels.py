@@ -8,17 +8,20 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Literal
 
 from raxalign.analysis.effort import best_so_far, expected_best, expected_best_interval
 from raxalign.analysis.metrics import spoken
 from raxalign.config.spaces import Space, Value
 from raxalign.plan.study import Study
 from raxalign.plan.tried import StudyRecord, Tried
+from raxalign.report.cells.names import symbol
 from raxalign.report.figures.panels import Bars, Curve, Heat, Panel, Points
 
 _BINS = 5
+_MEANS = {"avg": "mean", "avg_zero_shot": "zero-shot mean"}
 FEW = 3
 """Trials below which a search has no figures."""
 
@@ -56,11 +59,24 @@ class Seen:
         """Return values with the sign that makes larger ones better."""
         return [-v if self.study.objectives[objective].lower else v for v in values]
 
-    def axis(self, objective: int = 0) -> str:
-        """Return the name of an objective on an axis."""
+    def expected(self) -> tuple[list[float], list[tuple[float, float]]]:
+        """Return the expected best of 1, 2, ... trials by the first objective, and the ends of its
+        95 % intervals, the lower one first.
+        """
+        scores = self.signed([score for _, score in self.spent()])
+        low, high = (self.signed(ends) for ends in expected_best_interval(scores))
+        pairs = [(min(ends), max(ends)) for ends in zip(low, high, strict=True)]
+        return self.signed(expected_best(scores)), pairs
+
+    def named(self, objective: int = 0) -> str:
+        """Return the name of an objective: ``xnli accuracy, zero-shot mean``."""
         entry = self.study.objectives[objective]
+        return f"{entry.task} {spoken(entry.metric)}, {_MEANS.get(entry.lang, entry.lang)}"
+
+    def axis(self, objective: int = 0) -> str:
+        """Return the name of an objective on an axis: ``xnli accuracy, en, dev (%)``."""
         percent = " (%)" if self._factor(objective) == 100 else ""
-        return f"{entry.task} {spoken(entry.metric)}{percent}"
+        return f"{self.named(objective)}, dev{percent}"
 
 
 def history(seen: Sequence[Seen]) -> list[Panel]:
@@ -73,9 +89,10 @@ def history(seen: Sequence[Seen]) -> list[Panel]:
         for entry in group:
             scores = entry.scores()
             numbers = [done.number + 1 for done in entry.record.done]
-            curves.append(Curve(entry.study.method, *_best_so_far(entry), colour=entry.colour))
-            points.append(Points("", numbers, scores, colour=entry.colour))
-        panels.append(Panel(title, "trials", group[0].axis(), curves, points))
+            name, colour = entry.study.method, entry.colour
+            curves.append(Curve(name, *_best_so_far(entry), colour=colour, steps="post"))
+            points.append(Points("", numbers, scores, colour=colour))
+        panels.append(Panel(title, "trial", group[0].axis(), curves, points, whole=True))
     return panels
 
 
@@ -96,21 +113,36 @@ def _best_so_far(entry: Seen) -> tuple[list[int], list[float]]:
 
 def expectations(seen: Sequence[Seen]) -> list[Panel]:
     """Return one panel per group of languages: the expected best of n trials of each method, with
-    the half width of its interval. Pruned trials count with their last scores, so that it is a
-    lower bound where there are some.
+    its interval. Pruned trials count with their last scores, so that it is a lower bound where
+    there are some.
     """
     panels = []
     for title, group in _groups(seen).items():
         curves = []
         for entry in group:
-            scores = entry.signed([score for _, score in entry.spent()])
-            low, high = expected_best_interval(scores)
-            spread = [(top - bottom) / 2 for bottom, top in zip(low, high, strict=True)]
-            best = entry.signed(expected_best(scores))
-            numbers = list(range(1, len(scores) + 1))
-            curves.append(Curve(entry.study.method, numbers, best, spread, colour=entry.colour))
-        panels.append(Panel(title, "trials", group[0].axis(), curves))
+            best, ends = entry.expected()
+            numbers = list(range(1, len(best) + 1))
+            curves.append(Curve(entry.study.method, numbers, best, colour=entry.colour, band=ends))
+        panels.append(Panel(title, "number of trials", group[0].axis(), curves, whole=True))
     return panels
+
+
+def equal_effort(seen: Sequence[Seen]) -> list[str]:
+    """Return one sentence per group of languages that several methods search: the expected best of
+    as many trials as each of them has, with its 95 % interval.
+    """
+    told = []
+    for title, group in _groups(seen).items():
+        count = min(len(entry.record.done) for entry in group)
+        found = []
+        for entry in group:
+            best, ends = entry.expected()
+            at, (low, high) = best[count - 1], ends[count - 1]
+            found.append(f"{entry.study.method} {at:.1f} [{low:.1f}, {high:.1f}]")
+        if len(group) > 1:
+            what = f"expected best of {count} trials"
+            told.append(f"{title}: {what} of each, {group[0].axis()}: {', '.join(found)}.")
+    return told
 
 
 def importances(seen: Sequence[Seen]) -> list[Panel]:
@@ -118,42 +150,48 @@ def importances(seen: Sequence[Seen]) -> list[Panel]:
     explains.
     """
     panels = []
-    methods: dict[str, list[Seen]] = defaultdict(list)
-    for entry in seen:
-        if entry.record.importance:
-            methods[entry.study.method].append(entry)
-    for method, group in methods.items():
+    for method, group in _by_method([e for e in seen if e.record.importance]).items():
         names = [space.name for space in group[0].study.spaces]
         bars = [
             Bars(
-                f"{_languages(entry)} {objective.split('/')[1]}",
-                [100 * shares.get(name, math.nan) for name in names],
-                colour=number,
+                f"{_languages(entry)}: {entry.named(place)}",
+                [
+                    100 * entry.record.importance[objective.name].get(name, math.nan)
+                    for name in names
+                ],
             )
-            for number, (entry, objective, shares) in enumerate(
-                (entry, objective, shares)
-                for entry in group
-                for objective, shares in entry.record.importance.items()
-            )
+            for entry in group
+            for place, objective in enumerate(entry.study.objectives)
+            if objective.name in entry.record.importance
         ]
-        panels.append(Panel(method, "", "share of variance (%)", bars=bars, names=names))
+        coloured = [replace(entry, colour=number) for number, entry in enumerate(bars)]
+        shown = [symbol(name) for name in names]
+        panels.append(Panel(method, "", "share of variance (%)", bars=coloured, names=shown))
     return panels
 
 
 def slices(seen: Sequence[Seen]) -> list[Panel]:
-    """Return one panel per method, languages and param: the score over the value."""
+    """Return one panel per method and param: the score over the value, in one colour per group of
+    languages.
+    """
     panels = []
-    for entry in seen:
-        for space in entry.study.spaces:
-            values = [done.values[space.name] for done in entry.record.done]
-            xs = [_place(space, value) for value in values]
-            cloud = Points("", xs, entry.scores(), colour=entry.colour)
-            title = f"{entry.study.method} {_languages(entry)}"
-            label = space.name
-            if space.kind == "choice":
-                label += f": {', '.join(f'{n}={c}' for n, c in enumerate(space.choices))}"
-            panels.append(Panel(title, label, entry.axis(), points=[cloud], log=space.log))
+    for method, group in _by_method(seen).items():
+        for space in group[0].study.spaces:
+            clouds = []
+            for number, entry in enumerate(group):
+                xs = [_place(space, done.values[space.name]) for done in entry.record.done]
+                name, colour = ("", entry.colour) if len(group) == 1 else (_group(entry), number)
+                clouds.append(Points(name, xs, entry.scores(), colour=colour))
+            panels.append(
+                _sliced(Panel(method, symbol(space.name), group[0].axis()), space, clouds)
+            )
     return panels
+
+
+def _sliced(panel: Panel, space: Space, clouds: Sequence[Points]) -> Panel:
+    if space.kind == "choice":
+        panel = replace(panel, ticks=range(len(space.choices)), tick_names=_bin_names(space))
+    return replace(panel, points=clouds, log=space.log, whole=space.kind == "int")
 
 
 def contours(seen: Sequence[Seen]) -> list[Panel]:
@@ -185,7 +223,8 @@ def _contour(entry: Seen, across: Space, up: Space) -> Panel:
         for row in range(len(rows))
     ]
     title = f"{entry.study.method} {_languages(entry)}"
-    return Panel(title, across.name, up.name, heat=Heat(means, rows, columns))
+    heat = Heat(means, rows, columns, entry.axis())
+    return Panel(title, symbol(across.name), symbol(up.name), heat=heat)
 
 
 def fronts(seen: Sequence[Seen]) -> list[Panel]:
@@ -200,11 +239,18 @@ def fronts(seen: Sequence[Seen]) -> list[Panel]:
             front = sorted(entry.record.chosen, key=lambda done: done.scores[0])
             xs = [entry.shown(done, 0) for done in front]
             ys = [entry.shown(done, 1) for done in front]
-            curves.append(Curve(entry.study.method, xs, ys, colour=entry.colour))
+            side: Literal["pre", "post"] = "post" if entry.study.objectives[0].lower else "pre"
+            curves.append(Curve(entry.study.method, xs, ys, colour=entry.colour, steps=side))
             clouds.append(Points("", entry.scores(0), entry.scores(1), colour=entry.colour))
-        labels = [f"{o.lang} {group[0].axis(n)}" for n, o in enumerate(group[0].study.objectives)]
-        panels.append(Panel(title, labels[0], labels[1], curves, clouds))
+        panels.append(Panel(title, group[0].axis(0), group[0].axis(1), curves, clouds))
     return panels
+
+
+def _by_method(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
+    methods: dict[str, list[Seen]] = defaultdict(list)
+    for entry in seen:
+        methods[entry.study.method].append(entry)
+    return methods
 
 
 def _groups(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
@@ -213,10 +259,13 @@ def _groups(seen: Sequence[Seen]) -> Mapping[str, list[Seen]]:
     several = len({entry.study.encoder for entry in seen}) > 1
     for entry in seen:
         encoder = f" [{entry.study.encoder}]" if several else ""
-        title = f"{_languages(entry)}, {entry.study.sentences:,} pairs{encoder}"
         if len(entry.record.done) >= FEW:
-            groups[title].append(entry)
+            groups[f"{_group(entry)}{encoder}"].append(entry)
     return groups
+
+
+def _group(entry: Seen) -> str:
+    return f"{_languages(entry)}, {entry.study.sentences:,} pairs"
 
 
 def _languages(entry: Seen) -> str:
@@ -230,14 +279,36 @@ def _place(space: Space, value: Value) -> float:
 def _bin(space: Space, value: Value) -> int:
     if space.kind == "choice":
         return space.choices.index(value)
-    low, high, at = space.low, space.high, _place(space, value)
+    at, bins = _place(space, value), _bins(space)
+    if space.kind == "int":
+        return min(int((at - space.low) / (space.high - space.low + 1) * bins), bins - 1)
+    low, high = space.low, space.high
     if space.log:
         low, high, at = math.log(low), math.log(high), math.log(at)
-    return min(int((at - low) / (high - low) * _BINS), _BINS - 1)
+    return min(int((at - low) / (high - low) * bins), bins - 1)
+
+
+def _bins(space: Space) -> int:
+    """The number of parts of a range: one per whole number where these are few."""
+    return min(_BINS, int(space.high - space.low) + 1) if space.kind == "int" else _BINS
 
 
 def _bin_names(space: Space) -> list[str]:
+    """The choices, the whole numbers of each part, or the middle of each part."""
     if space.kind == "choice":
         return [json.dumps(c) if isinstance(c, bool) else str(c) for c in space.choices]
-    ends = [space.at((number + 0.5) / _BINS) for number in range(_BINS)]
-    return [f"{end:.2g}" for end in ends]
+    if space.kind == "int":
+        parts: dict[int, list[int]] = defaultdict(list)
+        for value in range(int(space.low), int(space.high) + 1):
+            parts[_bin(space, value)].append(value)
+        ends = [(part[0], part[-1]) for _, part in sorted(parts.items())]
+        return [str(low) if low == high else f"{low}-{high}" for low, high in ends]
+    bins = _bins(space)
+    return [_short(float(space.at((n + 0.5) / bins) or 0)) for n in range(bins)]
+
+
+def _short(value: float) -> str:
+    """Two digits, in a form that is short: ``0.13``, ``1.6e-4``."""
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    power = int(exponent)
+    return f"{value:.2g}" if -3 < power < 4 else f"{mantissa.removesuffix('.0')}e{power}"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from raxalign.errors import RaxalignError, StorageError
 from raxalign.plan.cost import volume
-from raxalign.plan.load import Opened, open_grid
+from raxalign.plan.load import Opened, open_grid, reopened
 from raxalign.plan.plan import Plan
+from raxalign.report.garbage.searches import unfinished
 from raxalign.report.garbage.waste import Needs, Waste, waste
 from raxalign.store.drivers import Sign, signs
 from raxalign.store.files import split_place
@@ -42,17 +43,28 @@ def collect(
             " its revisions"
         )
     root = roots.pop()
-    found = list(waste(_needs(opened, root, local_of(root))))
+    local = local_of(root)
+    needs = _needs(opened, root, local)
+    found = list(waste(needs))
+    if delete or not needs.quiet:
+        # a search plans trials all the time: what had been made when it was listed above, had been
+        # planned before, and is needed now
+        needs = _needs([reopened(entry) for entry in opened], root, local)
+        still = {(entry.kind, entry.name) for entry in waste(needs)}
+        found = [entry for entry in found if (entry.kind, entry.name) in still]
     if delete:
         for entry in found:
             entry.remove()
-    return "\n".join(_lines(found, delete=delete))
+    return "\n".join([*_kept(needs), *_lines(found, delete=delete)])
 
 
 def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
     known = signs(root)
     alive = [sign for sign in known if sign.lives]
-    plans = [entry.plan for entry in opened] + [_plan_of(sign) for sign in alive]
+    living = [_plan_of(sign) for sign in alive]
+    searches = unfinished(root, living)
+    plans = [*(entry.plan for entry in opened), *living, *searches.plans]
+    given = {study.name for entry in opened for study in entry.plan.studies}
     there = Ledger(root).keys()
     own = {key for entry in opened for t in entry.plan.trials for key in t.evaluations.values()}
     return Needs(
@@ -64,6 +76,7 @@ def _needs(opened: list[Opened], root: str, local: Path) -> Needs:
         frozenset(sign.plan.rpartition("/")[2] for sign in alive),
         tuple(known),
         finished=own <= there,
+        searches=tuple(name for name in searches.studies if name not in given),
     )
 
 
@@ -78,6 +91,17 @@ def _plan_of(sign: Sign) -> Plan:
             f" {sign.plan} cannot be read, so what it needs is not known: {error}. Wait until it"
             " has ended"
         ) from error
+
+
+def _kept(needs: Needs) -> list[str]:
+    """Return a line on the searches that no given grid has and whose artifacts are kept."""
+    if not needs.searches:
+        return []
+    names = ", ".join(needs.searches)
+    return [
+        f"kept what searches need that are not finished: {names}. To give one up, delete its file"
+        f" in {needs.root}/studies"
+    ]
 
 
 def _lines(found: Iterable[Waste], *, delete: bool) -> list[str]:

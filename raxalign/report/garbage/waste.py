@@ -15,8 +15,9 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.drivers import Sign, remove_sign
 from raxalign.store.leftovers import Leftovers, bytes_of, remove_local
 from raxalign.store.lock import is_held
+from raxalign.store.studies import SIGNS
 from raxalign.store.tombstones import Tombstones
-from raxalign.tracking.drivers import process_lives
+from raxalign.tracking.drivers import lives, process_lives
 
 _SCRATCH = "raxalign-ray-"
 
@@ -45,6 +46,7 @@ class Needs:
         plans: Names of the files of plans that living drivers run.
         signs: The signs of all drivers.
         finished: Whether nothing is left to run in the given grids.
+        searches: The studies that are not finished and that no given grid has.
     """
 
     root: str
@@ -55,6 +57,7 @@ class Needs:
     plans: Collection[str]
     signs: Collection[Sign]
     finished: bool
+    searches: tuple[str, ...] = ()
 
     @property
     def quiet(self) -> bool:
@@ -100,10 +103,13 @@ def _in_storage(needs: Needs) -> Iterator[Waste]:
             yield _stored(left, "spool", entry, files, "no given grid has their trials")
     for entry, files in left.below("damaged").items():
         yield _stored(left, "damaged", entry, files, "they were set aside, and nothing reads them")
+    dead = "the drivers that left them are dead"
     for sign in needs.signs:
         if not sign.lives:
-            remove = partial(remove_sign, needs.root, sign.name)
-            yield Waste("drivers", sign.name, 0, "the drivers that left them are dead", remove)
+            yield Waste("drivers", sign.name, 0, dead, partial(remove_sign, needs.root, sign.name))
+    for entry, files in left.below(SIGNS).items():
+        if not lives(left.read(next(iter(files))).decode("utf-8", "replace")):
+            yield Waste("drivers", entry, 0, dead, partial(left.remove, SIGNS, entry, files))
 
 
 def _stored(left: Leftovers, top: str, entry: str, files: dict[str, int], why: str) -> Waste:

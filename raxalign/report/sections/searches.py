@@ -5,14 +5,16 @@ effort.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import final
 
-from raxalign.analysis.cells import Cell
+from raxalign.analysis.cells import Cell, cells
 from raxalign.plan.cost import duration
 from raxalign.plan.names import plain
+from raxalign.plan.results import rows
 from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
-from raxalign.plan.tried import Tried, beats, gain_of, read_record
+from raxalign.plan.tried import StudyRecord, Tried, beats, gain_of, read_record
 from raxalign.report.cells.names import symbol
 from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.document import Entry, Line, Part, Share, Table
@@ -20,44 +22,55 @@ from raxalign.report.figures import search_panels as panels
 from raxalign.report.figures.drawn import Sketch, drawn
 from raxalign.report.figures.search_panels import Seen
 from raxalign.report.sections.base import Material, Section
+from raxalign.report.studies import confirming
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
     " was run again with fresh seeds: only those runs' test values are shown, here and in the other"
     " tables, where such a point is marked as searched."
 )
-_COLUMNS = ("chosen point", "dev", "test, fresh seeds", "better than", "trials", "worker time")
+_COLUMNS = (
+    *("dev", "dev, fresh seeds", "test, fresh seeds"),
+    *("better than", "trials", "worker time"),
+)
+_BEATEN = _COLUMNS.index("better than")
 _TOLD = {
     "history": (
         "Scores over the trials of each search",
         "Points: the dev score of each trial; one that was pruned has none. Lines: the best so far"
-        " over all trials, the pruned ones included.",
+        " over all trials, the pruned ones included. Of two metrics the first.",
         panels.history,
     ),
     "expected-best": (
         "Expected best of so many trials",
         "The expected best dev score of n trials that are drawn from those of the search (Dodge et"
-        " al. 2019), with its 95 % bootstrap interval. It holds exactly for trials that are"
-        " independent (`random`); samplers that learn are better late than early. A pruned trial"
-        " counts with its last score before it was pruned, so that with pruned trials the curve is"
-        " a lower bound.",
+        " al. 2019). Areas: its 95 % bootstrap interval. It holds exactly for independent trials"
+        " (sampler random). The trials of samplers that learn are better late than early. A pruned"
+        " trial counts with its last score before it was pruned, so that with pruned trials the"
+        " curve is a lower bound.",
         panels.expectations,
     ),
     "importance": (
         "Importance of the params",
-        "The share of the dev scores' variance that each param explains (fANOVA).",
+        "The share of the dev scores' variance that each param explains (fANOVA), within the"
+        " space that was searched.",
         panels.importances,
     ),
-    "slices": ("Scores over each param", "One point per trial.", panels.slices),
+    "slices": (
+        "Scores over each param",
+        "One point per trial. The other params differ between the points.",
+        panels.slices,
+    ),
     "contours": (
         "Scores over the two most important params",
-        "Mean dev score of the trials in each part of the space. Empty: no trial was there.",
+        "Mean dev score of the trials in each part of the space, which is named by its middle."
+        " Empty: no trial was there.",
         panels.contours,
     ),
     "fronts": (
         "Two metrics at once",
-        "Points: all trials. Lines: the Pareto front, the trials that no other trial is better than"
-        " by one metric without being worse by the other.",
+        "Points: all trials. Lines: the Pareto front of each method. No other trial of the method"
+        " is better than a trial on it by one metric without being worse by the other.",
         panels.fronts,
     ),
 }
@@ -67,7 +80,7 @@ _TOLD = {
 class Searches(Section):
     """A table of what each search chose, and figures of how it came to it."""
 
-    VERSION = 1
+    VERSION = 2
     place = 55
 
     def share(self) -> Share | None:
@@ -75,10 +88,11 @@ class Searches(Section):
         seen = _seen(self.material)
         if not seen:
             return None
-        lines = [line for entry in seen for line in _lines(self.material, entry)]
-        table = Table("searches", "Chosen by search", _COLUMNS, tuple(lines), _caption(seen))
         figures = drawn(list(_sketches(seen)), self.material.figures)
-        return Share((Part("searches", "Searches", _LEAD, (table,), figures),))
+        remarks = tuple(panels.equal_effort(seen))
+        return Share(
+            (Part("searches", "Searches", _LEAD, (_table(self.material, seen),), figures, remarks),)
+        )
 
 
 def _seen(material: Material) -> list[Seen]:
@@ -90,6 +104,28 @@ def _seen(material: Material) -> list[Seen]:
     return [
         Seen(study, record, methods.index(study.method)) for study, record in records if record.done
     ]
+
+
+def _table(material: Material, seen: Sequence[Seen]) -> Table:
+    """Return the table of the chosen points. The best point by one metric is better than all
+    others, so that the column which counts them is for two.
+    """
+    lines = [line for entry in seen for line in _lines(material, entry)]
+    columns, two = _COLUMNS, any(len(entry.study.objectives) == 2 for entry in seen)
+    if not two:
+        columns = (*columns[:_BEATEN], *columns[_BEATEN + 1 :])
+        lines = [
+            replace(line, entries=(*line.entries[:_BEATEN], *line.entries[_BEATEN + 1 :]))
+            for line in lines
+        ]
+    return Table(
+        "searches",
+        "Chosen by search",
+        columns,
+        tuple(lines),
+        _caption(seen, two=two),
+        corner="chosen point",
+    )
 
 
 def _sketches(seen: Sequence[Seen]) -> Iterator[Sketch]:
@@ -105,21 +141,26 @@ def _lines(material: Material, seen: Seen) -> Iterator[Line]:
     for entry in record.chosen:
         beaten = sum(beats(gain_of(study, entry), gain) for gain in gains)
         shown = (
-            Entry(_values(entry)),
             Entry(_dev(seen, entry)),
-            _test(material, seen, entry),
+            _fresh(material, seen, entry, "dev"),
+            _fresh(material, seen, entry, "test"),
             Entry(f"{beaten} of {len(gains)}"),
-            Entry(_trials(seen)),
+            Entry(_count(record)),
             Entry(duration(record.seconds)),
         )
-        yield Line(study.method, shown, f"{'+'.join(study.languages)}, {study.sentences:,} pairs")
+        about = f"{'+'.join(study.languages)}, {study.sentences:,} pairs"
+        yield Line(f"{study.method} {_values(entry)}", shown, about)
 
 
-def _trials(seen: Seen) -> str:
-    """The number of trials with scores, and of those that were pruned."""
-    record = seen.record
-    pruned = f", {len(record.pruned)} pruned" if record.pruned else ""
-    return f"{len(record.done)}{pruned}" + ("" if record.finished else ", not finished")
+def _count(record: StudyRecord) -> str:
+    """The number of trials, with those that came from earlier grids, and those that failed."""
+    found = [f"{len(record.done)}"]
+    taken = sum(entry.measured for entry in record.done)
+    failed = sum(entry.state == "failed" for entry in record.tried)
+    found += [f"{taken} of them from earlier grids"] if taken else []
+    found += [f"{failed} more failed"] if failed else []
+    found += [f"{len(record.pruned)} more pruned"] if record.pruned else []
+    return ", ".join([*found, *([] if record.finished else ["not finished"])])
 
 
 def _values(entry: Tried) -> str:
@@ -134,32 +175,35 @@ def _dev(seen: Seen, entry: Tried) -> str:
     return ", ".join(_unit(seen, n).show(score) for n, score in enumerate(entry.scores))
 
 
-def _test(material: Material, seen: Seen, entry: Tried) -> Entry:
-    """The test scores of the runs that confirm a point, with the interval of the first."""
+def _fresh(material: Material, seen: Seen, entry: Tried, split: str) -> Entry:
+    """The scores of the runs that confirm a point, with their intervals."""
     cell = _confirming(material, seen.study, entry)
     if cell is None:
         return Entry("not run", state="empty")
-    means, spread = [], ""
+    means, spreads = [], []
     for number, objective in enumerate(seen.study.objectives):
-        name = (objective.task, objective.lang, objective.metric, "test")
+        name = (objective.task, objective.lang, objective.metric, split)
         if name in cell.values:
             unit = _unit(seen, number)
             means.append(unit.show(cell.values[name].mean))
             around = material.judge.interval(cell, name)
-            spread = spread or (unit.show_interval(*around) if around is not None else "")
-    return Entry(", ".join(means) or "no test values", spread)
+            spreads += [unit.show_interval(*around)] if around is not None else []
+    return Entry(", ".join(means) or f"no {split} values", ", ".join(spreads))
 
 
 def _confirming(material: Material, study: Study, entry: Tried) -> Cell | None:
-    keys = {
-        asked.trial
-        for asked in material.plan.asked
-        if asked.confirmed and (asked.study, asked.number) == (study.name, entry.number)
-    }
-    return next((cell for cell in material.results.cells if keys & set(cell.trials)), None)
+    """The cell of the runs that confirm a point. Two studies of one method may choose the same
+    values: their runs share a cell of the grid, and are taken apart here.
+    """
+    plan, keys = material.plan, confirming(material.plan, study, entry)
+    cell = next((cell for cell in material.results.cells if keys & set(cell.trials)), None)
+    if cell is None or keys >= set(cell.trials) or material.ledger is None:
+        return cell
+    own = plan.only(plan.by_key[key] for key in sorted(keys))
+    return next(iter(cells(rows(own, material.ledger), plan.pivot)), None)
 
 
-def _caption(seen: Sequence[Seen]) -> str:
+def _caption(seen: Sequence[Seen], *, two: bool) -> str:
     names = dict.fromkeys(
         f"{objective.name}{' (lower is better)' if objective.lower else ''}"
         for entry in seen
@@ -171,6 +215,13 @@ def _caption(seen: Sequence[Seen]) -> str:
         if (words := saved_words(entry.record))
     )
     return (
-        f"Chosen by {', then '.join(names)} on dev. “Better than”: the trials of the search that"
-        f" this point is better than, by all metrics.{saved}"
+        f"Chosen by {', then '.join(names)} on dev. “dev” is the score that the point was chosen"
+        " by: the best of many, and so too high. “dev, fresh seeds” is the mean of its other runs."
+        + (
+            " “Better than”: the trials of the search that are no better by either metric, and"
+            " worse by one."
+            if two
+            else ""
+        )
+        + saved
     )

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -17,13 +19,17 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
+from raxalign.errors import StorageError
 from raxalign.plan.study import Study
 from raxalign.store.files import files_of, is_remote
+from raxalign.store.lease import lease
 from raxalign.store.lock import turn
 from raxalign.store.studies import FOLDER
 from raxalign.sweep.search.samplers import Proposal, directions, distributions
 
 JOURNAL = "journal.log"
+PAUSE = 10.0
+"""Seconds between two turns at an object store of a driver that has nothing to report."""
 _PLACE = f"{FOLDER}/{JOURNAL}"
 
 
@@ -55,14 +61,16 @@ class Journal:
     """The journal of all studies of a storage.
 
     On a file system it is ``<root>/studies/journal.log``. For an object store, which cannot append,
-    it is in the machine's own folder, and is copied to ``<root>/studies/journal.log`` whenever a
-    driver leaves its turn: drivers on several machines do not share studies there.
+    it is in the machine's own folder. A turn there holds a lock in the store: it begins with what
+    other machines have added to the store's copy, and ends with the whole journal in the store. So
+    the store's copy only grows, and its length says which one it is.
     """
 
     root: str
     folder: Path
     _storage: JournalStorage | None = field(default=None, init=False)
-    _brought: int = field(default=0, init=False)  # bytes that the object store has
+    _there: int = field(default=0, init=False)  # bytes that the object store has
+    _left: float = field(default=-math.inf, init=False)  # when the last turn ended
 
     @classmethod
     def open(cls, root: str, local: Path) -> Journal:
@@ -75,13 +83,27 @@ class Journal:
     def turn(self) -> Iterator[JournalStorage]:
         """Wait until no other driver of the storage reads and writes studies, and keep others out
         meanwhile.
+
+        Raises `StorageError` where the store cannot be used, or this machine was silent for so long
+        in its turn that another one has begun its own.
         """
-        with turn(self.folder / "turn.lock"):
+        with turn(self.folder / "turn.lock"), self._alone():
+            self._fetch()
             if self._storage is None:
-                self._fetch()
                 self._storage = self._opened()
             yield self._storage
             self._bring()
+        self._left = time.monotonic()
+
+    @property
+    def rests(self) -> bool:
+        """Whether a turn should wait, since it costs requests to an object store and the last one
+        was a moment ago.
+        """
+        return is_remote(self.root) and time.monotonic() - self._left < PAUSE
+
+    def _alone(self) -> AbstractContextManager[None]:
+        return lease(self.root, FOLDER) if is_remote(self.root) else nullcontext()
 
     @property
     def path(self) -> Path:
@@ -99,22 +121,41 @@ class Journal:
         return JournalStorage(JournalFileBackend(str(self.path), lock))
 
     def _fetch(self) -> None:
-        """Copy the journal from an object store, where it is longer than the one that is here."""
-        if not is_remote(self.root):
+        """Add what other machines have written. What this machine alone has stays where nobody has
+        written since (a driver was killed before its turn ended), and is dropped otherwise: its
+        points have not run.
+        """
+        if not is_remote(self.root) or (size := self._size_there()) == self._there:
             return
-        here = self.path.stat().st_size if self.path.exists() else 0
-        with suppress(FileNotFoundError):
-            data = files_of(self.root).read(_PLACE)
-            if len(data) > here:
-                self.path.write_bytes(data)
+        there = files_of(self.root).read(_PLACE)
+        here = self.path.read_bytes() if self.path.exists() else b""
+        if there.startswith(here):
+            with self.path.open("ab") as file:
+                file.write(there[len(here) :])
+        elif not here.startswith(there):
+            if self._storage is not None:
+                raise self._overtaken()
+            self.path.write_bytes(there)
+        self._there = size
 
     def _bring(self) -> None:
         """Copy the journal to an object store, where it has grown since."""
         size = self.path.stat().st_size if self.path.exists() else 0
-        if not is_remote(self.root) or size == self._brought:
+        if not is_remote(self.root) or size == self._there:
             return
+        if self._size_there() != self._there:
+            raise self._overtaken()
         files_of(self.root).write(_PLACE, self.path.read_bytes())
-        self._brought = size
+        self._there = size
+
+    def _size_there(self) -> int:
+        return files_of(self.root).names(FOLDER).get(JOURNAL, 0)
+
+    def _overtaken(self) -> StorageError:
+        return StorageError(
+            f"{self.root}/{_PLACE}: another machine has written to it during this one's turn, which"
+            " took too long. Run the grid again: nothing that has run is lost"
+        )
 
 
 @dataclass

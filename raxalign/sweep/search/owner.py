@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from raxalign.store.files import files_of
+from raxalign.store.studies import SIGNS
 from raxalign.tracking.drivers import Driver, lives, this_driver
 
 BEAT = 60.0  # seconds between two signs of life
@@ -15,10 +16,11 @@ BEAT = 60.0  # seconds between two signs of life
 @dataclass
 class Owner:
     """This driver. On its own machine a driver is recognised by its process; on others by a file
-    next to the journal, which it renews every minute: one that did not for five minutes is dead.
+    next to the journal in the storage, which it renews every minute: one that did not for five
+    minutes is dead.
     """
 
-    folder: Path
+    root: str
     driver: Driver = field(default_factory=this_driver)
     token: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
 
@@ -28,13 +30,12 @@ class Owner:
         return json.dumps({**json.loads(self.driver.sign()), "token": self.token})
 
     def beat(self) -> None:
-        """Give a sign of life."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"{self.token}.json").write_text(self.driver.sign(), encoding="utf-8")
+        """Give a sign of life. Raises `StorageError` where the storage cannot be written."""
+        files_of(self.root).write(_place(self.token), self.driver.sign().encode())
 
     def leave(self) -> None:
         """Remove the sign: the driver ends."""
-        (self.folder / f"{self.token}.json").unlink(missing_ok=True)
+        files_of(self.root).delete(_place(self.token))
 
     def owns(self, sign: str) -> bool:
         """Return whether a sign is this driver's."""
@@ -45,7 +46,11 @@ class Owner:
         if self.owns(sign):
             return True
         try:
-            latest = (self.folder / f"{json.loads(sign)['token']}.json").read_text(encoding="utf-8")
-        except OSError:  # it has left, or it is on a machine that shares no folder
+            latest = files_of(self.root).read(_place(json.loads(sign)["token"]))
+        except FileNotFoundError:  # it has left
             return False
-        return lives(latest)
+        return lives(latest.decode())
+
+
+def _place(token: str) -> str:
+    return f"{SIGNS}/{token}.json"

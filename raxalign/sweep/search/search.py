@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from raxalign.errors import StorageError
 from raxalign.plan.load import Opened, reopened
 from raxalign.plan.saved import saved_words
 from raxalign.plan.study import Study
@@ -23,8 +24,6 @@ from raxalign.sweep.search.source import SearchSource
 from raxalign.sweep.tracker import Tracker
 from raxalign.sweep.tuner import run_sweep
 from raxalign.tracking.client import Target
-
-DRIVERS = "drivers"
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     source = SearchSource(
         opened,
         Journal.open(opened.root, job.local),
-        _owner(job),
+        Owner(opened.root),
         studies,
         _deadline(opened),
         job.at_once,
@@ -78,10 +77,6 @@ def search(opened: Opened, studies: Sequence[Study], job: Job, target: Target) -
     return Searched(opened, ended.done, ended.failed, [message] if message else [])
 
 
-def _owner(job: Job) -> Owner:
-    return Owner(job.local / "studies" / DRIVERS)
-
-
 def _deadline(opened: Opened) -> float | None:
     settings = opened.grid.search
     seconds = settings.timeout_seconds if settings is not None else None
@@ -94,10 +89,9 @@ def _beating(owner: Owner) -> Iterator[None]:
     ended = threading.Event()
 
     def work() -> None:
-        while True:
-            owner.beat()
-            if ended.wait(BEAT):
-                return
+        while not ended.wait(BEAT):
+            with suppress(StorageError):  # the storage may be back before others count it as dead
+                owner.beat()
 
     owner.beat()
     thread = threading.Thread(target=work, name="raxalign-search", daemon=True)
@@ -107,4 +101,5 @@ def _beating(owner: Owner) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        owner.leave()
+        with suppress(StorageError):  # others see that the process has ended
+            owner.leave()

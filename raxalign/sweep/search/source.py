@@ -59,6 +59,8 @@ class SearchSource:
 
     def more(self, ended: Mapping[str, str | None], idle: int) -> Plan | None:
         """Return the trials of the next points, and of the best points of studies that are over."""
+        if self._runs and not ended and self._has_no_question(idle):
+            return None
         with self.journal.turn() as storage:
             self._begin(storage)
             changed = self._end(ended)
@@ -76,6 +78,12 @@ class SearchSource:
         self.exhausted = self._is_exhausted()
         plan = self.opened.plan
         return plan.only(plan.by_key[key] for key in dict.fromkeys(keys)) if keys else None
+
+    def _has_no_question(self, idle: int) -> bool:
+        """Whether a turn would change nothing: no worker is free for a point, or the last turn was
+        a moment ago.
+        """
+        return bool(self._out and not self._free(idle)) or self.journal.rests
 
     def _free(self, idle: int) -> int:
         """Return how many trials may be added. Trials whose stages are still made leave workers

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fsspec
 import optuna
 import pytest
 
 from raxalign.errors import StorageError
 from raxalign.plan.load import open_grid
 from raxalign.plan.study import Study
+from raxalign.store.files import files_of
 from raxalign.store.studies import Studies
 from raxalign.sweep.search.journal import Journal, StudyLog
 from raxalign.sweep.search.samplers import Proposal
@@ -45,18 +45,107 @@ def test_optuna_opens_the_journal_by_itself(tmp_path: Path) -> None:
     assert [trial.state.name for trial in loaded.trials] == ["COMPLETE"] * 3
 
 
-def test_the_journal_of_an_object_store_is_brought_and_fetched(
+def point(number: int) -> Proposal:
+    return Proposal({"lambda": 0.1 * (number + 1), "layers": "last"})
+
+
+def machines(tmp_path: Path, *names: str) -> list[Journal]:
+    """Journals of one object store on several machines."""
+    return [Journal.open(f"memory://{tmp_path}", tmp_path / name) for name in names]
+
+
+def add(journal: Journal, study: Study, number: int) -> None:
+    with journal.turn() as storage:
+        assert StudyLog(storage, study).add(point(number), {"owner": "me"}) == number
+
+
+def points(journal: Journal, study: Study) -> list[float]:
+    with journal.turn() as storage:
+        return [trial.params["lambda"] for trial in StudyLog(storage, study).trials()]
+
+
+def values(count: int) -> list[float]:
+    return [point(number).values["lambda"] for number in range(count)]
+
+
+def test_machines_take_turns_at_the_journal_of_an_object_store(
     tmp_path: Path, study: Study
 ) -> None:
-    root = f"memory://{tmp_path.name}"
-    first = Journal.open(root, tmp_path / "one")
-    with first.turn() as storage:
-        StudyLog(storage, study).add(POINT, {"owner": "me"})
-    assert fsspec.filesystem("memory").exists(f"/{tmp_path.name}/studies/journal.log")
-    second = Journal.open(root, tmp_path / "two")
-    with second.turn() as storage:
-        (trial,) = StudyLog(storage, study).trials()
-    assert trial.params == POINT.values
+    one, other = machines(tmp_path, "one", "other")
+    for number, journal in enumerate([one, other, other, one, other]):
+        add(journal, study, number)
+    assert points(one, study) == points(other, study) == values(5)
+    assert other.path.read_bytes() == stored(tmp_path)
+
+
+def stored(tmp_path: Path) -> bytes:
+    data: bytes = files_of(f"memory://{tmp_path}").read("studies/journal.log")
+    return data
+
+
+def test_a_turn_that_was_killed_is_taken_up_by_its_own_machine(
+    tmp_path: Path, study: Study
+) -> None:
+    killed, heir = machines(tmp_path, "one", "one")
+    add(killed, study, 0)
+    leave_unsent(killed, study, 1)
+    assert points(heir, study) == values(2)
+    assert stored(tmp_path) == heir.path.read_bytes()
+
+
+def test_a_turn_that_was_killed_is_dropped_where_another_machine_has_written_since(
+    tmp_path: Path, study: Study
+) -> None:
+    killed, other, heir = machines(tmp_path, "one", "other", "one")
+    add(killed, study, 0)
+    leave_unsent(killed, study, 1)
+    add(other, study, 1)
+    add(other, study, 2)
+    assert points(heir, study) == values(3)
+    assert heir.path.read_bytes() == stored(tmp_path)
+    assert stored(tmp_path).startswith(other.path.read_bytes())
+
+
+def leave_unsent(journal: Journal, study: Study, number: int) -> None:
+    """What a driver leaves that is killed between its last write and the end of its turn."""
+
+    def killed() -> None:
+        with journal.turn() as storage:
+            StudyLog(storage, study).add(point(number), {"owner": "me", "lost": True})
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+
+
+def test_a_machine_that_was_silent_in_its_turn_overwrites_nothing(
+    tmp_path: Path, study: Study
+) -> None:
+    late, other = machines(tmp_path, "one", "other")
+    add(late, study, 0)
+
+    def silent() -> None:
+        with late.turn() as storage:
+            StudyLog(storage, study).add(point(1), {"owner": "late"})
+            held = files_of(late.root).names("locks/studies")
+            files_of(late.root).write(f"locks/studies/{max(held)}", b'{"done": true}')
+            add(other, study, 1)
+
+    with pytest.raises(StorageError, match=r"another machine has written.*Run the grid again"):
+        silent()
+    assert stored(tmp_path) == other.path.read_bytes()
+
+
+def test_a_driver_without_a_question_asks_an_object_store_seldom(
+    tmp_path: Path, study: Study
+) -> None:
+    (journal,) = machines(tmp_path, "one")
+    assert not journal.rests
+    add(journal, study, 0)
+    assert journal.rests
+    on_disk = Journal.open(str(tmp_path), tmp_path)
+    add(on_disk, study, 0)
+    assert not on_disk.rests
 
 
 def test_a_record_is_read_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
