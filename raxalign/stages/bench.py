@@ -15,6 +15,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.lease import Holder, patient
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 
@@ -36,6 +37,7 @@ class Bench(ABC):
             (inside the storage where that is a file system). `Checkpoints` keeps those in an
             object store too.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
+        patience: Returns how long the silent holder of a stage's lock is waited for (see `lease`).
     """
 
     plan: Plan
@@ -44,6 +46,7 @@ class Bench(ABC):
     runtime: Runtime
     local: Path
     announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
+    patience: Callable[[Holder], float] = patient
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
 
     @abstractmethod

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ class Workshop(Bench):
             yield
             return
         name = f"making/{key}"
-        with lease(self.store.root, name, lambda holder: _report_wait(stage, holder)):
+        tell = partial(_report_wait, stage)
+        with lease(self.store.root, name, tell, self.patience):
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 kept.restore()
             yield

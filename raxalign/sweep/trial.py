@@ -20,6 +20,7 @@ from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
@@ -52,6 +53,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     try:
         workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush)
+        workshop.patience = patience
         run_trial(workshop, key)
     except TransientError:
         raise

@@ -1,0 +1,86 @@
+"""What is lost while a grid trains, and what a person does about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+
+from tests.hosts.cluster import GROUP, HEAD, INLINE
+from tests.hosts.run import Run
+
+CUT = 60.0  # seconds without a network
+
+
+def nothing(run: Run) -> None:
+    """Leave the run alone."""
+
+
+def worker(run: Run) -> None:
+    """Kill a worker."""
+    pid, _ = run.cluster.training(_kind(run))[0]
+    os.kill(pid, signal.SIGKILL)
+
+
+def host(run: Run) -> None:
+    """Cut the power of a host that trains; it is switched on again after the run."""
+    _, number = run.cluster.training(_kind(run))[0]
+    run.cluster.hosts.kill(number)
+    run.finish()
+    run.cluster.hosts.boot(number)
+    run.cluster.wait()
+
+
+def hosts(run: Run) -> None:
+    """Cut the power of all hosts but the head, for half a minute."""
+    others = [number for number in run.cluster.numbers if number != HEAD]
+    for number in others:
+        run.cluster.hosts.kill(number)
+    time.sleep(CUT / 2)
+    for number in others:
+        run.cluster.hosts.boot(number)
+
+
+def driver(run: Run) -> None:
+    """Kill the driver, and type the command again."""
+    run.kill()
+    run.start()
+
+
+def head(run: Run) -> None:
+    """Cut the head's power, and the driver's with it; switch it on, and type `ray up` and the
+    grid's command again.
+    """
+    run.cluster.hosts.kill(HEAD)
+    run.process.wait()
+    run.cluster.hosts.boot(HEAD)
+    run.cluster.up()
+    run.note("the cluster is up again")
+    run.start()
+
+
+def network(run: Run) -> None:
+    """Pull the network cable of a host that trains for `CUT` seconds."""
+    _, number = run.cluster.training(_kind(run))[0]
+    run.cluster.hosts.cut(number)
+    time.sleep(CUT)
+    run.cluster.hosts.mend(number)
+    run.note("the network is mended")
+    run.finish()
+    run.cluster.wait()
+
+
+LOSSES: Mapping[str, Callable[[Run], None]] = {
+    "undisturbed": nothing,
+    "worker": worker,
+    "host": host,
+    "hosts": hosts,
+    "driver": driver,
+    "head": head,
+    "network": network,
+}
+
+
+def _kind(run: Run) -> str:
+    return GROUP if run.workers > 1 else INLINE
