@@ -15,7 +15,6 @@ from typing import Any
 
 from raxalign.caveats import collecting
 from raxalign.plan.stage import Stage
-from raxalign.printing import to_stderr
 from raxalign.stages.bench import Bench
 from raxalign.stages.data import make_bitext, make_pairs, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
@@ -78,12 +77,14 @@ class Workshop(Bench):
             yield
             return
         name = f"making/{key}"
-        tell = partial(_report_wait, stage)
-        with lease(self.store.root, name, tell, self.patience):
+        with lease(self.store.root, name, partial(self._report_wait, stage), self.patience):
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 kept.restore()
             yield
         clear(self.store.root, name)
+
+    def _report_wait(self, stage: Stage, holder: str) -> None:
+        self.tell(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
@@ -104,7 +105,3 @@ class Workshop(Bench):
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
-
-
-def _report_wait(stage: Stage, holder: str) -> None:
-    to_stderr(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import traceback
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -22,7 +23,8 @@ from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
-from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
+from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, describe_retry, progress_of
+from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
 from raxalign.train.group import lost_peer
 
@@ -54,6 +56,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush)
         workshop.patience = patience
+        workshop.tell = partial(leave_notice, job.scratch, key)
         run_trial(workshop, key)
     except TransientError:
         raise
@@ -129,6 +132,7 @@ def _run_groups(job: Job, key: str) -> str | None:
             message = describe_loss(loss.cause, losses.count, "group of workers")
             keep_failure(ledger, key, message, loss.trace)
             return message
+        leave_notice(job.scratch, key, describe_retry(loss.cause, "group of workers"))
     return None
 
 

@@ -59,6 +59,7 @@ def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hos
     storage = tmp_path / "storage"
     cluster = Cluster(hosts, tmp_path, site, storage)
     cluster.up()
+    cluster.wait()
     for number in (1, 2, 3):
         home = hosts.home(number)
         assert (home / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600

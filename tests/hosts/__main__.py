@@ -3,16 +3,16 @@
     python -m tests.hosts [--folder FOLDER] [SCENARIO ...]
 
 Needs what ``tests/hosts/namespaces.py`` needs; where that is missing, it says so and ends well.
-`ray up` makes the cluster. Each scenario runs a grid that lacks its trainings, with groups of two
-workers or, as `-inline`, with one; strikes once a training has a checkpoint; and notes the seconds
-lost, whether the results equal those of an undisturbed run exactly, and what is left behind. With
-`--folder`, a later call compares with the same undisturbed runs, and its table has all scenarios.
+`ray up` makes the cluster. Each scenario runs a grid that lacks a training, with groups of two
+workers or, as `-inline`, with one; strikes once it has a checkpoint; and notes the seconds until it
+goes on, whether the results equal those of an undisturbed run exactly, and what is left behind.
+With `--folder`, a later call compares with the same undisturbed runs, and its table has all
+scenarios; `table` prints it without playing any. `head+host` has two losses after one another.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -20,102 +20,93 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from raxalign.stages import run_trial
 from raxalign.sweep.job import Job, open_workshop, write_plan
 from tests.e2e.runs import Site
 from tests.grids import write_grid
-from tests.hosts.cluster import Cluster, eventually
+from tests.hosts.cluster import Cluster
+from tests.hosts.lab import LOG, Lab, reference_of
 from tests.hosts.losses import LOSSES
 from tests.hosts.namespaces import hosts_up, missing
-from tests.hosts.run import Run
+from tests.hosts.run import Run, forget, spread, trained
 from tests.soak.rounds import WATCH
 
 METHODS = (
     "none: {}",
     "rotation: {center: [false, true]}",
-    "finetune: {lambda: [0.5, 1.0], batch_size: 1, epochs: 6}",
+    "finetune: {lambda: 1.0, batch_size: 1, epochs: [6, 30]}",
 )
-COLUMNS = (
-    *("scenario", "s", "lost s", "values", "weights", "compared with"),
-    *("twice", "actors", "groups", "running"),
+SCENARIOS = (
+    "whole",
+    *(f"{name}{kind}" for kind in ("", "-inline") for name in ("undisturbed", *LOSSES)),
+    "unshared",
 )
-SCENARIOS = ("whole", *(f"{name}{kind}" for kind in ("", "-inline") for name in LOSSES), "unshared")
 
 
-@dataclass
-class Lab:
-    """The cluster, the grid, and what is known of it.
+@dataclass(frozen=True)
+class Player:
+    """What plays scenarios of a lab on a cluster."""
 
-    Attributes:
-        folder: Holds a folder per scenario, and `results.jsonl`.
-        grid: The grid file.
-        cluster: Where scenarios run.
-    """
-
-    folder: Path
-    grid: Path
+    lab: Lab
     cluster: Cluster
-
-    @property
-    def base(self) -> Site:
-        """The grid as one process made it, without Ray."""
-        return Site(self.grid, self.folder / "alone")
-
-    @property
-    def log(self) -> Path:
-        """A line per evaluation that began on any host (see ``tests/soak/watch``)."""
-        return self.folder / "begun.jsonl"
-
-    def results(self) -> dict[str, dict[str, Any]]:
-        """Return what scenarios showed so far, the last one of each name."""
-        file = self.folder / "results.jsonl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        return {entry["scenario"]: entry for entry in map(json.loads, lines)}
-
-    def keep(self, entry: Mapping[str, Any]) -> None:
-        """Note what a scenario showed."""
-        with (self.folder / "results.jsonl").open("a") as file:
-            file.write(json.dumps(entry) + "\n")
 
     def alone(self) -> None:
         """Make the whole grid in this process."""
-        begun, plan, root = time.monotonic(), self.base.plan, str(self.base.storage)
+        begun, plan, root = time.monotonic(), self.lab.base.plan, str(self.lab.base.storage)
         workshop = open_workshop(Job(root, write_plan(plan, root)))
         for trial in plan.trials:
             run_trial(workshop, trial.key)
         print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)
 
+    def play_all(self, names: Iterable[str]) -> list[str]:
+        """Start the cluster and play scenarios; returns those that never ended."""
+        if self.lab.base.plan.cached(self.lab.base.ledger.keys()) < len(self.lab.base.plan.trials):
+            self.alone()
+        begun, failed = time.monotonic(), []
+        self.cluster.up()
+        print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)
+        self.cluster.wait()
+        print(f"three hosts: {time.monotonic() - begun:.0f} s", flush=True)
+        for name in names:
+            try:
+                self.unshared() if name == "unshared" else self.play(name)
+            except Exception:  # noqa: BLE001 - the others can still be played
+                failed.append(name)
+                traceback.print_exc()
+                self.cluster.repair()
+        self.cluster.down()
+        return failed
+
     def play(self, name: str) -> None:
         """Play a scenario and note what it showed."""
         print(f"-- {name}", flush=True)
-        loss, inline = name.removesuffix("-inline"), name.endswith("-inline")
-        reference = "undisturbed-inline" if inline else "undisturbed"
-        if name != reference and name != "whole" and reference not in self.results():
+        reference, inline = reference_of(name), name.endswith("-inline")
+        losses = [loss for loss in name.removesuffix("-inline").split("+") if loss in LOSSES]
+        if losses and reference not in self.lab.played():
             self.play(reference)
-        place = self.folder / name
+        place, site = self.lab.folder / name, self.lab.site(name)
         shutil.rmtree(place, ignore_errors=True)
-        site = Site(self.grid, place / "storage")
         if name != "whole":
-            self.base.copy(place)
-            site.forget("finetune")
-        run, clock = Run(self.cluster, site, 1 if inline or name == "whole" else 2), time.time()
+            self.lab.base.copy(place)
+            forget(site, trained(site)[-1 if len(losses) > 2 else 0])
+        workers, clock = 1 if inline or name == "whole" else 2, time.time()
+        run = Run(self.cluster, site, workers, crowded=inline and bool(losses))
         run.start()
         try:
-            if name not in ("whole", reference):
-                eventually(run.checkpointed, "a checkpoint")
-                run.note(f"struck: {name}")
-                LOSSES[loss](run)
-            self.judge(name, run, run.finish(), clock, reference)
+            for loss in losses:
+                run.suffer(loss, LOSSES[loss])
+            self.note(name, run, run.finish(), clock)
         finally:
             if run.process.poll() is None:
-                run.kill()
+                print(run.text, flush=True)
+            run.release()
 
-    def judge(self, name: str, run: Run, seconds: float, clock: float, reference: str) -> None:
+    def note(self, name: str, run: Run, seconds: float, clock: float) -> None:
         """Note what a scenario showed, and print the screen.
 
         Args:
@@ -123,35 +114,17 @@ class Lab:
             run: What ran.
             seconds: How long it took.
             clock: When it began.
-            reference: The scenario that it is compared with.
         """
         end = time.monotonic() + 20
-        while self.cluster.actors() and time.monotonic() < end:
+        while (left := self.cluster.actors()) and time.monotonic() < end:
             time.sleep(0.5)
-        known = self.results().get(reference)
-        # groups of two add numbers in another order than one worker does
-        grouped = run.workers > 1 and name != reference
-        peer = Site(self.grid, self.folder / reference / "storage") if grouped else self.base
-        (rows, weights), (wanted, peers) = run.values(), Run(self.cluster, peer, 1).values()
-        lines = self.log.read_text().splitlines() if self.log.exists() else []
-        begun = [line for line in map(json.loads, lines) if line["begun"] >= clock]
-        left = self.cluster.actors()
-        self.keep(
-            {
-                "scenario": name,
-                "s": round(seconds),
-                "lost s": round(seconds - known["s"]) if known and name != "whole" else "",
-                "values": "equal" if rows == wanted else "DIFFERENT",
-                "weights": "equal" if weights == peers else "DIFFERENT",
-                "compared with": reference if grouped else "one process",
-                "twice": len(run.repeated(self.log)),
-                "actors": len(left),
-                "groups": self.cluster.state()[1],
-                "running": run.running(),
-            }
-        )
+        _, groups = self.cluster.state()
+        back = " ".join(f"{loss} {seconds:.0f}" for loss, seconds in run.backs.items())
+        entry = {"s": round(seconds), "back": back, "actors": len(left), "groups": groups}
+        span = {"scenario": name, "workers": run.workers, "began": clock, "ended": time.time()}
+        self.lab.keep({**span, **entry})
         print(f"   exit {run.process.returncode}, {seconds:.0f} s; left: {left or 'no actors'}")
-        for host, trials in run.spread(begun).items():
+        for host, trials in spread(run.site, self.lab.begun(clock, time.time())).items():
             print(f"   on {host}: {', '.join(trials)}")
         again = sorted(step for step, times in run.steps.items() if len(times) > 1)
         print(f"   checkpoints: {', '.join(sorted(run.steps))}; written again: {again or 'none'}")
@@ -162,18 +135,9 @@ class Lab:
     def unshared(self) -> None:
         """Run with a storage that each host has for itself."""
         (own,) = self.cluster.hosts.private
-        run = Run(self.cluster, Site(self.grid, own / "storage"), 1)
+        run = Run(self.cluster, Site(self.lab.grid, own / "storage"), 1)
         run.start()
         print(f"-- unshared\n   {run.finish():.0f} s, exit {run.process.returncode}\n{run.text}")
-
-    def table(self) -> str:
-        """Return all that scenarios showed so far."""
-        rows = [COLUMNS, *([str(e[c]) for c in COLUMNS] for e in self.results().values())]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        )
 
 
 def _end(number: int, frame: object) -> NoReturn:
@@ -188,7 +152,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     asked = parser.parse_args()
-    if unknown := set(asked.scenarios) - set(SCENARIOS):
+    parts = {part for name in asked.scenarios for part in name.removesuffix("-inline").split("+")}
+    if unknown := parts - {"whole", "undisturbed", "unshared", "table", *LOSSES}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(SCENARIOS)}")
     if lacking := missing():
         print(f"skipped: {lacking}")
@@ -203,26 +168,14 @@ def main() -> int:
         folder / "site", languages="{each: [de]}", size=300, sentences="[100]", methods=METHODS
     )
     paths = [str(WATCH), *filter(None, [os.environ.get("PYTHONPATH")])]
-    log = {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(folder / "begun.jsonl")}
-    with hosts_up(folder / "hosts", private=[folder / "own"], variables=log) as hosts:
-        cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
-        lab = Lab(folder, grid, cluster)
-        if not lab.base.storage.exists():
-            lab.alone()
-        begun = time.monotonic()
-        cluster.up()
-        print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)
-        failed = []
-        if (folder / "more").exists():  # TEMPORARY
-            asked.scenarios += (folder / "more").read_text().split()
-        for name in asked.scenarios or SCENARIOS:
-            try:
-                lab.unshared() if name == "unshared" else lab.play(name)
-            except Exception:  # noqa: BLE001 - the others can still be played
-                failed.append(name)
-                traceback.print_exc()
-                cluster.up()
-        cluster.down()
+    log = {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(folder / LOG)}
+    lab, failed = Lab(folder, grid), list[str]()
+    if asked.scenarios != ["table"]:
+        with hosts_up(folder / "hosts", private=[folder / "own"], variables=log) as hosts:
+            cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
+            failed = Player(lab, cluster).play_all(
+                (folder / "more").read_text().split() or asked.scenarios or SCENARIOS
+            )
     print(lab.table(), *(f"never ended: {name}" for name in failed), sep="\n")
     return 1 if failed else 0
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,8 +20,19 @@ HEAD = 1
 GROUP, INLINE = "RayTrainWorker", "ImplicitFunc"
 LIMIT = 240.0  # seconds after which something that should have happened counts as never
 _FILE = Path(__file__).parents[2] / "cluster" / "local.yaml"
-# Ray's own agents, and the one coordinator that Ray Train leaves in a cluster, are nobody's trials
-_ACTOR = re.compile(r"ray::(?!IDLE|DashboardAgent|RuntimeEnvAgent|_AutoscalingCoord)([\w.]+)")
+# Ray's own agents, the one coordinator that Ray Train leaves in a cluster, and what `occupy` starts
+_OTHERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "_AutoscalingCoord", "others_work")
+_ACTOR = re.compile(rf"ray::(?!{'|'.join(_OTHERS)})([\w.]+)")
+_OCCUPY = """
+import ray, time
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+@ray.remote(num_cpus=1)
+def others_work():
+    time.sleep(3600)
+here = On(ray.get_runtime_context().get_node_id(), soft=False)
+ray.get(others_work.options(scheduling_strategy=here).remote())
+"""
 _STATE = """
 import ray
 from ray.util import placement_group_table
@@ -80,10 +94,18 @@ class Cluster:
         return done.stdout + done.stderr
 
     def up(self) -> None:
-        """Start the cluster, or what of it is lost, and wait for all hosts."""
+        """Start the cluster, or what of it is lost; workers join a little later (see `wait`)."""
         if not (self.hosts.home(DESK) / ".ray" / "auth_token").exists():
             self.desk("ray", "get-auth-token", "--generate")
         self.desk("ray", "up", "-y", "--no-config-cache", str(self.file))
+
+    def repair(self) -> None:
+        """Boot the hosts that are down, plug in those that are cut off, and start the cluster."""
+        for number in self.numbers:
+            if not self.hosts.is_up(number):
+                self.hosts.boot(number)
+            self.hosts.mend(number)
+        self.up()
         self.wait()
 
     def wait(self) -> None:
@@ -110,6 +132,17 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         alive, groups = done.stdout.split()[-2:]
         return int(alive), int(groups)
+
+    def occupy(self) -> subprocess.Popen[str]:
+        """Have another job use the head's CPU, so that trials run on other hosts; returns it."""
+        return self.hosts.popen(HEAD, sys.executable, "-c", _OCCUPY, RAY_AUTH_MODE="token")
+
+    def kill(self, process: subprocess.Popen[str], words: str) -> None:
+        """Kill a command on the head, by words of its command line."""
+        found = [pid for pid, line in self.hosts.processes(HEAD).items() if words in line]
+        if found:
+            os.kill(min(found), signal.SIGKILL)
+        process.wait()
 
     def actors(self) -> dict[int, tuple[int, str]]:
         """Return the processes of Ray's actors and running tasks: id -> host and kind."""

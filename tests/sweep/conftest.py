@@ -22,10 +22,14 @@ class Heard(Observer):
         self.stages: list[tuple[str, str | None]] = []
         self.trials: list[tuple[str, str | None]] = []
         self.notices: list[str] = []
+        self.delays: list[tuple[object, str]] = []
         self.waits: list[dict[str, object]] = []
 
     def noticed(self, message: str) -> None:
         self.notices.append(message)
+
+    def delayed(self, step, message) -> None:
+        self.delays.append((step, message))
 
     def trials_waiting(self, waits) -> None:
         self.waits.append(dict(waits))
