@@ -166,7 +166,7 @@ def spread(site: Site, begun: Iterable[Mapping[str, Any]]) -> dict[str, list[str
 def repeated(site: Site, begun: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the evaluations that began after they had been finished."""
     keys = [key for trial in site.plan.trials for key in trial.evaluations.values()]
-    return verdict.repeated(begun, site.ledger.read_many(keys))
+    return verdict.begun_again(begun, site.ledger.read_many(keys))
 
 
 def running(site: Site) -> int:

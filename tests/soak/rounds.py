@@ -145,7 +145,7 @@ def judge(place: Place, found: Round, expected: list[dict[str, Any]]) -> None:
     records = Ledger(place.root).read_many(
         key for trial in plan.trials for key in trial.evaluations.values()
     )
-    found.repeated = verdict.repeated(verdict.begun(place.folder / "begun.jsonl"), records)
+    found.repeated = verdict.repeated(place.folder / "begun.jsonl", records)
     found.wrong = verdict.wrong(place.site.results(**place.variables), expected)
     found.runs = verdict.untidy_runs(tracked(place.tracking, plan.name), plan.by_key)
     found.leftovers = verdict.leftovers(

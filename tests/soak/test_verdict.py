@@ -12,7 +12,7 @@ def test_an_evaluation_that_begins_after_it_was_finished_counts_as_repeated(tmp_
     lines = [{"key": "a", "begun": 5.0}, {"key": "b", "begun": 5.0}, {"key": "b", "begun": 9.0}]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     records = {"a": {"created": 7.0}, "b": {"created": 7.0}}
-    assert verdict.repeated(verdict.begun(log), records) == ["b"]
+    assert verdict.repeated(log, records) == ["b"]
 
 
 def test_values_that_differ_or_that_one_side_lacks_are_wrong():

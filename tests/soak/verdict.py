@@ -17,15 +17,20 @@ def begun(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def repeated(
-    begun: Iterable[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
-) -> list[str]:
-    """Return the evaluations that began after they had been finished.
+def repeated(log: Path, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the evaluations of a log that began after they had been finished.
 
     Args:
-        begun: The evaluations that began.
+        log: Has a line of JSON per evaluation that began (see ``watch/``).
         records: Evaluation -> its record in the ledger.
     """
+    return begun_again(begun(log), records)
+
+
+def begun_again(
+    begun: Iterable[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return the evaluations that began after they had been finished."""
     return [
         line["key"]
         for line in begun
