@@ -39,7 +39,7 @@ from tests.soak.rounds import WATCH
 METHODS = (
     "none: {}",
     "rotation: {center: [false, true]}",
-    "finetune: {lambda: 1.0, batch_size: 1, epochs: [6, 30]}",
+    "finetune: {lambda: 1.0, batch_size: 1, epochs: [6, 14]}",
 )
 SCENARIOS = (
     "whole",
