@@ -114,10 +114,10 @@ def test_of_two_machines_one_trains_and_the_other_one_finds_it_made(
 
     monkeypatch.setattr(lease, "LOOK", 0.01)
     monkeypatch.setitem(workshop._MAKERS, "encoder", train)
-    monkeypatch.setattr(workshop, "_report_wait", lambda stage, holder: waits.set())
 
     def work(local: Path) -> str:
         bench = Workshop(plan, ArtifactStore(root), Ledger(root), Runtime(), local)
+        bench.tell = lambda text: waits.set()
         return (bench.ensure(key) / "weights").read_text()
 
     with ThreadPoolExecutor() as pool:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from raxalign.encoders.base import EncoderInputs
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
+from raxalign.printing import to_stderr
 from raxalign.stages.checkpoints import Checkpoints
 from raxalign.stages.watching import StudyWatch, Watched
 from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.lease import Holder, patient
 from raxalign.store.ledger import Ledger
 from raxalign.train.runtime import Runtime
 
@@ -38,6 +40,8 @@ class Bench(ABC):
             object store too.
         announce: Called with a stage and seconds when a stage was made, not when it was there.
         watched: The training that may end early (None: none does).
+        patience: Returns how long the silent holder of a stage's lock is waited for (see `lease`).
+        tell: Receives a line for the user on what is waited for.
     """
 
     plan: Plan
@@ -47,6 +51,8 @@ class Bench(ABC):
     local: Path
     announce: Callable[[Stage, float], None] = lambda stage, seconds: None  # noqa: ARG005
     watched: Watched | None = None
+    patience: Callable[[Holder], float] = patient
+    tell: Callable[[str], None] = to_stderr
     _aligned: dict[str, AlignedEncoder] = field(default_factory=dict)
 
     @abstractmethod

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from raxalign.caveats import collecting
 from raxalign.plan.stage import Stage
-from raxalign.printing import to_stderr
 from raxalign.stages.bench import Bench
 from raxalign.stages.data import make_bitext, make_pairs, make_seen, make_text
 from raxalign.stages.models import make_aligned, make_encoder, make_tuned
@@ -77,11 +77,14 @@ class Workshop(Bench):
             yield
             return
         name = f"making/{key}"
-        with lease(self.store.root, name, lambda holder: _report_wait(stage, holder)):
+        with lease(self.store.root, name, partial(self._report_wait, stage), self.patience):
             if stage.kind in FITTED and not self.store.has(stage.kind, key):
                 kept.restore()
             yield
         clear(self.store.root, name)
+
+    def _report_wait(self, stage: Stage, holder: str) -> None:
+        self.tell(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")
 
     def _ensure_together(self, stage: Stage, build: Callable[[Path], Mapping[str, Any]]) -> Path:
         """Do what `ensure` does in a group of workers: all take part in training, and the first one
@@ -102,7 +105,3 @@ class Workshop(Bench):
                     build(Path(discarded))
             barrier()
         return self.store.open(stage.kind, stage.key)
-
-
-def _report_wait(stage: Stage, holder: str) -> None:
-    to_stderr(f"waiting for {holder}, which makes the same {stage.kind} {stage.key[:12]}")

@@ -32,15 +32,6 @@ def maker_name() -> str:
     return f"{_machine()}-{pid}-{_started(pid)}"
 
 
-def maker_is_dead(name: str) -> bool:
-    """Return whether the process of a name has ended; False where that cannot be known, as for a
-    process of another machine.
-    """
-    machine, _, rest = name.partition("-")
-    pid, _, started = rest.partition("-")
-    return machine == _machine() and pid.isdigit() and _started(int(pid)) != started
-
-
 def this_process() -> str:
     """Return a name for this process that no other one has: ``<machine>-<pid>-<start>``."""
     pid = os.getpid()

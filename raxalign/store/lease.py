@@ -4,7 +4,8 @@ A lock is a folder with one file per holder, numbered from 1. Who wants it creat
 next number, which only one process can; the file with the highest number is the holder's. The
 holder writes its file again every `BEAT` seconds. It is free when the holder has written that it is
 done, when its process is dead (known on its own machine), or when the file did not change for
-`EXPIRY` seconds on the clock of who waits: clocks of two machines are never compared.
+`EXPIRY` seconds on the clock of who waits: clocks of two machines are never compared. Who can ask
+another machine, as on a Ray cluster, need not wait so long.
 """
 
 from __future__ import annotations
@@ -17,32 +18,59 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from raxalign.errors import StorageError
 from raxalign.store._filesystem import Storage
 from raxalign.store._open import open_storage
-from raxalign.store._temporary import maker_is_dead, maker_name
+from raxalign.store._temporary import maker_name, process_of
 
-BEAT, EXPIRY, LOOK = 20.0, 180.0, 1.0
-"""Seconds between two signs of life, until a silent holder loses the lock, and between two looks of
-who waits.
+BEAT, EXPIRY, LOOK, ASK = 20.0, 180.0, 1.0, 5.0
+"""Seconds between two signs of life, until a silent holder loses the lock, between two looks of who
+waits, and between two questions whether the holder lives.
 """
 
 
+@dataclass(frozen=True)
+class Holder:
+    """A process that holds a lock: the name of its host, and the name that no other process has."""
+
+    host: str
+    process: str
+
+    def lives(self) -> bool | None:
+        """Return whether it lives; None on another machine than its own, and after a new start of
+        its own.
+        """
+        return process_of(self.process)
+
+
+def patient(holder: Holder) -> float:  # noqa: ARG001
+    """Return the seconds of silence after which a holder loses the lock, where nothing is known."""
+    return EXPIRY
+
+
 @contextmanager
-def lease(root: str, name: str, waiting: Callable[[str], None] | None = None) -> Iterator[None]:
+def lease(
+    root: str,
+    name: str,
+    waiting: Callable[[str], None] | None = None,
+    patience: Callable[[Holder], float] = patient,
+) -> Iterator[None]:
     """Wait until no other process of any machine holds the lock of this name, and hold it.
 
     Args:
         root: The storage root.
         name: The name of the lock, which may hold ``/``.
         waiting: Called once with the holder's host and process where the lock is held.
+        patience: Returns the seconds of silence after which a holder loses the lock: 0 for one that
+            is known to be dead. It is asked every `ASK` seconds.
 
     Raises:
         StorageError: The storage cannot be read or written.
     """
     held = _Held(open_storage(root), f"locks/{name}")
-    held.take(waiting or (lambda holder: None))  # noqa: ARG005
+    held.take(waiting or (lambda holder: None), patience)  # noqa: ARG005
     over = threading.Event()
     thread = threading.Thread(target=held.beat, args=(over,), name="raxalign-lease", daemon=True)
     thread.start()
@@ -70,15 +98,19 @@ class _Held:
         self._nonce = uuid.uuid4().hex
         self._number, self._beats = 0, 0
 
-    def take(self, waiting: Callable[[str], None]) -> None:
+    def take(self, waiting: Callable[[str], None], patience: Callable[[Holder], float]) -> None:
         """Return when the lock is held."""
-        watched, since, told = b"", time.monotonic(), False
+        watched, since, asked, told = b"", 0.0, 0.0, False
         while True:
             number, data = self._last()
+            now, holder = time.monotonic(), _parsed(data)
             if data != watched:
-                watched, since = data, time.monotonic()
-            holder = _parsed(data)
-            if number == 0 or _is_free(holder) or time.monotonic() - since > EXPIRY:
+                watched, since, asked = data, now, float("-inf")
+            free = number == 0 or _is_free(holder)
+            if not free and now - asked >= ASK:
+                asked = now
+                limit = patience(Holder(str(holder.get("host", "")), str(holder.get("maker", ""))))
+            if free or now - since >= limit:
                 self._number = number + 1
                 if self._storage.create(self._path(self._number), self._record()):
                     self._remove_before(self._number)
@@ -142,4 +174,4 @@ def _parsed(data: bytes) -> dict[str, object]:
 
 
 def _is_free(holder: dict[str, object]) -> bool:
-    return holder.get("done") is True or maker_is_dead(str(holder.get("maker", "")))
+    return holder.get("done") is True or process_of(str(holder.get("maker", ""))) is False

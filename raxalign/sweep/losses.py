@@ -66,14 +66,21 @@ class Recoveries:
     end.
     """
 
-    def __init__(self, plan_of: Callable[[str], Plan], job: Job) -> None:
+    def __init__(
+        self,
+        plan_of: Callable[[str], Plan],
+        job: Job,
+        tell: Callable[[str, str], None] = lambda key, text: None,  # noqa: ARG005
+    ) -> None:
         """Begin without losses.
 
         Args:
             plan_of: Returns the plan of a trial or a shared stage by its key.
             job: What workers need to know.
+            tell: Receives the key of what lost its worker and is tried again, and a line for the
+                screen.
         """
-        self._plan_of, self._job = plan_of, job
+        self._plan_of, self._job, self._tell = plan_of, job, tell
         self._losses: dict[str, Losses] = {}
 
     def lost(self, trial: Any) -> None:
@@ -87,9 +94,21 @@ class Recoveries:
             key,
             Losses(self._job.max_failures, lambda: progress_of(self._job, plan, key)),
         )
-        if not losses.another():
+        if losses.another():
+            self._tell(key, describe_retry(trial.get_error()))
+        else:
             trial.config[GIVEN_UP] = describe_loss(trial.get_error(), losses.count)
             trial.max_failures = trial.run_metadata.num_failures
+
+
+def describe_retry(cause: object, what: str = "worker") -> str:
+    """Return the line for a trial or a stage that lost its worker (or `what`) and is tried again.
+
+    >>> describe_retry("killed")
+    'its worker was lost (killed); it is tried again, from its last checkpoint where it has one'
+    """
+    known = describe_loss(cause, 1, what).replace(" was lost once", " was lost", 1)
+    return f"{known}; it is tried again, from its last checkpoint where it has one"
 
 
 def describe_loss(cause: object, count: int, what: str = "worker") -> str:

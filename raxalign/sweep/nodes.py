@@ -18,6 +18,7 @@ from ray.core.generated.autoscaler_pb2 import GetClusterStatusReply
 
 from raxalign.errors import ResourceError
 from raxalign.sweep.job import Job
+from raxalign.sweep.observer import Observer
 from raxalign.sweep.room import Node, check_driver, check_fits, demand, describe, slots
 
 BOOTSTRAP = Path(
@@ -27,6 +28,7 @@ BOOTSTRAP = Path(
 )
 _ANSWER = 30.0  # seconds in which an autoscaler answers whether it can start a node
 _UNLIMITED = 1000  # nodes, where a group of nodes has no limit
+JOINING, _LOOK = 600.0, 2.0  # seconds in which machines join that are there, and between two looks
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,44 @@ def refuse_impossible(job: Job, nodes: Nodes, *, training: bool) -> None:
             ) from None
 
 
+def wait_for_named(job: Job, nodes: Nodes, observer: Observer, *, training: bool) -> Nodes:
+    """Wait until a trial fits, or all machines have joined that the cluster file of `ray up` names:
+    its command ends before Ray runs on the workers. Returns the nodes that are there then.
+    """
+    named, end, told = _named(), time.monotonic() + JOINING, False
+    while len(nodes.alive) < named and time.monotonic() < end:
+        with suppress(ResourceError):
+            check_fits(job, (*nodes.alive, *nodes.later), training=training)
+            break
+        if not told:
+            observer.noticed(
+                f"the cluster file names {named} machines, and {len(nodes.alive)} joined so far:"
+                " waiting for the others"
+            )
+        told = True
+        time.sleep(_LOOK)
+        nodes = nodes.now()
+    return nodes
+
+
+def _bootstrap() -> dict[str, Any]:
+    """Return what `ray up` left on the head; empty where this is no such head."""
+    try:
+        found: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _named() -> int:
+    """Return how many machines the cluster file names; 0 where Ray starts them itself."""
+    provider = _bootstrap().get("provider", {})
+    return 1 + len(provider.get("worker_ips", ())) if provider.get("type") == "local" else 0
+
+
 def _of_bootstrap() -> list[Node]:
     """Return what each node has that Ray's bootstrap file lets the cluster start."""
-    try:
-        config: dict[str, Any] = json.loads(BOOTSTRAP.expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
+    config = _bootstrap()
     return [
         kind["resources"]
         for name, kind in config.get("available_node_types", {}).items()

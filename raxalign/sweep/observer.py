@@ -69,6 +69,11 @@ class Observer:
     def trial_started(self, trial: Trial) -> None:
         """Called when a trial starts on a worker."""
 
+    def delayed(self, step: Trial | Stage, message: str) -> None:
+        """Called when something holds up a trial or a shared stage that has started: its worker was
+        lost, or another process makes the same.
+        """
+
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Called every few seconds while trials have started and wait for room on the cluster, by
         key, and once with nothing when none waits any more.
@@ -124,6 +129,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.trial_started(trial)
+
+    def delayed(self, step: Trial | Stage, message: str) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.delayed(step, message)
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Pass it on."""

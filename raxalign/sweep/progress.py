@@ -15,13 +15,13 @@ from rich.text import Text
 
 from raxalign.plan.remarks import remarks
 from raxalign.plan.results import metric_name, trial_rows
+from raxalign.plan.trial import Trial
 from raxalign.printing import printable
 from raxalign.sweep.observer import Observer, Waits
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
-    from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
     from raxalign.sweep.advance import Advance
     from raxalign.sweep.observer import Wait
@@ -136,6 +136,11 @@ class Progress(Observer):
         """Count a trial as running."""
         self._trials_from = self._trials_from or time.monotonic()
         self._running[trial.key] = time.monotonic()
+
+    def delayed(self, step: Trial | Stage, message: str) -> None:
+        """Print a line on what holds up a trial or a stage."""
+        described = self._describe(step) if isinstance(step, Trial) else describe_stage(step)
+        self._say(f"{described}: {message}")
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Show what trials wait for: in the live display, or as a line from time to time."""

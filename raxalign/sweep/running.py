@@ -18,6 +18,7 @@ from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
 from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.notices import Notices
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.order import Needs, Order, Step
 from raxalign.sweep.room import Room, demand, describe
@@ -57,6 +58,7 @@ class Sweep:
         self._source, self._job, self._observer, self._find_room = source, job, observer, room
         self._ledger, self._store = Ledger(job.root), ArtifactStore(job.root)
         self._order, self._notes = Order(), Notes(job.scratch)
+        self._notices = Notices(job.scratch)
         self._plans: dict[str, tuple[Plan, str]] = {}  # step -> its plan, and where workers find it
         self._ended: dict[str, str | None] = {}
         self._room, self._looked, self._asked = room(), time.monotonic(), float("-inf")
@@ -150,6 +152,12 @@ class Sweep:
                 keep_failure(self._ledger, step.key, error or "", trace)
             self._report(step.key, is_trial=step.is_trial, error=error, seconds=0.0)
 
+    def delayed(self, key: str, text: str) -> None:
+        """Report what holds up a step, unless it has ended."""
+        if key in self._plans:
+            plan, _ = self._plans[key]
+            self._observer.delayed(plan.by_key.get(key) or plan.stages[key], text)
+
     def look(self) -> None:
         """Every few seconds: count the nodes, and report how far stages are and what waits."""
         now = time.monotonic()
@@ -159,6 +167,8 @@ class Sweep:
         running = [key for key, step in self._order.running.items() if not step.is_trial]
         for key, advance in self._notes.read(running).items():
             self._observer.stage_advanced(self._plans[key][0].stages[key], advance)
+        for key, text in self._notices.new():
+            self.delayed(key, text)
         waits = Waits(
             self._order.waiting,
             self._order.ready,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
+from functools import partial
 from typing import Any
 
 from ray import tune
@@ -14,8 +15,10 @@ from raxalign.plan.plan import Plan
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep.advance import Note
+from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop
 from raxalign.sweep.losses import GIVEN_UP
+from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.observer import Observer
 
 
@@ -67,7 +70,10 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
     try:
         if GIVEN_UP in config:
             raise ResourceError(config[GIVEN_UP])
-        open_workshop(job, report=note.report, trains=config["trains"]).ensure(key)
+        workshop = open_workshop(job, report=note.report, trains=config["trains"])
+        workshop.patience = patience
+        workshop.tell = partial(leave_notice, job.scratch, key)
+        workshop.ensure(key)
     except TransientError:
         raise
     except RaxalignError as known:

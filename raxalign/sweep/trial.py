@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -23,8 +24,10 @@ from raxalign.stages import run_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
-from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
+from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, describe_retry, progress_of
+from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
 from raxalign.train.group import lost_peer
 from raxalign.train.watch import Pruned
@@ -69,6 +72,8 @@ def attempt(
     try:
         workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
+        workshop.patience = patience
+        workshop.tell = partial(leave_notice, job.scratch, key)
         run_trial(workshop, key)
     except TransientError:
         raise
@@ -179,6 +184,7 @@ def _run_groups(job: Job, key: str) -> str | None:
             message = describe_loss(loss.cause, losses.count, "group of workers")
             keep_failure(ledger, key, message, loss.trace)
             return message
+        leave_notice(job.scratch, key, describe_retry(loss.cause, "group of workers"))
     return None
 
 

@@ -20,7 +20,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP, Recoveries, describe_loss
-from raxalign.sweep.nodes import find_nodes, refuse_impossible
+from raxalign.sweep.nodes import find_nodes, refuse_impossible, wait_for_named
 from raxalign.sweep.observer import Observer
 from raxalign.sweep.order import Needs
 from raxalign.sweep.placement import GroupWaits, remove_groups_of_dead_drivers
@@ -75,6 +75,7 @@ def run_sweep(
         nodes = find_nodes(address)
         sweep = Sweep(source, job, observer, lambda: Room(job, nodes.now().all(job)))
         sweep.ask()
+        nodes = wait_for_named(job, nodes, observer, training=sweep.groups)
         refuse_impossible(job, nodes, training=sweep.groups)
         if not sweep.over:
             _tune(sweep, job, name, GroupWaits(lambda: sweep.running_trials, observer))
@@ -179,7 +180,7 @@ class _Watch(tune.Callback):  # type: ignore[misc]
 
     def __init__(self, sweep: Sweep, job: Job, waits: GroupWaits) -> None:
         self._sweep, self._ledger, self._waits = sweep, Ledger(job.root), waits
-        self._recoveries = Recoveries(sweep.plan_of, job)
+        self._recoveries = Recoveries(sweep.plan_of, job, sweep.delayed)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: Tune pickles its callbacks for a restore that is never made, and a display

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.grids import write_grid
+from tests.hosts.cluster import HEAD, Cluster
 from tests.hosts.namespaces import DESK, Hosts, hosts_up, missing
 
 ROOT = Path(__file__).parents[2]
@@ -45,45 +44,6 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
         yield up
 
 
-def cluster_file(hosts: Hosts, folder: Path, storage: Path) -> Path:
-    """cluster/local.yaml for these hosts. They have one CPU each, and Python is there already."""
-    text = (ROOT / "cluster" / "local.yaml").read_text().replace("/shared/raxalign", str(storage))
-    config = yaml.safe_load(text)
-    config["provider"]["head_ip"] = hosts.address(1)
-    config["provider"]["worker_ips"] = [hosts.address(2), hosts.address(3)]
-    config["auth"] = {"ssh_user": "root", "ssh_private_key": str(hosts.key)}
-    config["setup_commands"] = [
-        command for command in config["setup_commands"] if "venv/bin/p" not in command
-    ]
-    for name in ("head_start_ray_commands", "worker_start_ray_commands"):
-        config[name] = [
-            command.replace("ray start", "ray start --num-cpus=1") for command in config[name]
-        ]
-    file = folder / "local.yaml"
-    file.write_text(yaml.safe_dump(config))
-    return file
-
-
-def desk(hosts: Hosts, site: Path, *command: str) -> str:
-    """A command in the user's folder on the user's machine; returns what it printed."""
-    done = hosts.run(DESK, "env", f"--chdir={site}", *command, timeout=LIMIT)
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout + done.stderr
-
-
-def running(hosts: Hosts, number: int, program: str) -> bool:
-    return any(program in command for command in hosts.processes(number).values())
-
-
-def wait_for_workers(hosts: Hosts) -> None:
-    end = time.monotonic() + LIMIT
-    while not all(running(hosts, number, "raylet/raylet") for number in (1, 2, 3)):
-        assert time.monotonic() < end, [
-            log.read_text()[-5000:] for log in (hosts.folder / "1").glob("ray/session_2*/logs/mon*")
-        ]
-        time.sleep(0.2)
-
-
 def values(hosts: Hosts, storage: Path, grid: Path) -> list[dict[str, object]]:
     done = hosts.run(
         DESK,
@@ -97,22 +57,20 @@ def values(hosts: Hosts, storage: Path, grid: Path) -> list[dict[str, object]]:
 
 def test_local_yaml_makes_one_cluster_of_all_hosts_that_runs_a_grid_and_ends(hosts, site, tmp_path):
     storage = tmp_path / "storage"
-    file = cluster_file(hosts, tmp_path, storage)
-    desk(hosts, site, "ray", "get-auth-token", "--generate")
-    desk(hosts, site, "ray", "up", "-y", "--no-config-cache", str(file))
-    wait_for_workers(hosts)
+    cluster = Cluster(hosts, tmp_path, site, storage)
+    cluster.up()
+    cluster.wait()
     for number in (1, 2, 3):
         home = hosts.home(number)
         assert (home / ".ray" / "auth_token").stat().st_mode & 0o777 == 0o600
         assert (home / "raxalign" / ".git" / "HEAD").exists()
         assert not (home / "raxalign" / ".git" / "config").exists()
     check_strangers_are_refused(hosts)
-    command = "cd ~/raxalign && raxalign grid grid.yaml --address auto"
-    printed = desk(hosts, site, "ray", "exec", "--no-config-cache", str(file), command)
+    printed = cluster.exec("cd ~/raxalign && raxalign grid grid.yaml --address auto")
     assert "6 done, 0 failed" in printed
     assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
-    desk(hosts, site, "ray", "down", "-y", str(file))
-    assert not running(hosts, 1, "gcs_server")
+    cluster.down()
+    assert not cluster.runs(HEAD, "gcs_server")
 
 
 def check_strangers_are_refused(hosts: Hosts) -> None:
@@ -154,4 +112,5 @@ def test_the_slurm_job_runs_a_grid_on_all_its_nodes(hosts, site, tmp_path):
     assert "6 done, 0 failed" in done.stderr, said
     assert "On worker node. Connecting" in said
     assert len({row["trial"] for row in values(hosts, storage, site / "grid.yaml")}) == 6
-    assert not any(running(hosts, number, "raylet/raylet") for number in (1, 2)), shlex.quote(said)
+    left = {line for number in (1, 2) for line in hosts.processes(number).values()}
+    assert not any("raylet/raylet" in line for line in left), shlex.quote(said)

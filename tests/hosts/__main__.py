@@ -2,246 +2,182 @@
 
     python -m tests.hosts [--folder FOLDER] [SCENARIO ...]
 
-Needs root, iproute2 and util-linux; says so and ends well where they are missing. Each scenario
-runs a grid whose shared stages are there, disturbs its trainings once one has a checkpoint, and
-prints the spread of trials over hosts, whether the results equal those of an undisturbed run
-exactly, the seconds lost, and what is left of Ray's actors and placement groups.
+Needs what ``tests/hosts/namespaces.py`` needs; where that is missing, it says so and ends well.
+`ray up` makes the cluster. Each scenario runs a grid that lacks a training, with groups of two
+workers or, as `-inline`, with one; strikes once it has a checkpoint; and notes the seconds until it
+goes on, whether the results equal those of an undisturbed run exactly, and what is left behind.
+With `--folder`, a later call compares with the same undisturbed runs, and its table has all
+scenarios; `table` prints it without playing any. `head+host` has two losses after one another.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from raxalign.stages import run_trial
+from raxalign.sweep.job import Job, open_workshop, write_plan
 from tests.e2e.runs import Site
 from tests.grids import write_grid
-from tests.hosts.cluster import GROUP, INLINE, Cluster, Run, eventually
-from tests.hosts.network import Network, missing
+from tests.hosts.cluster import Cluster
+from tests.hosts.lab import LOG, Lab, reference_of
+from tests.hosts.losses import LOSSES
+from tests.hosts.namespaces import hosts_up, missing
+from tests.hosts.run import Run, forget, spread, trained
+from tests.soak.rounds import WATCH
 
-HOSTS, CUT = 3, 60.0
 METHODS = (
     "none: {}",
-    "rotation: {}",
-    "finetune: {lambda: [0.5, 1.0], batch_size: 1, epochs: 6}",
+    "rotation: {center: [false, true]}",
+    "finetune: {lambda: 1.0, batch_size: 1, epochs: [6, 14]}",
 )
-SHOWN = ("waits for", "note:", "failed", "warning:", "not every machine", " done, ")
+SCENARIOS = (
+    "whole",
+    *(f"{name}{kind}" for kind in ("", "-inline") for name in ("undisturbed", *LOSSES)),
+    "unshared",
+)
 
 
-@dataclass
-class Lab:
-    """The cluster, the grid, and what an undisturbed run of it gave: `base` is its storage,
-    `seconds` what its trainings took, by the kind of process that trains.
-    """
+@dataclass(frozen=True)
+class Player:
+    """What plays scenarios of a lab on a cluster."""
 
+    lab: Lab
     cluster: Cluster
-    folder: Path
-    grid: Path
 
-    @property
-    def base(self) -> Path:
-        return self.folder / "base" / "storage"
+    def alone(self) -> None:
+        """Make the whole grid in this process."""
+        begun, plan, root = time.monotonic(), self.lab.base.plan, str(self.lab.base.storage)
+        workshop = open_workshop(Job(root, write_plan(plan, root)))
+        for trial in plan.trials:
+            run_trial(workshop, trial.key)
+        print(f"one process: {time.monotonic() - begun:.0f} s", flush=True)
 
-    def run(self, name: str, kind: str) -> Run:
-        """Start a grid that has everything but its trainings."""
-        place = self.folder / name
+    def play_all(self, names: Iterable[str]) -> list[str]:
+        """Start the cluster and play scenarios; returns those that never ended."""
+        if self.lab.base.plan.cached(self.lab.base.ledger.keys()) < len(self.lab.base.plan.trials):
+            self.alone()
+        begun, failed = time.monotonic(), []
+        self.cluster.up()
+        print(f"ray up: {time.monotonic() - begun:.0f} s", flush=True)
+        self.cluster.wait()
+        print(f"three hosts: {time.monotonic() - begun:.0f} s", flush=True)
+        for name in names:
+            try:
+                self.unshared() if name == "unshared" else self.play(name)
+            except Exception:  # noqa: BLE001 - the others can still be played
+                failed.append(name)
+                traceback.print_exc()
+                self.cluster.repair()
+        self.cluster.down()
+        return failed
+
+    def play(self, name: str) -> None:
+        """Play a scenario and note what it showed."""
+        print(f"-- {name}", flush=True)
+        reference, inline = reference_of(name), name.endswith("-inline")
+        losses = [loss for loss in name.removesuffix("-inline").split("+") if loss in LOSSES]
+        if losses and reference not in self.lab.played():
+            self.play(reference)
+        place, site = self.lab.folder / name, self.lab.site(name)
         shutil.rmtree(place, ignore_errors=True)
-        site = Site(self.grid, self.base).copy(place)
-        site.forget("finetune")
-        run = Run(self.cluster, self.grid, site.storage, workers(kind))
+        if name != "whole":
+            self.lab.base.copy(place)
+            forget(site, trained(site)[-1 if len(losses) > 2 else 0])
+        workers, clock = 1 if inline or name == "whole" else 2, time.time()
+        run = Run(self.cluster, site, workers, crowded=inline and bool(losses))
         run.start()
-        return run
+        try:
+            for loss in losses:
+                run.suffer(loss, LOSSES[loss])
+            self.note(name, run, run.finish(), clock)
+        finally:
+            if run.process.poll() is None:
+                print(run.text, flush=True)
+            run.release()
 
-    def again(self, run: Run) -> Run:
-        """Start the same grid once more."""
-        other = Run(self.cluster, self.grid, run.storage, run.arguments)
-        other.start()
-        return other
+    def note(self, name: str, run: Run, seconds: float, clock: float) -> None:
+        """Note what a scenario showed, and print the screen.
 
-    def reference(self, kind: str) -> tuple[object, float]:
-        """Return the results and the seconds of an undisturbed run, which is made where it was not
-        yet.
+        Args:
+            name: The scenario.
+            run: What ran.
+            seconds: How long it took.
+            clock: When it began.
         """
-        file, name = self.folder / f"undisturbed-{kind}.json", f"undisturbed-{kind}"
-        if not file.exists():
-            run = self.run(name, kind)
-            seconds = run.finish()
-            self.report("undisturbed", kind, run, seconds, None)
-            file.write_text(json.dumps(seconds))
-        storage = self.folder / name / "storage"
-        return Run(self.cluster, self.grid, storage).values(), json.loads(file.read_text())
-
-    def report(
-        self, name: str, kind: str, run: Run, seconds: float, reference: tuple[object, float] | None
-    ) -> None:
-        """Print what a scenario showed."""
-        wait = time.monotonic() + 20
-        while self.cluster.actors() and time.monotonic() < wait:
+        end = time.monotonic() + 20
+        while (left := self.cluster.actors()) and time.monotonic() < end:
             time.sleep(0.5)
-        what = "groups of 2" if kind == GROUP else "one worker per trial"
-        print(f"{name} ({what}): {seconds:.0f} s", end="")
-        if reference is not None:
-            same = "equal" if run.values() == reference[0] else "DIFFERENT"
-            print(f", {seconds - reference[1]:.0f} s lost; values {same}", end="")
-        left = sorted(kind for _, kind in self.cluster.actors().values())
-        print(f"; left: {len(left)} actors {left or ''}, {self.cluster.room()} placement groups")
-        print(f"  spread: {run.spread()}")
-        for line in run.said:
-            if any(part in line for part in SHOWN):
-                print(f"  | {line}")
+        _, groups = self.cluster.state()
+        back = " ".join(f"{loss} {seconds:.0f}" for loss, seconds in run.backs.items())
+        entry = {"s": round(seconds), "back": back, "actors": len(left), "groups": groups}
+        span = {"scenario": name, "workers": run.workers, "began": clock, "ended": time.time()}
+        self.lab.keep({**span, **entry})
+        print(f"   exit {run.process.returncode}, {seconds:.0f} s; left: {left or 'no actors'}")
+        for host, trials in spread(run.site, self.lab.begun(clock, time.time())).items():
+            print(f"   on {host}: {', '.join(trials)}")
+        again = sorted(step for step, times in run.steps.items() if len(times) > 1)
+        print(f"   checkpoints: {', '.join(sorted(run.steps))}; written again: {again or 'none'}")
+        for at, line in run.said:
+            print(f"   {at:6.1f} | {line}")
         sys.stdout.flush()
 
-
-def workers(kind: str) -> tuple[str, ...]:
-    return ("--workers", "2" if kind == GROUP else "1")
-
-
-def kill_worker(lab: Lab, run: Run, kind: str) -> float:
-    pid, _ = lab.cluster.training(kind)[0]
-    os.kill(pid, signal.SIGKILL)
-    return run.finish()
-
-
-def kill_host(lab: Lab, run: Run, kind: str) -> float:
-    _, host = lab.cluster.training(kind)[0]
-    host.kill()
-    seconds = run.finish()
-    host.boot()
-    lab.cluster.join(host)
-    return seconds
-
-
-def kill_hosts(lab: Lab, run: Run, kind: str) -> float:
-    """Kill all hosts but the head, and boot them when the driver says what it waits for."""
-    _, *others = lab.cluster.network
-    for host in others:
-        host.kill()
-    if kind == GROUP:
-        eventually(lambda: any("waits for" in line for line in run.said), "the wait is on screen")
-    for host in others:
-        host.boot()
-        lab.cluster.join(host)
-    return run.finish()
-
-
-def kill_driver(lab: Lab, run: Run, kind: str) -> float:
-    run.kill()
-    before, other = time.monotonic() - run.begun, lab.again(run)
-    seconds = before + other.finish()
-    run.said, run.seen = [*run.said, *other.said], {**run.seen, **other.seen}
-    return seconds
-
-
-def kill_head(lab: Lab, run: Run, kind: str) -> float:
-    """Kill the head and the driver on it; the other hosts leave by themselves; all start anew."""
-    head, *others = lab.cluster.network
-    head.kill()
-    eventually(
-        lambda: not any("raylet" in line for h in others for line in h.processes().values()),
-        "raylets without a head end",
-    )
-    print(f"  raylets ended {time.monotonic() - run.begun:.0f} s after the start")
-    head.boot()
-    for host in lab.cluster.network:
-        lab.cluster.join(host)
-    before, other = time.monotonic() - run.begun, lab.again(run)
-    seconds = before + other.finish()
-    run.said, run.seen = [*run.said, *other.said], {**run.seen, **other.seen}
-    return seconds
-
-
-def cut_network(lab: Lab, run: Run, kind: str) -> float:
-    _, host = lab.cluster.training(kind)[0]
-    host.plug(up=False)
-    time.sleep(CUT)
-    host.plug(up=True)
-    seconds = run.finish()
-    eventually(
-        lambda: not any("raylet" in line for line in host.processes().values()),
-        "a raylet that was given up ends",
-    )
-    lab.cluster.join(host)
-    return seconds
-
-
-def unshared(lab: Lab) -> None:
-    """Run with a storage that each host has for itself."""
-    run = Run(lab.cluster, lab.grid, lab.folder / "own" / "storage")
-    run.start()
-    seconds = run.finish()
-    print(f"storage that is not shared: exit {run.process.returncode} after {seconds:.0f} s")
-    for line in run.said:
-        print(f"  | {line}")
-
-
-SCENARIOS: dict[str, Callable[[Lab, Run, str], float]] = {
-    "worker": kill_worker,
-    "host": kill_host,
-    "hosts": kill_hosts,
-    "driver": kill_driver,
-    "head": kill_head,
-    "cut": cut_network,
-}
+    def unshared(self) -> None:
+        """Run with a storage that each host has for itself."""
+        (own,) = self.cluster.hosts.private
+        run = Run(self.cluster, Site(self.lab.grid, own / "storage"), 1)
+        run.start()
+        print(f"-- unshared\n   {run.finish():.0f} s, exit {run.process.returncode}\n{run.text}")
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """End with the network taken down; a second signal does not interrupt that."""
+    """End with the hosts taken down; a second signal does not interrupt that."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 def main() -> int:
-    """Run the scenarios that are named, or all."""
-    parser = argparse.ArgumentParser()
+    """Play the scenarios that are named, or all."""
+    parser = argparse.ArgumentParser(prog="python -m tests.hosts")
     parser.add_argument("--folder", type=Path)
-    names = [f"{name}-{kind}" for name in SCENARIOS for kind in ("group", "inline")]
-    parser.add_argument("scenarios", nargs="*", choices=[*names, "unshared", []])
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
     asked = parser.parse_args()
-    lacking = missing()
-    if lacking:
+    parts = {part for name in asked.scenarios for part in name.removesuffix("-inline").split("+")}
+    if unknown := parts - {"whole", "undisturbed", "unshared", "table", *LOSSES}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(SCENARIOS)}")
+    if lacking := missing():
         print(f"skipped: {lacking}")
         return 0
     signal.signal(signal.SIGTERM, _end)
     folder = asked.folder or Path(tempfile.mkdtemp(prefix="raxalign-hosts-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    with Network(folder, HOSTS) as network:
-        cluster = Cluster(network, folder)
-        for host in network:
-            cluster.join(host)
-        (folder / "grid").mkdir(exist_ok=True)
-        grid = write_grid(
-            folder / "grid",
-            languages="{each: [de]}",
-            size=300,
-            sentences="[100]",
-            methods=METHODS,
-        )
-        lab = Lab(cluster, folder, grid)
-        if not lab.base.exists():
-            whole = Run(cluster, grid, lab.base, workers(GROUP))
-            whole.start()
-            lab.report("a whole grid", GROUP, whole, whole.finish(), None)
-        for name in asked.scenarios or [*names, "unshared"]:
-            print(f"-- {name}", flush=True)
-            if name == "unshared":
-                unshared(lab)
-                continue
-            scenario, _, short = name.partition("-")
-            kind = GROUP if short == "group" else INLINE
-            reference = lab.reference(kind)
-            run = lab.run(name, kind)
-            eventually(run.checkpointed, "a checkpoint")
-            lab.report(name, kind, run, SCENARIOS[scenario](lab, run, kind), reference)
-    return 0
+    for part in (folder / "hosts", folder / "own"):
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+    (folder / "site").mkdir(exist_ok=True)
+    grid = write_grid(
+        folder / "site", languages="{each: [de]}", size=300, sentences="[100]", methods=METHODS
+    )
+    paths = [str(WATCH), *filter(None, [os.environ.get("PYTHONPATH")])]
+    log = {"PYTHONPATH": os.pathsep.join(paths), "RAXALIGN_SOAK_LOG": str(folder / LOG)}
+    lab, failed = Lab(folder, grid), list[str]()
+    if asked.scenarios != ["table"]:
+        with hosts_up(folder / "hosts", private=[folder / "own"], variables=log) as hosts:
+            cluster = Cluster(hosts, folder, folder / "site", folder / "storage")
+            failed = Player(lab, cluster).play_all(
+                (folder / "more").read_text().split() or asked.scenarios or SCENARIOS
+            )
+    print(lab.table(), *(f"never ended: {name}" for name in failed), sep="\n")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

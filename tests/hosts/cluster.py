@@ -1,34 +1,44 @@
-"""A Ray cluster on the hosts of a network, and a grid on it."""
+"""A Ray cluster on the hosts: made from the desk by `ray up` with cluster/local.yaml."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from raxalign.store.artifacts import ArtifactStore
-from tests.hosts.network import Host, Network, child_of
+import yaml
 
-PORT = 6379
-LIMIT = 240.0  # seconds after which something that should have happened counts as never
+from tests.hosts.namespaces import DESK, Hosts
+
+HEAD = 1
 GROUP, INLINE = "RayTrainWorker", "ImplicitFunc"
-# Ray's own agents, and the one coordinator that Ray Train leaves in a cluster, are nobody's trials
-_ACTOR = re.compile(r"ray::(?!IDLE|DashboardAgent|RuntimeEnvAgent|_AutoscalingCoord)([\w.]+)")
-_ROOM = """
+LIMIT = 240.0  # seconds after which something that should have happened counts as never
+_FILE = Path(__file__).parents[2] / "cluster" / "local.yaml"
+# Ray's own agents, the one coordinator that Ray Train leaves in a cluster, and what `occupy` starts
+_OTHERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "_AutoscalingCoord", "others_work")
+_ACTOR = re.compile(rf"ray::(?!{'|'.join(_OTHERS)})([\w.]+)")
+_OCCUPY = """
+import ray, time
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+@ray.remote(num_cpus=1)
+def others_work():
+    time.sleep(3600)
+here = On(ray.get_runtime_context().get_node_id(), soft=False)
+ray.get(others_work.options(scheduling_strategy=here).remote())
+"""
+_STATE = """
 import ray
 from ray.util import placement_group_table
 ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
-print(sum(info["state"] != "REMOVED" for info in placement_group_table().values()))
+groups = sum(info["state"] != "REMOVED" for info in placement_group_table().values())
+print(sum(node["Alive"] for node in ray.nodes()), groups)
 """
 
 
@@ -37,150 +47,120 @@ def eventually(found: Callable[[], object], what: str) -> None:
     end = time.monotonic() + LIMIT
     while not found():
         assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.1)
+        time.sleep(0.2)
 
 
 @dataclass
 class Cluster:
-    """Ray on all hosts of a network; the first one is the head. One CPU each."""
+    """Ray on all hosts; the first one is the head. One CPU each.
 
-    network: Network
+    Attributes:
+        hosts: The hosts and the desk.
+        folder: Where the cluster file is written.
+        site: The user's folder on the desk, which `ray up` copies to the hosts.
+        storage: The storage that the cluster file names.
+    """
+
+    hosts: Hosts
     folder: Path
+    site: Path
+    storage: Path
+
+    def __post_init__(self) -> None:
+        """Write cluster/local.yaml for these hosts. Python is there already."""
+        config = yaml.safe_load(_FILE.read_text().replace("/shared/raxalign", str(self.storage)))
+        head, *workers = (self.hosts.address(number) for number in self.numbers)
+        config["provider"] |= {"head_ip": head, "worker_ips": workers}
+        config["auth"] = {"ssh_user": "root", "ssh_private_key": str(self.hosts.key)}
+        config["setup_commands"] = [
+            command for command in config["setup_commands"] if "venv/bin/p" not in command
+        ]
+        for name in ("head_start_ray_commands", "worker_start_ray_commands"):
+            config[name] = [
+                command.replace("ray start", "ray start --num-cpus=1") for command in config[name]
+            ]
+        self.file = self.folder / "local.yaml"
+        self.file.write_text(yaml.safe_dump(config))
 
     @property
-    def head(self) -> Host:
-        return self.network.hosts[0]
+    def numbers(self) -> range:
+        """The numbers of the hosts."""
+        return range(1, self.hosts.count + 1)
 
-    def environment(self) -> dict[str, str]:
-        """Return the environment of Ray and the driver: the token is asked for everywhere."""
-        token = self.folder / "token"
-        if not token.exists():
-            with os.fdopen(os.open(token, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                file.write(secrets.token_hex(32))
-        dropped = ("MLFLOW_TRACKING_URI", "RAXALIGN_STORAGE", "RAY_ADDRESS")
-        return {
-            **{name: value for name, value in os.environ.items() if name not in dropped},
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(token),
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
+    def desk(self, *command: str) -> str:
+        """Run a command in the user's folder on the user's machine; returns what it printed."""
+        done = self.hosts.run(DESK, "env", f"--chdir={self.site}", *command, timeout=LIMIT)
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
 
-    def join(self, host: Host) -> None:
-        """Start Ray on a host; on the head first."""
-        kind = (
-            ["--head", f"--port={PORT}", '--resources={"trial_driver": 100}']
-            if host is self.head
-            else [f"--address={self.head.address}:{PORT}"]
-        )
-        command = ["ray", "start", *kind, f"--node-ip-address={host.address}", "--num-cpus=1"]
-        command += ["--object-store-memory=100000000"]
-        command += ["--include-dashboard=false"] if host is self.head else []
-        done = subprocess.run(
-            host.enter(command),
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"ray start on {host.name}: {done.stdout}{done.stderr}"
+    def up(self) -> None:
+        """Start the cluster, or what of it is lost; workers join a little later (see `wait`)."""
+        if not (self.hosts.home(DESK) / ".ray" / "auth_token").exists():
+            self.desk("ray", "get-auth-token", "--generate")
+        self.desk("ray", "up", "-y", "--no-config-cache", str(self.file))
 
-    def room(self) -> int:
-        """Return how many placement groups there are."""
-        command = self.head.enter([sys.executable, "-c", _ROOM])
-        done = subprocess.run(
-            command, env=self.environment(), capture_output=True, text=True, check=True
-        )
-        return int(done.stdout.split()[-1])
+    def repair(self) -> None:
+        """Boot the hosts that are down, plug in those that are cut off, and start the cluster."""
+        for number in self.numbers:
+            if not self.hosts.is_up(number):
+                self.hosts.boot(number)
+            self.hosts.mend(number)
+        self.up()
+        self.wait()
 
-    def actors(self) -> dict[int, tuple[Host, str]]:
+    def wait(self) -> None:
+        """Wait until all hosts have joined: Ray's autoscaler starts Ray on them, again too."""
+        for number in self.numbers:
+            eventually(lambda n=number: self.runs(n, "raylet/raylet"), f"Ray on host {number}")
+        eventually(lambda: self.state()[0] == self.hosts.count, "all hosts in the cluster")
+
+    def exec(self, command: str) -> str:
+        """Run a command line on the head from the desk; returns what it printed."""
+        return self.desk("ray", "exec", "--no-config-cache", str(self.file), command)
+
+    def down(self) -> None:
+        """End Ray on all hosts."""
+        self.desk("ray", "down", "-y", str(self.file))
+
+    def runs(self, number: int, program: str) -> bool:
+        """Return whether a program runs on a host."""
+        return any(program in command for command in self.hosts.processes(number).values())
+
+    def state(self) -> tuple[int, int]:
+        """Return how many hosts Ray counts as alive, and how many placement groups there are."""
+        done = self.hosts.run(HEAD, sys.executable, "-c", _STATE, RAY_AUTH_MODE="token")
+        assert done.returncode == 0, done.stderr
+        alive, groups = done.stdout.split()[-2:]
+        return int(alive), int(groups)
+
+    def occupy(self) -> subprocess.Popen[str]:
+        """Have another job use the head's CPU, so that trials run on other hosts; returns it."""
+        return self.hosts.popen(HEAD, sys.executable, "-c", _OCCUPY, RAY_AUTH_MODE="token")
+
+    def kill(self, process: subprocess.Popen[str], words: str) -> None:
+        """Kill a command on the head, by words of its command line."""
+        found = [pid for pid, line in self.hosts.processes(HEAD).items() if words in line]
+        if found:
+            os.kill(min(found), signal.SIGKILL)
+        process.wait()
+
+    def actors(self) -> dict[int, tuple[int, str]]:
         """Return the processes of Ray's actors and running tasks: id -> host and kind."""
         return {
-            pid: (host, found.group(1))
-            for host in self.network
-            for pid, line in host.processes().items()
+            pid: (number, found.group(1))
+            for number in self.numbers
+            if self.hosts.is_up(number)
+            for pid, line in self.hosts.processes(number).items()
             if (found := _ACTOR.match(line))
         }
 
-    def training(self, kind: str) -> list[tuple[int, Host]]:
-        """Return the processes of actors of a kind, those of the head last."""
+    def training(self, kind: str) -> list[tuple[int, int]]:
+        """Return the processes of actors of a kind that are at work, and their hosts; those of the
+        head last. A group's workers do not show in their titles that they are.
+        """
         found = [
-            (pid, host) for pid, (host, name) in self.actors().items() if name.startswith(kind)
+            (pid, host)
+            for pid, (host, name) in self.actors().items()
+            if name.startswith(kind) and (kind == GROUP or name.endswith(".train"))
         ]
-        return sorted(found, key=lambda entry: entry[1] is self.head)
-
-
-@dataclass
-class Run:
-    """One run of a grid by a driver on the head, watched to its end."""
-
-    cluster: Cluster
-    grid: Path
-    storage: Path
-    arguments: tuple[str, ...] = ()
-    said: list[str] = field(default_factory=list)
-    seen: dict[int, tuple[str, str]] = field(default_factory=dict)
-
-    def start(self) -> None:
-        """Start the driver."""
-        command = [sys.executable, "-m", "raxalign", "grid", str(self.grid), *self.arguments]
-        command += ["--address", f"{self.cluster.head.address}:{PORT}"]
-        self.begun = time.monotonic()
-        self.process = subprocess.Popen(
-            self.cluster.head.enter(command),
-            env={**self.cluster.environment(), "RAXALIGN_STORAGE": str(self.storage)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for work in (self._listen, self._look):
-            threading.Thread(target=work, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line.rstrip())
-
-    def _look(self) -> None:
-        while self.process.poll() is None:
-            for pid, (host, kind) in self.cluster.actors().items():
-                self.seen[pid] = (host.name, kind.partition(".")[0])
-            time.sleep(0.3)
-
-    def checkpointed(self) -> bool:
-        """Return whether a training has written a checkpoint."""
-        assert self.process.poll() is None, "\n".join(self.said)
-        return bool(list(self.storage.glob("checkpoints/*/*/step-*/state.json")))
-
-    def finish(self) -> float:
-        """Wait for the end; returns the seconds since the start."""
-        self.process.wait(LIMIT)
-        return time.monotonic() - self.begun
-
-    def kill(self) -> None:
-        """Kill the driver."""
-        os.kill(child_of(self.process.pid), signal.SIGKILL)
-        self.process.wait()
-
-    def spread(self) -> str:
-        """Return how many processes of trials and of workers of groups each host had."""
-        counts = Counter(
-            (host, kind) for host, kind in self.seen.values() if kind in {INLINE, GROUP}
-        )
-        names = {INLINE: "trials or their drivers", GROUP: "workers of groups"}
-        return ", ".join(f"{h}: {n} {names[kind]}" for (h, kind), n in sorted(counts.items()))
-
-    def values(self) -> object:
-        """Return the results, and the digests of all trained weights."""
-        command = [sys.executable, "-m", "raxalign", "results", str(self.grid), "--format", "json"]
-        done = subprocess.run(
-            command,
-            env={**self.cluster.environment(), "RAXALIGN_STORAGE": str(self.storage)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        store = ArtifactStore(str(self.storage))
-        made = [key for kind, key in store.keys() if kind == "aligned"]  # noqa: SIM118
-        weights = {key: store.manifest("aligned", key).content for key in made}
-        return json.loads(done.stdout), weights
+        return sorted(found, key=lambda entry: entry[1] == HEAD)

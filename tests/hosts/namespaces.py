@@ -57,11 +57,13 @@ class Hosts:
         folder: Of the hosts: SSH keys and configuration, and `<number>/home` of each.
         count: Number of hosts next to the desk; they are numbered from 1, the desk is 0.
         private: Folders outside `folder` of which each host has its own, empty at first.
+        variables: What shells on the hosts find in their environment.
     """
 
     folder: Path
     count: int = 3
     private: Sequence[Path] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
     _inits: dict[int, tuple[subprocess.Popen[bytes], int]] = field(default_factory=dict)
 
     @property
@@ -124,6 +126,10 @@ class Hosts:
                     line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
                     found[int(entry.name)] = line.decode(errors="replace").strip()
         return found
+
+    def is_up(self, number: int) -> bool:
+        """Return whether a host was booted and not killed."""
+        return number in self._inits
 
     def kill(self, number: int) -> None:
         """What a loss of power does: all processes of a host are gone at once."""
@@ -214,10 +220,10 @@ exec {"sleep infinity" if number == DESK else server}
         """
         home = self.home(number)
         home.mkdir(parents=True, exist_ok=True)
-        source = os.environ.get("PYTHONPATH", "")
+        variables = {"PYTHONPATH": os.environ.get("PYTHONPATH", ""), **self.variables}
         (home / ".bashrc").write_text(
             f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n"
-            f"export PYTHONPATH={shlex.quote(source)}\n"
+            + "".join(f"export {name}={shlex.quote(v)}\n" for name, v in variables.items())
         )
         (self.folder / str(number) / "sshd_config").write_text(
             f"HostKey {self.folder}/host_key\n"
@@ -250,15 +256,21 @@ exec {"sleep infinity" if number == DESK else server}
 
 
 @contextmanager
-def hosts_up(folder: Path, count: int = 3, private: Sequence[Path] = ()) -> Iterator[Hosts]:
+def hosts_up(
+    folder: Path,
+    count: int = 3,
+    private: Sequence[Path] = (),
+    variables: Mapping[str, str] | None = None,
+) -> Iterator[Hosts]:
     """A desk and hosts that are up, and end with the block.
 
     Args:
         folder: An empty folder for their files.
         count: Number of hosts.
         private: Folders of which each host, and the desk, has its own.
+        variables: What shells on the hosts find in their environment.
     """
-    hosts = Hosts(folder, count, private)
+    hosts = Hosts(folder, count, private, variables or {})
     for name in ("key", "host_key"):
         subprocess.run(
             ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True

@@ -11,19 +11,29 @@ from typing import Any
 CLOCK_SECONDS = 0.05  # between two processes' looks at the clock
 
 
+def begun(log: Path) -> list[dict[str, Any]]:
+    """Return the evaluations that began: a line of JSON for each (see ``watch/``)."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    return [json.loads(line) for line in lines]
+
+
 def repeated(log: Path, records: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the evaluations that began after they had been finished.
+    """Return the evaluations of a log that began after they had been finished.
 
     Args:
         log: Has a line of JSON per evaluation that began (see ``watch/``).
         records: Evaluation -> its record in the ledger.
     """
-    if not log.exists():
-        return []
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    return begun_again(begun(log), records)
+
+
+def begun_again(
+    begun: Iterable[Mapping[str, Any]], records: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return the evaluations that began after they had been finished."""
     return [
         line["key"]
-        for line in lines
+        for line in begun
         if line["key"] in records
         and line["begun"] > records[line["key"]]["created"] + CLOCK_SECONDS
     ]

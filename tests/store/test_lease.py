@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from raxalign.store import lease as module
+from raxalign.store._temporary import maker_name
 from raxalign.store.files import files_of
-from raxalign.store.lease import clear, lease
+from raxalign.store.lease import Holder, clear, lease
 
 
 @pytest.fixture(autouse=True)
@@ -75,6 +76,35 @@ def test_a_silent_holder_of_another_machine_loses_it(
         assert holder(root, 2)["done"] is False
 
 
+def test_a_holder_that_is_known_to_be_dead_loses_it_at_once(root: str) -> None:
+    asked: list[Holder] = []
+
+    def patience(holder: Holder) -> float:
+        asked.append(holder)
+        return 0.0
+
+    held_by(root)
+    with lease(root, "training", patience=patience):
+        assert asked == [Holder("other", "0badcafe-1-1")]
+
+
+def test_who_waits_asks_again_whether_the_holder_lives(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ASK", 0.02)
+    answers = iter([100.0, 100.0, 0.0])
+    held_by(root)
+    with lease(root, "training", patience=lambda holder: next(answers)):
+        assert list(answers) == []
+
+
+def test_a_process_is_known_on_its_own_machine_alone() -> None:
+    machine, pid, started = maker_name().split("-")
+    assert Holder("here", f"{machine}-{pid}-{started}").lives() is True
+    assert Holder("here", f"{machine}-{pid}-1").lives() is False
+    assert Holder("other", f"0badcafe-{pid}-{started}").lives() is None
+
+
 def test_a_holder_that_gives_signs_of_life_keeps_it(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,8 +126,6 @@ def test_a_holder_that_gives_signs_of_life_keeps_it(
 def test_a_dead_process_of_this_machine_holds_nothing(
     root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from raxalign.store._temporary import maker_name
-
     machine = maker_name().split("-")[0]
     held_by(root, maker=f"{machine}-999999999-1")
     with lease(root, "training"):

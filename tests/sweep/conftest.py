@@ -23,10 +23,14 @@ class Heard(Observer):
         self.trials: list[tuple[str, str | None]] = []
         self.pruned: list[tuple[str, str]] = []
         self.notices: list[str] = []
+        self.delays: list[tuple[object, str]] = []
         self.waits: list[dict[str, object]] = []
 
     def noticed(self, message: str) -> None:
         self.notices.append(message)
+
+    def delayed(self, step, message) -> None:
+        self.delays.append((step, message))
 
     def trials_waiting(self, waits) -> None:
         self.waits.append(dict(waits))

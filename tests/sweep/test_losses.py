@@ -86,6 +86,19 @@ def test_tune_starts_a_trial_again_until_it_was_lost_too_often(plan, job, error,
     assert trial.max_failures == 2
 
 
+def test_each_new_try_is_reported_and_giving_up_is_not(plan, job) -> None:
+    told: list[tuple[str, str]] = []
+    trial = TuneTrial(plan.trials[1].key, RuntimeError("killed\nat work"))
+    job = replace(job, max_failures=1)
+    recoveries = Recoveries(lambda key: plan, job, lambda key, text: told.append((key, text)))
+    recoveries.lost(trial)
+    recoveries.lost(trial)
+    line = (
+        "its worker was lost (killed); it is tried again, from its last checkpoint where it has one"
+    )
+    assert told == [(trial.config["trial"], line)]
+
+
 def die(config: dict[str, object], job: Job) -> None:
     """A step: stages are made, and the worker of a trial is killed each time."""
     if "stage" in config:

@@ -11,7 +11,7 @@ from ray.core.generated.autoscaler_pb2 import ClusterConfig, GetClusterStatusRep
 from raxalign.errors import ResourceError
 from raxalign.sweep import nodes
 from raxalign.sweep.job import Job
-from raxalign.sweep.nodes import Nodes, find_nodes, refuse_impossible
+from raxalign.sweep.nodes import Nodes, find_nodes, refuse_impossible, wait_for_named
 from raxalign.sweep.room import DRIVER
 
 HEAD = {"CPU": 8.0, DRIVER: 1000.0}
@@ -49,6 +49,46 @@ def test_nodes_of_the_bootstrap_file_count_before_they_are_there(cluster) -> Non
     cluster.alive.append({**GPUS, "memory": 1e9})
     assert find_nodes("auto").later == (GPUS, GPUS)
     assert find_nodes(None).later == ()
+
+
+def test_a_group_waits_for_the_machines_that_the_cluster_file_names(
+    cluster, heard, monkeypatch
+) -> None:
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2", "10.0.0.3"]}
+    nodes.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    cluster.alive[:] = [{**FIRST, "CPU": 1.0}]
+    monkeypatch.setattr(nodes.time, "sleep", lambda seconds: cluster.alive.append({"CPU": 1.0}))
+    job = Job("", "", workers=3)
+    found = wait_for_named(job, find_nodes("auto"), heard, training=True)
+    assert len(found.alive) == 3
+    assert heard.notices == [
+        "the cluster file names 3 machines, and 1 joined so far: waiting for the others"
+    ]
+
+
+def test_nobody_waits_where_a_trial_fits_or_nobody_else_is_named(
+    cluster, heard, monkeypatch
+) -> None:
+    def fail(seconds: float) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(nodes.time, "sleep", fail)
+    found, large = find_nodes("auto"), Job("", "", workers=99)
+    assert wait_for_named(large, found, heard, training=True) is found
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
+    nodes.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    assert wait_for_named(Job("", "", workers=2), found, heard, training=True) is found
+    assert heard.notices == []
+
+
+def test_machines_that_never_join_are_waited_for_for_a_while(cluster, heard, monkeypatch) -> None:
+    provider = {"type": "local", "head_ip": "10.0.0.1", "worker_ips": ["10.0.0.2"]}
+    nodes.BOOTSTRAP.write_text(json.dumps({"provider": provider}))
+    monkeypatch.setattr(nodes, "JOINING", 0.0)
+    job, found = Job("", "", workers=99), find_nodes("auto")
+    assert wait_for_named(job, found, heard, training=True) is found
+    with pytest.raises(ResourceError, match="99 workers"):
+        refuse_impossible(job, found, training=True)
 
 
 def test_what_the_autoscaler_publishes_counts_without_a_bootstrap_file(cluster) -> None:

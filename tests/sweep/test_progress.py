@@ -123,6 +123,12 @@ def test_steps_that_wait_while_others_run_are_no_line(progress, out, plan) -> No
     assert lines(out) == []
 
 
+def test_what_holds_up_a_trial_or_a_stage_is_a_line(progress, out, plan) -> None:
+    progress.delayed(plan.trials[0], "its worker was lost")
+    progress.delayed(encoder(plan), "waiting for rax2")
+    assert lines(out) == ["none de: its worker was lost", "encoder scratch: waiting for rax2"]
+
+
 def test_a_wait_for_room_is_a_line_after_ten_seconds_and_then_every_minute(progress, out, plan):
     key, text = (
         plan.trials[0].key,

@@ -12,9 +12,10 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 
 from raxalign.errors import DataError, PeerLost, RaxalignError, TransientError
 from raxalign.store.ledger import Ledger
-from raxalign.sweep import trial
+from raxalign.sweep import notices, trial
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP
+from raxalign.sweep.notices import Notices
 from raxalign.sweep.trial import (
     _Loss,
     _loss,
@@ -142,6 +143,18 @@ def test_a_group_that_is_lost_is_followed_by_another_and_one_that_fails_is_not(
     assert told.cleared == groups
     kept = Ledger(job.root).failure(key)
     assert (kept and kept["message"]) == message
+
+
+def test_a_group_that_is_followed_by_another_is_reported(plan, job, monkeypatch) -> None:
+    key, job = plan.trials[0].key, replace(job, max_failures=1)
+    told = Groups(job, key, [(DIED, None), (None, None)])
+    monkeypatch.setattr(trial, "_fit_group", told.fit)
+    monkeypatch.setattr(trial, "remove_groups_of", told.clear)
+    monkeypatch.setattr(notices, "EVERY", 0.0)
+    assert _run_groups(job, key) is None
+    [(step, line)] = Notices(job.scratch).new()
+    assert step == key
+    assert line.startswith("its group of workers was lost (The actor died); it is tried again")
 
 
 def test_the_dead_worker_of_a_group_is_its_cause_and_not_those_it_left() -> None:

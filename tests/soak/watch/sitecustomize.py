@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.util
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ def _watch(module: Any) -> None:
     evaluate = module.evaluate
 
     def noted(workshop: Any, key: str, *rest: object) -> None:
-        line = json.dumps({"key": key, "begun": time.time(), "pid": os.getpid()})
+        where = {"pid": os.getpid(), "host": socket.gethostname()}
+        line = json.dumps({"key": key, "begun": time.time(), **where})
         with open(os.environ["RAXALIGN_SOAK_LOG"], "a", encoding="utf-8") as log:  # noqa: PTH123
             log.write(f"{line}\n")
         evaluate(workshop, key, *rest)
