@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
 from raxalign.errors import GridError, RaxalignError
+from raxalign.methods.base import Needs
 from raxalign.plan.alignment import Alignment
 from raxalign.plan.data import SharedStages
 from raxalign.plan.encoders import depth_of, encoder_faults, head_of
@@ -29,6 +30,7 @@ from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.tasks import TaskStages
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plugin_files import returned
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
@@ -172,6 +174,7 @@ class _Expansion:
         """
         grid, name, head = self.grid, spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
+        returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
         if points is None:

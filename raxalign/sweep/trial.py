@@ -17,6 +17,7 @@ from ray import tune
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from raxalign.errors import RaxalignError, StorageError, TransientError
+from raxalign.plugin_files import message_of
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
@@ -60,7 +61,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         if lost is not None:
             raise lost from error
         known = isinstance(error, RaxalignError)
-        message = str(error) if known else f"{type(error).__name__}: {error}"
+        message = message_of(error)
         if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
             keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
         if world_size > 1:
