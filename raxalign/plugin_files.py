@@ -192,7 +192,7 @@ def _only_plugin(path: Path, content: bytes, module: ModuleType) -> tuple[Any, i
         names = " and ".join(entry.__name__ for entry in found)
         raise PluginFault(
             path,
-            f"has {names or 'no such class'}",
+            f"has {names or 'no class that is a plug-in'}",
             line=lines[found[1].__name__] if found else 1,
             remedy="A plug-in file has one public class with a VERSION",
         )

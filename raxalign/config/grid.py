@@ -19,6 +19,7 @@ from raxalign.config._exclude import Declared, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._languages import check_language, read_languages
 from raxalign.config._methods import check_name, read_methods, read_tasks
+from raxalign.config._numbers import read_numbers
 from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._published import read_published
@@ -187,8 +188,8 @@ def _axes(top: _Sections, paths: Paths) -> _Axes:
         together,
         languages,
         top.read("encoder", lambda node: read_encoders(node, paths)) or (),
-        top.read("sentences", lambda node: _numbers(node, faults, least=1)) or (),
-        top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,),
+        top.read("sentences", lambda node: read_numbers(node, faults, least=1)) or (),
+        top.read("seeds", lambda node: read_numbers(node, faults, least=0)) or (0,),
         top.read("methods", lambda node: read_methods(node, paths, search=search)) or (),
         top.read("tasks", lambda node: read_tasks(node, languages, paths)) or (),
     )
@@ -225,6 +226,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
         plugins=plugins,
         run=run,
         search=search,
+        lines={key: node.line for key, node in top.entries.items()},
     )
 
 
@@ -245,7 +247,8 @@ def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:
 def _exclude(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
     """Read `exclude`, which refers to the other sections."""
     faults = top.faults
-    names = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
+    methods = top.entries["methods"].value if "methods" in top.entries else None
+    names = tuple(methods) if isinstance(methods, dict) else ()
     labels = top.read("encoder", lambda node: encoder_names(node, axes.encoders)) or {}
     declared = Declared(labels, axes.languages, axes.sentences, axes.seeds, axes.methods, names)
     return top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
@@ -264,32 +267,6 @@ def _name(node: Node, faults: Faults) -> str:
         return ""
     check_name(node, name, faults)
     return name
-
-
-def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
-    """One whole number or a list of different ones."""
-    numbers: list[int] = []
-    for item in node.items():
-        number = item.value
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if isinstance(number, bool) or not isinstance(number, int):
-            faults.add(item, f"{item.shown()} is not a whole number")
-        elif number < least:
-            faults.add(item, f"{item.shown()} is too small", _least(item, least))
-        elif number in numbers:
-            faults.add(
-                item, f"{item.shown()} is given twice", "the values of an axis are different"
-            )
-        else:
-            numbers.append(number)
-    return tuple(numbers)
-
-
-def _least(item: Node, least: int) -> str:
-    """Return what would be right for a number that is too small: of ``10,000`` YAML makes two."""
-    grouped = "; a comma ends a number: write 10_000 for ten thousand"
-    return f"at least {least}" + (grouped if item.text == "000" else "")
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

@@ -148,6 +148,9 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
             " them)"
         )
     for lang, folder in request.pairs.items():
+        if not folder.is_dir():
+            remedy = "Name one that `raxalign pairs` wrote"
+            raise DataError(folder, "there is no such folder of word pairs", remedy=remedy)
         check_whole(folder)
         check(read_pairs(folder))
         told = read_metadata(folder).get("lang_pair")

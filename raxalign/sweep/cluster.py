@@ -58,14 +58,34 @@ def connect(address: str | None, job: Job) -> None:
         return
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     require_token()
-    ray.init(
-        address="local",
-        resources={DRIVER: 1000},
-        # it needs more libraries (ray[default]), and a second one on a machine confuses both
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
+    try:
+        ray.init(
+            address="local",
+            resources={DRIVER: 1000},
+            # it needs more libraries (ray[default]), and a second one on a machine confuses both
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except Exception as error:
+        if not _is_start(error):
+            raise
+        raise ResourceError(
+            f"Ray did not start on this machine ({_first_line(error)}). The machine may be too"
+            " busy, or short of memory or of space in /tmp: end other work and run the same command"
+            " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
+        ) from error
+
+
+def _is_start(error: Exception) -> bool:
+    """Whether an error is Ray's about a start that failed: it raises a bare Exception where its
+    processes do not answer in time.
+    """
+    return type(error) is Exception or isinstance(error, RuntimeError | TimeoutError | OSError)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def require_token() -> None:
