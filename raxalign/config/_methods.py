@@ -114,7 +114,7 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
 
 def _as_mapping(section: Node) -> str:
     """Return what a section that is a name, or a list of names, is as a mapping."""
-    names = [item.value for item in section.items() if isinstance(item.value, str)]
+    names = [item.text for item in section.items() if _NAME.fullmatch(item.text)]
     return f"write {{{', '.join(f'{name}: {{}}' for name in names) or 'name: {option: value}'}}}"
 
 

@@ -76,7 +76,7 @@ class Identity:
 
 
 def _near(path: Path) -> str:
-    """Describe what there is in place of a missing file: one with a name that is nearly the same."""
+    """Describe what is in place of a missing file: one whose name is nearly the same."""
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
     except OSError:

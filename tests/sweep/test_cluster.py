@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from raxalign.errors import ResourceError
 from raxalign.sweep import cluster
+from raxalign.sweep.job import Job
 
 
 def test_a_local_cluster_has_a_token_that_only_its_user_can_read(
@@ -35,3 +37,36 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     cluster.require_token()
     assert not (tmp_path / ".ray").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Exception("The current node timed out during startup. This could happen\nbecause"),
+        RuntimeError("Failed to start GCS"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: object) -> None:
+        raise error
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(ResourceError) as told:
+        cluster.connect(None, Job("/storage", ""))
+    assert str(told.value).startswith(
+        f"Ray did not start on this machine ({str(error).splitlines()[0]}). The machine may be"
+    )
+    assert "run the same command again; what is done is kept" in str(told.value)
+
+
+def test_another_error_at_the_start_of_ray_stays_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
+    with pytest.raises(KeyError):
+        cluster.connect(None, Job("/storage", ""))

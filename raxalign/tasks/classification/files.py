@@ -96,8 +96,10 @@ class _Reader:
                 yield Example(record["first"], record.get("second"), label, line, id_, group)
             else:
                 told = f"unknown label {record['label']!r}"
-                header = f". If this is a header: {self.header.needed()}" if line == 1 else ""
-                self.refuse(line, told, f"Labels are {self.scheme.known()}{header}")
+                remedy = f"Labels are {self.scheme.known()}"
+                if line == 1:
+                    remedy += f". If it is a header's: a{self.header.needed()[1:]}"
+                self.refuse(line, told, remedy)
 
     def cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         """Yields the records of a tab-separated file."""
