@@ -76,7 +76,7 @@ def open_file(path: Path) -> PluginFile:
     return file
 
 
-def blamed(error: BaseException) -> PluginFault | None:
+def blamed(error: Exception) -> PluginFault | None:
     """Return the user's error for an exception that passed through a plug-in from outside, with the
     last line of its file on the way; None for any other.
     """

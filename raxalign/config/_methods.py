@@ -204,7 +204,11 @@ def _points(
             validate(params, node, faults, values={**first, name: item})
     points = math.prod(len(axis) for axis in axes.values())
     if points > MOST_POINTS:
-        faults.add(node, f"{points:,} points", f"a method may have {MOST_POINTS:,}")
+        faults.add(
+            node,
+            f"{points:,} points",
+            f"a method may have {MOST_POINTS:,}; shorten its lists, or let `search` choose",
+        )
     if len(faults) > before:
         return ()
     return _product(params, node, axes, faults)

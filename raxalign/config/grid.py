@@ -6,6 +6,7 @@ the plug-ins that the file names, and with them nothing heavy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from raxalign.config._encoders import read_encoders
 from raxalign.config._exclude import Declared, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._languages import check_language, read_languages
-from raxalign.config._methods import check_name, read_methods, read_tasks
+from raxalign.config._methods import MOST_POINTS, check_name, read_methods, read_tasks
 from raxalign.config._numbers import read_numbers
 from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
@@ -201,6 +202,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     top = _Sections.of(root, faults)
     name = top.read("name", lambda node: _name(node, faults)) or ""
     axes = _axes(top, paths)
+    _refuse_many(top, axes)
     corpora, settings = top.read(
         "corpus", lambda node: read_corpora(node, axes.languages, paths)
     ) or ({}, CorpusSettings())
@@ -228,6 +230,23 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
         search=search,
         lines={key: node.line for key, node in top.entries.items()},
     )
+
+
+def _refuse_many(top: _Sections, axes: _Axes) -> None:
+    """Add a fault, at the longest axis, where a grid has more points than can be planned."""
+    lengths = {
+        "encoder": len(axes.encoders),
+        "languages": 1 if axes.together else len(axes.languages),
+        "sentences": len(axes.sentences),
+        "seeds": len(axes.seeds),
+        "methods": sum(len(spec.points) for spec in axes.methods),
+    }
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        longest = max(lengths, key=lambda name: lengths[name])
+        shown = " x ".join(f"{name} {count:,}" for name, count in lengths.items())
+        remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
+        top.faults.add(top.entries[longest], f"{points:,} points ({shown})", remedy)
 
 
 def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:

@@ -421,3 +421,13 @@ def test_a_long_value_is_quoted_in_part(faults: Any) -> None:
     (told,) = faults(change("tasks:\n  retrieval: {}", f"tasks: {'long ' * 40}"))
     assert len(told) < 250
     assert "long lo...' is not a mapping" in told
+
+
+def test_more_points_than_can_be_planned_are_a_fault_of_the_longest_axis(faults: Any) -> None:
+    text = change("sentences: [1_000, 10_000]", f"sentences: {list(range(1, 1101))}")
+    text = change("  none: {}", f"  finetune: {{lambda: {list(range(1, 1001))}}}", text)
+    (told,) = faults(text)
+    assert told == (
+        "line 8: sentences: 2,208,800 points (encoder 1 x languages 2 x sentences 1,100 x seeds 1 x"
+        " methods 1,004) (a grid may have 1,000,000; shorten its lists, or let `search` choose)"
+    )
