@@ -251,11 +251,6 @@ class PosixStorage(Storage):
 
     def check_writable(self) -> None:
         """Also creates the root."""
-        if Path(self.root).exists() and not Path(self.root).is_dir():
-            raise StorageError(
-                f"{self.root}: is a file, and the storage is a folder; give another one (--storage"
-                " or RAXALIGN_STORAGE)"
-            )
         name = temporary_name("writable")
         try:
             self.write(name, b"raxalign")

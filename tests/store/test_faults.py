@@ -301,7 +301,7 @@ def test_a_root_that_is_a_file_says_so(tmp_path: Path) -> None:
         lambda: store.make("pairs", KEY, build),
         lambda: ledger.write("first", {}, None),
     ):
-        with pytest.raises(StorageError, match="is a file"):
+        with pytest.raises(StorageError, match="is a file, not a folder"):
             write()
 
 
