@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
@@ -102,6 +103,7 @@ class PluginFile:
 
 # Classes of loaded files by folder and kind. A kind means one content, so nothing is ever replaced.
 _loaded: dict[tuple[str, str], Any] = {}
+_of_entry_points: dict[tuple[str, str], Any] = {}  # likewise, those of entry points
 visible_files: ContextVar[tuple[PluginFile, ...]] = ContextVar("visible_files", default=())
 """The plug-in files whose names are known here; `plugin_files.visible` sets it."""
 
@@ -230,6 +232,7 @@ def _load_entry_point(entry: EntryPoint, base: Any) -> Any:
         isinstance(found, type) and issubclass(found, base) and hasattr(found, "VERSION")
     ) or inspect.isabstract(found):
         raise PluginFault(shown, f"is not a complete {base.__name__} with a VERSION")
+    _of_entry_points[entry.group.removeprefix("raxalign."), entry.name] = found
     return found
 
 
@@ -262,6 +265,19 @@ def name_of(kind: str) -> str:
 def loaded(folder: str, kind: str) -> Any | None:
     """Return the class of a plug-in file that this process has loaded, or None."""
     return _loaded.get((folder, kind))
+
+
+def outside() -> Mapping[str, str]:
+    """Return the code files of all plug-ins from outside that this process has loaded, each with
+    the plug-in's noun and name (``method my_method``).
+    """
+    found = {**_loaded, **_of_entry_points}
+    return {
+        str(getattr(sys.modules.get(plugin.__module__), "__file__", "")): (
+            f"{FOLDERS[folder].noun} {name_of(kind)}"
+        )
+        for (folder, kind), plugin in found.items()
+    }
 
 
 def keep(file: PluginFile, plugin: Any) -> None:

@@ -1,5 +1,5 @@
-"""Plug-ins in files outside the package: loading them, once per content, and refusing what cannot
-be used.
+"""Plug-ins in files outside the package: loading them, once per content, refusing what cannot be
+used, and naming the file and the line of what goes wrong while they work.
 
 A file is executed as a module of its own, whose name holds the file's digest. `raxalign.catalog`
 keeps the class, and knows it by the file's name inside `visible`.
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from raxalign.catalog import (
     FOLDERS,
@@ -25,9 +26,13 @@ from raxalign.catalog import (
     in_words,
     keep,
     loaded,
+    outside,
     plugins_of,
     visible_files,
 )
+from raxalign.errors import RaxalignError
+
+T = TypeVar("T")
 
 
 def load_files(files: Iterable[PluginFile]) -> None:
@@ -66,15 +71,47 @@ def open_file(path: Path) -> PluginFile:
     module = _executed(path, content, f"raxalign_outside.{digest[:16]}.{path.stem}")
     plugin, line = _only_plugin(path, content, module)
     file = PluginFile(str(path), digest, _folder_of(path, plugin, line))
-    if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
-        raise PluginFault(
-            path,
-            f"{plugin.__name__} does not define {', '.join(missing)}",
-            line=line,
-            remedy="Its base class documents them",
-        )
+    _refuse_incomplete(path, plugin, line, catalog(file.folder).base)
     keep(file, plugin)
     return file
+
+
+def blamed(error: Exception) -> PluginFault | None:
+    """Return the user's error for an exception that passed through a plug-in from outside, with the
+    last line of its file on the way; None for any other.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    known = outside()
+    for frame in reversed(frames):
+        if frame.filename in known:
+            return PluginFault(
+                frame.filename,
+                f"{in_words(error)}, in {frame.name} of the {known[frame.filename]}",
+                line=frame.lineno,
+            )
+    return None
+
+
+def message_of(error: Exception) -> str:
+    """Return what to report of any exception: the message of one that is meant for users, with the
+    plug-in for one that passed through a plug-in from outside, else its class and message.
+    """
+    return str(error) if isinstance(error, RaxalignError) else str(blamed(error) or in_words(error))
+
+
+def returned(plugin: object, name: str, value: object, expected: type[T]) -> T:
+    """Return what a function of a plug-in returned. Raises `PluginFault` with the function's line
+    where that is not what the base class promises.
+    """
+    if isinstance(value, expected):
+        return value
+    function = getattr(type(plugin), name)
+    raise PluginFault(
+        inspect.getsourcefile(function) or type(plugin).__module__,
+        f"{name} returned {'None' if value is None else f'a {type(value).__name__}'}",
+        line=inspect.getsourcelines(function)[1],
+        remedy=f"It returns a {expected.__name__}: its base class documents it",
+    )
 
 
 @contextmanager
@@ -155,7 +192,7 @@ def _only_plugin(path: Path, content: bytes, module: ModuleType) -> tuple[Any, i
         names = " and ".join(entry.__name__ for entry in found)
         raise PluginFault(
             path,
-            f"has {names or 'no such class'}",
+            f"has {names or 'no class that is a plug-in'}",
             line=lines[found[1].__name__] if found else 1,
             remedy="A plug-in file has one public class with a VERSION",
         )
@@ -173,6 +210,32 @@ def _folder_of(path: Path, plugin: Any, line: int | None) -> str:
         f"{plugin.__name__} is not a subclass of {', '.join(bases)} or {last}",
         line=line,
     )
+
+
+def _refuse_incomplete(path: Path, plugin: Any, line: int | None, base: Any) -> None:
+    """Raises `PluginFault` for a class that lacks what its base class only declares, or has it of
+    another type.
+    """
+    missing = {*getattr(plugin, "__abstractmethods__", ())}
+    missing |= {
+        name
+        for name, kind in base.__annotations__.items()
+        if str(kind).startswith("ClassVar") and not hasattr(plugin, name)
+    }
+    problem, remedy = "", "Its base class documents them"
+    options = getattr(plugin, "Params", None)
+    if missing:
+        problem = f"{plugin.__name__} does not define {', '.join(sorted(missing))}"
+    elif type(plugin.VERSION) is not int:
+        problem = f"VERSION is {plugin.VERSION!r}"
+        remedy = "It is a whole number: raise it when results change"
+    elif hasattr(base, "Params") and not (
+        isinstance(options, type) and issubclass(options, base.Params.__base__)
+    ):
+        problem = f"{plugin.__name__}.Params is not a class of options"
+        remedy = "Write class Params(rx.Params)"
+    if problem:
+        raise PluginFault(path, problem, line=line, remedy=remedy)
 
 
 def _read(path: Path) -> bytes:

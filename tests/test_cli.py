@@ -158,8 +158,8 @@ def test_a_bug_is_one_line(
     assert done.code == 2
     assert (
         done.err
-        == "error: ZeroDivisionError: division by zero (a bug in raxalign; --debug shows the"
-        " traceback)\n"
+        == "error: ZeroDivisionError: division by zero (a bug in raxalign); --debug shows the"
+        " traceback\n"
     )
 
 

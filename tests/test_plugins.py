@@ -18,13 +18,20 @@ from raxalign.errors import GridError
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import rows
-from raxalign.plugin_files import load_files, open_file, refuse_changed, visible
+from raxalign.plugin_files import (
+    blamed,
+    load_files,
+    message_of,
+    open_file,
+    refuse_changed,
+    visible,
+)
 from raxalign.single.place import open_workshop
 from raxalign.stages import run_trial
 from raxalign.sweep.job import read_plan, write_plan
 from raxalign.train.runtime import Runtime
 from tests.grids import write_grid
-from tests.test_cli import run  # noqa: F401 - a fixture
+from tests.test_cli import Done, run  # noqa: F401 - a fixture
 from tests.toys.pages import blocks
 
 
@@ -117,6 +124,7 @@ CLASS = (
     " needs(self): return rx.Needs()\n"
 )
 ALIGN = "    def align(self, encoder, inputs, runtime): return encoder\n"
+REFERENCE = "    reference = 'x'\n"
 FAULTS = {
     "syntax": ("x = 1\ndef broken(:\n", r":2: SyntaxError: invalid syntax"),
     "import": (
@@ -126,7 +134,7 @@ FAULTS = {
     "inside": ("def f():\n    return 1 / 0\n\nf()\n", r":2: ZeroDivisionError: division by zero"),
     "none": (
         "x = 1\n",
-        r":1: has no such class\. A plug-in file has one public class with a VERSION",
+        r":1: has no class that is a plug-in\. A plug-in file has one public class with a VERSION",
     ),
     "two": (
         CLASS.format(name="A") + ALIGN + CLASS.format(name="B") + ALIGN,
@@ -138,6 +146,18 @@ FAULTS = {
         r" Section",
     ),
     "incomplete": (CLASS.format(name="A"), r":4: A does not define align"),
+    "undeclared": (
+        CLASS.format(name="A") + ALIGN,
+        r":4: A does not define reference\. Its base class documents them",
+    ),
+    "version": (
+        (CLASS.format(name="A") + ALIGN + REFERENCE).replace("N = 1", "N = '1.0'"),
+        r":4: VERSION is '1\.0'\. It is a whole number",
+    ),
+    "options": (
+        CLASS.format(name="A") + ALIGN + REFERENCE + "    class Params:\n        x: int = 1\n",
+        r":4: A\.Params is not a class of options\. Write class Params\(rx\.Params\)",
+    ),
 }
 
 
@@ -156,7 +176,7 @@ def test_a_fault_in_a_file_is_told_with_file_and_line_and_the_line_of_the_grid(
     assert re.search(r"1 fault\n  line 18: plugins", str(told.value)), told.value
     assert not any(
         name.startswith("raxalign_outside") for name in set(sys.modules) - before
-    ) or fault in {"none", "two", "other", "incomplete"}
+    ) or fault not in {"syntax", "import", "inside"}
 
 
 @pytest.mark.parametrize(
@@ -234,3 +254,54 @@ def test_entry_points_are_plug_ins_and_a_broken_one_is_left_out_of_the_list(
         listed = dict(catalog("methods").items())
     assert "from_package" in listed
     assert "broken" not in listed
+
+
+def test_an_error_while_a_plug_in_works_names_its_file_its_line_and_what_it_is(
+    run: Callable[..., Done],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "my_method.py").write_text(
+        CLASS.format(name="A").replace("rx.Needs()", "rx.Nothing()") + ALIGN + REFERENCE
+    )
+    grid = grid_with(tmp_path)
+    grid.write_text(grid.read_text().replace(", strength: [0.5, 1.0]", ""))
+    done = run("plan", grid)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: {tmp_path}/my_method.py:7: AttributeError: module 'raxalign' has no attribute"
+        " 'Nothing', in needs of the method my_method; --debug shows the traceback\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("rx.Needs()", "None", ":7: needs returned None. It returns a Needs"),
+        ("rx.Needs()", "[]", ":7: needs returned a list. It returns a Needs"),
+        ("return encoder", "return encoder", ":8: align returned a "),
+        ("return encoder", "return 1 / 0", ":8: ZeroDivisionError: division by zero, in align of"),
+    ],
+)
+def test_what_a_plug_in_must_not_return_or_raise_is_a_fault_of_its_file(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    text = (CLASS.format(name="A") + ALIGN + REFERENCE).replace(old, new)
+    (tmp_path / "my_method.py").write_text(text)
+    path = grid_with(tmp_path)
+    path.write_text(path.read_text().replace(", strength: [0.5, 1.0]", ""))
+
+    def plan_and_run() -> None:
+        opened = open_grid(path, storage=str(tmp_path / "storage"))
+        trial = next(trial for trial in opened.plan.trials if trial.method == "mine")
+        run_trial(open_workshop(opened.plan, opened.root, Runtime()), trial.key)
+
+    with pytest.raises((PluginFault, ZeroDivisionError)) as raised:
+        plan_and_run()
+    assert f"{tmp_path}/my_method.py{message}" in message_of(raised.value)
+
+
+def test_an_error_of_the_package_itself_is_not_blamed_on_a_plug_in() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        catalog("methods").kind(1 // 0)  # type: ignore[arg-type]
+    assert blamed(raised.value) is None
+    assert message_of(raised.value) == "ZeroDivisionError: integer division or modulo by zero"

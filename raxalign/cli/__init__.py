@@ -92,8 +92,8 @@ def main() -> None:
         if isinstance(error, RaxalignError):
             tell(f"error: {error}")
             sys.exit(error.exit_code)
-        tell(
-            f"error: {type(error).__name__}: {error} (a bug in raxalign; --debug shows the"
-            " traceback)"
-        )
+        from raxalign.plugin_files import blamed
+
+        told = blamed(error) or f"{type(error).__name__}: {error} (a bug in raxalign)"
+        tell(f"error: {told}; --debug shows the traceback")
         sys.exit(2)

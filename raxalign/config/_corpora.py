@@ -23,8 +23,8 @@ from raxalign.languages import WITHOUT_SEGMENTER, is_code, language, no_segmente
 class Split(BaseParams):
     """`split`: the last `test` lines of a corpus, and the `dev` lines before those."""
 
-    test: int = Field(1024, ge=1)
-    dev: int = Field(1024, ge=0)
+    test: int = Field(1024, ge=1, description="Number of lines.")
+    dev: int = Field(1024, ge=0, description="Number of lines.")
 
 
 class CorpusSettings(BaseParams):

@@ -50,13 +50,19 @@ class Faults:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like another, or None where none is similar. Case and
-    ``-``/``_`` do not count.
+    """Return the known name that is most like another, or whose words begin with its letters
+    (``lr``), or None where none is similar. Case and ``-``/``_`` do not count.
     """
+    known = list(known)
 
     def plain(text: str) -> str:
         return text.lower().replace("-", "_")
 
+    abbreviated = [
+        entry for entry in known if plain(name) == "".join(w[:1] for w in plain(entry).split("_"))
+    ]
+    if len(abbreviated) == 1 and len(name) > 1:
+        return abbreviated[0]
     scores = {entry: SequenceMatcher(None, plain(name), plain(entry)).ratio() for entry in known}
     best = max(scores, key=lambda entry: scores[entry], default=None)
     return best if best is not None and scores[best] >= _NEAR else None

@@ -41,6 +41,10 @@ def plugin_params(folder: str, kind: Node, faults: Faults) -> type[BaseParams] |
     """Return the class of a plug-in's options; None, after a fault, for an unknown kind."""
     known = catalog(folder)
     name = kind.value if isinstance(kind.value, str) else kind.text
+    if isinstance(kind.value, list | dict):
+        told = f"{kind.shown()} is not the name of a {known.noun}"
+        faults.add(kind, told, f"name one of: {', '.join(known)}")
+        return None
     if name not in known:
         faults.add(
             kind,
@@ -63,8 +67,8 @@ def _kind_of(name: str, node: Node, entries: Mapping[str, Node]) -> Node:
 def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSpec, ...]:
     """Read all methods, in the order of the file. With `search` their options may be spaces."""
     faults, specs = paths.faults, []
-    for name, node in section.entries(faults).items():
-        entries = node.entries(faults)
+    for name, node in section.entries(faults, _as_mapping(section)).items():
+        entries = node.entries(faults, f"write {name}: {{}}, or its options in place of {{}}")
         kind = _kind_of(name, node, entries)
         params = plugin_params("methods", kind, faults)
         if check_name(node, name, faults) and params is not None:
@@ -87,8 +91,8 @@ def read_methods(section: Node, paths: Paths, *, search: bool) -> tuple[MethodSp
 def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[TaskSpec, ...]:
     """Read all tasks, in the order of the file. Lists are values here, not axes."""
     faults, specs, known = paths.faults, [], list(languages)
-    for name, node in section.entries(faults).items():
-        entries = node.entries(faults)
+    for name, node in section.entries(faults, _as_mapping(section)).items():
+        entries = node.entries(faults, f"write {name}: {{}}, or its options in place of {{}}")
         kind = _kind_of(name, node, entries)
         params = plugin_params("tasks", kind, faults)
         chosen = (
@@ -106,6 +110,12 @@ def read_tasks(section: Node, languages: Iterable[str], paths: Paths) -> tuple[T
             known_as = catalog("tasks").kind(str(kind.value))
             specs.append(TaskSpec(name, known_as, built, chosen, _lines(node), metrics))
     return tuple(specs)
+
+
+def _as_mapping(section: Node) -> str:
+    """Return what a section that is a name, or a list of names, is as a mapping."""
+    names = [item.text for item in section.items() if _NAME.fullmatch(item.text)]
+    return f"write {{{', '.join(f'{name}: {{}}' for name in names) or 'name: {option: value}'}}}"
 
 
 def _metrics(node: Node, paths: Paths) -> tuple[MetricSpec, ...]:
@@ -194,7 +204,11 @@ def _points(
             validate(params, node, faults, values={**first, name: item})
     points = math.prod(len(axis) for axis in axes.values())
     if points > MOST_POINTS:
-        faults.add(node, f"{points:,} points", f"a method may have {MOST_POINTS:,}")
+        faults.add(
+            node,
+            f"{points:,} points",
+            f"a method may have {MOST_POINTS:,}; shorten its lists, or let `search` choose",
+        )
     if len(faults) > before:
         return ()
     return _product(params, node, axes, faults)

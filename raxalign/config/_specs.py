@@ -157,7 +157,7 @@ class Grid:
     points that are left out: a point for which all entries of one mapping hold (an entry's value
     may be a list of values). `run` is never part of a key. `plugins` are files outside the package
     that the grid names; what they make carries their digests in its kind. `search` is how the
-    params of searched methods are chosen.
+    params of searched methods are chosen. `lines` are those of the file's sections.
     """
 
     path: Path
@@ -187,6 +187,7 @@ class Grid:
     max_basic_tokens: int | None = None
     pieces: PieceLimits | None = None
     search: Search | None = None
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     def corpus_for(self, lang: str) -> CorpusSpec:
         """Return the corpus of a language, with what is overridden for it."""

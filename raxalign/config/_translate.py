@@ -156,7 +156,12 @@ def _fault(model: type[BaseModel], place: Place, detail: Any) -> tuple[Node, str
     if kind in {"value_error", "assertion_error"}:
         return target, detail["msg"].split(", ", 1)[-1], ""
     if kind in _EXPECTED:
-        return target, f"{target.shown()} is not {_expected(detail)}", ""
+        owner = model_at(model, detail["loc"][:-1])
+        return (
+            target,
+            f"{target.shown()} is not {_expected(detail)}",
+            _about(owner, target.name, ""),
+        )
     return target, f"{target.shown()}: {detail['msg'][:1].lower()}{detail['msg'][1:]}", ""
 
 
@@ -180,10 +185,10 @@ def _permitted(detail: Any) -> list[str]:
     ]
 
 
-def _about(model: type[BaseModel] | None, name: str) -> str:
-    """Describe a missing option by its declaration."""
+def _about(model: type[BaseModel] | None, name: str, unknown: str = "it has no default") -> str:
+    """Describe a missing option by its declaration, where it has a description."""
     field = model.model_fields.get(key_names(model).get(name, "")) if model else None
     if field is None or not field.description:
-        return "it has no default"
+        return unknown
     sentence = field.description.rstrip(".")
     return sentence[0].lower() + sentence[1:] if sentence[1:2].islower() else sentence

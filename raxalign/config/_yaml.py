@@ -57,16 +57,16 @@ class Node:
             return "a list"
         if self.value is None:
             return "an empty value"
-        return repr(self.value) if isinstance(self.value, str) else self.text
+        return repr(_shortened(self.value)) if isinstance(self.value, str) else self.text
 
-    def entries(self, faults: Faults) -> dict[str, Node]:
-        """Return the entries of a mapping; an empty value has none, and anything else is a
-        fault.
+    def entries(self, faults: Faults, remedy: str = "write {name: value, ...}") -> dict[str, Node]:
+        """Return the entries of a mapping; an empty value has none, and anything else is a fault
+        with this remedy.
         """
         if isinstance(self.value, dict):
             return self.value
         if self.value is not None:
-            faults.add(self, f"{self.shown()} is not a mapping", "write {name: value, ...}")
+            faults.add(self, f"{self.shown()} is not a mapping", remedy)
         return {}
 
     def items(self) -> list[Node]:
@@ -144,6 +144,8 @@ def _read_text(path: Path) -> str:
 def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or error.context or "not YAML").strip()
+    if "expected ':'" in problem and error.context_mark is not None:
+        mark = error.context_mark  # where the key is; the problem is seen after it
     if isinstance(error, ComposerError) and "single document" in (error.context or ""):
         problem = "a second document begins; a grid file holds one"
     line = min(mark.line + 1, text.count("\n") + 1) if mark is not None else None
@@ -155,13 +157,25 @@ def _syntax_fault(error: MarkedYAMLError, text: str) -> Fault:
     written = (
         text.splitlines()[line - 1] if line is not None and line <= len(text.splitlines()) else ""
     )
-    holds_template = "{lang}" in written or "{pivot}" in written
-    remedy = (
-        "put texts that hold {lang} or {pivot} in quotes"
-        if holds_template
-        else "check indentation, brackets and quotes"
-    )
-    return Fault(line, "YAML", context + problem, remedy)
+    return Fault(line, "YAML", context + problem, _syntax_remedy(problem, written))
+
+
+def _syntax_remedy(problem: str, written: str) -> str:
+    """What to do about what YAML does not read, by the problem and the line as it is written."""
+    if "{lang}" in written or "{pivot}" in written:
+        return "put texts that hold {lang} or {pivot} in quotes"
+    if "\\t" in problem:
+        return "the line has a tab; indent with blanks"
+    if "expected ':'" in problem and ":" in written:
+        return f"put a blank after the colon of {_shortened(written.strip())!r}"
+    if "expected <block end>" in problem:
+        return "indent the keys of one mapping by the same number of blanks"
+    return "check indentation, brackets and quotes"
+
+
+def _shortened(text: str) -> str:
+    """A text as a message quotes it: not longer than 80 characters."""
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _line_of(error: Exception, text: str) -> int | None:

@@ -6,6 +6,7 @@ the plug-ins that the file names, and with them nothing heavy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from raxalign.config._encoders import read_encoders
 from raxalign.config._exclude import Declared, encoder_names, read_exclude
 from raxalign.config._faults import Faults, suggestion
 from raxalign.config._languages import check_language, read_languages
-from raxalign.config._methods import check_name, read_methods, read_tasks
+from raxalign.config._methods import MOST_POINTS, check_name, read_methods, read_tasks
+from raxalign.config._numbers import read_numbers
 from raxalign.config._pairs import read_pairs
 from raxalign.config._paths import Paths, absolute
 from raxalign.config._published import read_published
@@ -187,8 +189,8 @@ def _axes(top: _Sections, paths: Paths) -> _Axes:
         together,
         languages,
         top.read("encoder", lambda node: read_encoders(node, paths)) or (),
-        top.read("sentences", lambda node: _numbers(node, faults, least=1)) or (),
-        top.read("seeds", lambda node: _numbers(node, faults, least=0)) or (0,),
+        top.read("sentences", lambda node: read_numbers(node, faults, least=1)) or (),
+        top.read("seeds", lambda node: read_numbers(node, faults, least=0)) or (0,),
         top.read("methods", lambda node: read_methods(node, paths, search=search)) or (),
         top.read("tasks", lambda node: read_tasks(node, languages, paths)) or (),
     )
@@ -200,6 +202,7 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
     top = _Sections.of(root, faults)
     name = top.read("name", lambda node: _name(node, faults)) or ""
     axes = _axes(top, paths)
+    _refuse_many(top, axes)
     corpora, settings = top.read(
         "corpus", lambda node: read_corpora(node, axes.languages, paths)
     ) or ({}, CorpusSettings())
@@ -225,7 +228,25 @@ def _read(path: Path, text: str, root: Node, paths: Paths, plugins: tuple[Plugin
         plugins=plugins,
         run=run,
         search=search,
+        lines={key: node.line for key, node in top.entries.items()},
     )
+
+
+def _refuse_many(top: _Sections, axes: _Axes) -> None:
+    """Add a fault, at the longest axis, where a grid has more points than can be planned."""
+    lengths = {
+        "encoder": len(axes.encoders),
+        "languages": 1 if axes.together else len(axes.languages),
+        "sentences": len(axes.sentences),
+        "seeds": len(axes.seeds),
+        "methods": sum(len(spec.points) for spec in axes.methods),
+    }
+    points = math.prod(lengths.values())
+    if points > MOST_POINTS:
+        longest = max(lengths, key=lambda name: lengths[name])
+        shown = " x ".join(f"{name} {count:,}" for name, count in lengths.items())
+        remedy = f"a grid may have {MOST_POINTS:,}; shorten its lists, or let `search` choose"
+        top.faults.add(top.entries[longest], f"{points:,} points ({shown})", remedy)
 
 
 def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:
@@ -245,7 +266,8 @@ def _languages(top: _Sections) -> tuple[str, bool, tuple[str, ...]]:
 def _exclude(top: _Sections, axes: _Axes) -> tuple[Mapping[str, object], ...]:
     """Read `exclude`, which refers to the other sections."""
     faults = top.faults
-    names = top.read("methods", lambda node: tuple(node.entries(faults))) or ()
+    methods = top.entries["methods"].value if "methods" in top.entries else None
+    names = tuple(methods) if isinstance(methods, dict) else ()
     labels = top.read("encoder", lambda node: encoder_names(node, axes.encoders)) or {}
     declared = Declared(labels, axes.languages, axes.sentences, axes.seeds, axes.methods, names)
     return top.read("exclude", lambda node: read_exclude(node, declared, faults)) or ()
@@ -264,32 +286,6 @@ def _name(node: Node, faults: Faults) -> str:
         return ""
     check_name(node, name, faults)
     return name
-
-
-def _numbers(node: Node, faults: Faults, *, least: int) -> tuple[int, ...]:
-    """One whole number or a list of different ones."""
-    numbers: list[int] = []
-    for item in node.items():
-        number = item.value
-        if isinstance(number, float) and number.is_integer():
-            number = int(number)
-        if isinstance(number, bool) or not isinstance(number, int):
-            faults.add(item, f"{item.shown()} is not a whole number")
-        elif number < least:
-            faults.add(item, f"{item.shown()} is too small", _least(item, least))
-        elif number in numbers:
-            faults.add(
-                item, f"{item.shown()} is given twice", "the values of an axis are different"
-            )
-        else:
-            numbers.append(number)
-    return tuple(numbers)
-
-
-def _least(item: Node, least: int) -> str:
-    """Return what would be right for a number that is too small: of ``10,000`` YAML makes two."""
-    grouped = "; a comma ends a number: write 10_000 for ten thousand"
-    return f"at least {least}" + (grouped if item.text == "000" else "")
 
 
 def _run(node: Node, paths: Paths) -> RunConfig:

@@ -18,6 +18,7 @@ from raxalign.encoders.models.hub import cached_config, fetched_config, hub_revi
 from raxalign.encoders.models.hub_errors import NAMES, NO_NAME
 from raxalign.encoders.models.sentence_config import FILES as SENTENCE_FILES
 from raxalign.encoders.models.size import Footprint, config_footprint
+from raxalign.errors import DataError
 
 if TYPE_CHECKING:
     from raxalign.encoders.models.transformer import TransformerEncoder
@@ -179,16 +180,23 @@ class Transformer(EncoderKind):
         return f"depth:{self.params.name}@{revision}"
 
     def check(self) -> list[str]:
-        """Return a fault for a name that cannot be a hub name, and for an exported encoder with
-        transforms: a grid starts from its weights alone.
+        """Return a fault for a name that cannot be a hub name, for a folder that is not there or is
+        not an encoder's, and for an exported encoder with transforms: a grid starts from its
+        weights alone.
         """
         if not looks_like_path(self.params.name) and not is_hub_name(self.params.name):
             return [f"{self.params.name} {NO_NAME}. {NAMES}"]
-        if looks_like_path(self.params.name) and (self._folder() / "transforms.json").exists():
+        if not looks_like_path(self.params.name):
+            return []
+        if (self._folder() / "transforms.json").exists():
             return [
                 f"{self.params.name} was aligned and has transforms, which a grid would leave out;"
                 " `raxalign evaluate` reads them"
             ]
+        try:
+            check_folder(self._folder())
+        except DataError as error:
+            return [str(error)]
         return []
 
     def label(self) -> str:

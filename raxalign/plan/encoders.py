@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from raxalign.catalog import catalog
 from raxalign.config.grid import EncoderSpec
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import DataError, Fault, RaxalignError
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, PairsSpec
@@ -72,17 +72,17 @@ def aligner_encoder(pairs: PairsSpec) -> EncoderSpec | None:
     return EncoderSpec(encoders.kind(kind), params, encoders[kind](params).label())
 
 
-def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[str]:
-    """Yield what is wrong with the encoders of a grid, as messages that begin with the grid's key.
+def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[Fault]:
+    """Yield what is wrong with the encoders of a grid, each with its line and key.
 
     `known` gives what was looked up before, by name (as of `EncoderKind.depth`). Raises `DataError`
     where the folder of the word aligner's encoder is missing.
     """
     for spec in grid.encoders:
-        yield from (f"encoder: {fault}" for fault in plugin_of(spec).check())
+        yield from _faults(grid, "encoder", plugin_of(spec).check())
     counting = pieces_encoder(grid)
     if counting is not None:
-        yield from (f"corpus: pieces: {fault}" for fault in plugin_of(counting).check())
+        yield from _faults(grid, "corpus.pieces", plugin_of(counting).check())
     own = aligner_encoder(grid.pairs)
     if own is not None:
         kind = plugin_of(own)
@@ -91,7 +91,13 @@ def encoder_faults(grid: Grid, known: Callable[[str], str | None]) -> Iterator[s
         if not faults:
             kind.sources()  # names a folder that is not there before its config is asked for
             faults = aligner.check_encoder(kind.depth(known))
-        yield from (f"pairs: {fault}" for fault in faults)
+        yield from _faults(grid, "pairs", faults)
+
+
+def _faults(grid: Grid, key: str, problems: Iterable[str]) -> Iterator[Fault]:
+    """Yield problems as faults of one key."""
+    line = grid.lines.get(key.partition(".")[0])
+    yield from (Fault(line, key, problem) for problem in problems)
 
 
 def depth_of(spec: EncoderSpec, identity: Identity) -> int | None:

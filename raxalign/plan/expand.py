@@ -15,7 +15,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from raxalign.catalog import catalog
-from raxalign.errors import GridError, RaxalignError
+from raxalign.errors import GridError
+from raxalign.methods.base import Needs
 from raxalign.plan.alignment import Alignment
 from raxalign.plan.data import SharedStages
 from raxalign.plan.encoders import depth_of, encoder_faults, head_of
@@ -30,6 +31,7 @@ from raxalign.plan.study import Asked, Study, Suggestion, study_of
 from raxalign.plan.tasks import TaskStages
 from raxalign.plan.touch import Meeting
 from raxalign.plan.trial import Searched, Trial, Untouched
+from raxalign.plugin_files import returned
 
 if TYPE_CHECKING:
     from raxalign.config.grid import EncoderSpec, Grid, MethodSpec
@@ -65,12 +67,12 @@ def expand(
 
     Raises:
         DataError: Local files are missing; all are named.
-        GridError: The grid names layers that an encoder does not have.
-        RaxalignError: The grid as a whole shows another fault.
+        GridError: The grid names layers that an encoder does not have, or shows another fault as a
+            whole.
     """
     identity = identity or Identity()
-    for fault in encoder_faults(grid, identity.locked):
-        raise RaxalignError(f"{grid.path}: {fault}")
+    if faults := list(encoder_faults(grid, identity.locked)):
+        raise GridError(grid.path, faults)
     expansion = _Expansion.of(grid, identity)
     for encoder, spec in product(grid.encoders, grid.methods):
         if spec.searched is not None:
@@ -82,10 +84,7 @@ def expand(
     if not allow_missing:
         identity.refuse_missing()
     if not expansion.trials and not expansion.studies:
-        raise RaxalignError(
-            f"{grid.path}: no trial is left: every point is excluded or its encoder does not suit"
-            " its method"
-        )
+        raise GridError(grid.path, [expansion.tally.nothing_left(grid)])
     return expansion.plan()
 
 
@@ -174,6 +173,7 @@ class _Expansion:
         """
         grid, name, head = self.grid, spec.name, self.heads[encoder.label]
         method: Method = catalog("methods")[spec.kind](params)
+        returned(method, "needs", method.needs(), Needs)
         family: str = catalog("encoders")[encoder.kind].family
         canonical, shown = method.canonical(), method.shown()
         if points is None:

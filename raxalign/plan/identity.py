@@ -5,6 +5,7 @@ ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 
 from raxalign.config.sources import LocalFile, Source
@@ -50,7 +51,7 @@ class Identity:
             try:
                 self._files[path] = self._file_digests(path)
             except OSError as error:
-                self.missing[path] = error.strerror or str(error)
+                self.missing[path] = (error.strerror or str(error)) + _near(path)
                 self._files[path] = f"missing:{path}"
         return self._files[path]
 
@@ -72,3 +73,14 @@ class Identity:
             f"{first[1]}{also}",
             remedy="Paths in a grid file are relative to the grid file",
         )
+
+
+def _near(path: Path) -> str:
+    """Describe what is in place of a missing file: one whose name is nearly the same."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+    except OSError:
+        return "" if path.parent.is_dir() else f" (there is no folder {path.parent})"
+    longer = sorted(name for name in names if name.startswith(f"{path.name}."))
+    near = longer or get_close_matches(path.name, names, n=1, cutoff=0.8)
+    return f" (there is {near[0]})" if near else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from raxalign.config.axes import Axis
+from raxalign.errors import Fault
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid
@@ -26,6 +27,18 @@ class Tally:
     excluded: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
     headless: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def nothing_left(self, grid: Grid) -> Fault:
+        """Return the fault of a grid whose points are all left out."""
+        excluded, points = self.excluded.total(), self.points.total()
+        key = "exclude" if excluded else "methods"
+        counts = (
+            f"{excluded} of {points} points are excluded",
+            f"{points - excluded} have an encoder that does not suit their method",
+        )
+        remedy = "exclude less" if excluded else "`raxalign doctor --encoder` names those that do"
+        told = " and ".join(counts if points > excluded else counts[:1])
+        return Fault(grid.lines.get(key), key, f"no trial is left: {told}", remedy)
 
     def told(self, grid: Grid, trials: Collection[Trial]) -> Iterator[str]:
         """Yield one line per method for each of: points excluded, points merged, points refused."""

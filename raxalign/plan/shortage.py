@@ -46,6 +46,8 @@ def _shortage(stage: Stage) -> str | None:
     remedy = (
         f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`"
         if left
+        else "make `split` smaller, or name a corpus with more text"
+        if there > 1
         else "name a corpus with more text"
     )
     return (

@@ -14,13 +14,15 @@ from raxalign.errors import Fault, GridError, RaxalignError
 from raxalign.plan.data import SEEN_DICTIONARY, SEEN_SWAPPED
 from raxalign.plan.metrics import faults as metric_faults
 from raxalign.plan.stage import Stage
+from raxalign.plugin_files import returned
+from raxalign.tasks.base import TaskNeeds
 
 if TYPE_CHECKING:
     from raxalign.config.grid import Grid, TaskSpec
     from raxalign.methods.base import Method
     from raxalign.plan.alignment import Alignment
     from raxalign.plan.data import SharedStages
-    from raxalign.tasks.base import Refit, Task, TaskNeeds
+    from raxalign.tasks.base import Refit, Task
 
 
 _Files = tuple[dict[str, str], dict[str, str]]
@@ -40,6 +42,8 @@ class TaskStages:
     def __post_init__(self) -> None:
         """Make the tasks once, and check what only the whole grid shows."""
         self._tasks = [(spec, catalog("tasks")[spec.kind](spec.params)) for spec in self.grid.tasks]
+        for _, task in self._tasks:
+            returned(task, "needs", task.needs(), TaskNeeds)
         faults = [fault for spec, task in self._tasks for fault in self._faults(spec, task)]
         if faults:
             raise GridError(self.grid.path, faults)

@@ -86,7 +86,8 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
     local = [place for place in places if Path(place).is_absolute()]
     lines.append(f"ok       {file}: {len(plan.trials)} trials, {len(local)} data files are there")
     read, told = _files(plan)
-    lines += told
+    whole, counted = _bitexts(plan)
+    lines += [*told, *counted]
     lines += [f"remote   {name}: fetched when the grid runs" for name in plan.unresolved]
     stored = damaged = 0
     there = stored_keys(plan, opened.root)
@@ -99,7 +100,7 @@ def _grid(file: Path, storage: str | None) -> tuple[list[str], bool]:
                     f"damaged  {stage.kind} {key[:12]}: set aside; the next run makes it again"
                 )
     lines.append(f"ok       {stored - damaged} stored artifacts are whole")
-    return lines, fine and read and not damaged
+    return lines, fine and read and whole and not damaged
 
 
 def _files(plan: Plan) -> tuple[bool, list[str]]:
@@ -112,3 +113,17 @@ def _files(plan: Plan) -> tuple[bool, list[str]]:
     if found.faults:
         return False, [f"broken   {fault.strip()}" for fault in found.indented()]
     return True, [f"ok       {found}"] if found.files else []
+
+
+def _bitexts(plan: Plan) -> tuple[bool, list[str]]:
+    """Whether all sentence pairs of local files can be read and are enough, and lines that say
+    so.
+    """
+    from raxalign.plan.bitexts import read_bitexts
+    from raxalign.plan.shortage import shortages
+
+    found = list(read_bitexts(plan))
+    faults = [str(fault) for entry in found for fault in entry.faults]
+    if faults := [*faults, *(shortages(plan) if not faults else ())]:
+        return False, [f"broken   {fault}" for fault in faults]
+    return True, [f"ok       {entry.path}: {entry.rows:,} sentence pairs" for entry in found]

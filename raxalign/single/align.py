@@ -21,6 +21,7 @@ from raxalign.languages import language
 from raxalign.methods.base import MethodInputs
 from raxalign.pairing.schema import check, read_pairs
 from raxalign.plan.identity import Identity
+from raxalign.plugin_files import returned
 from raxalign.single.card import Card
 from raxalign.single.card_origin import Origin, hub_name
 from raxalign.single.place import appearing, local_folder, refuse_existing, runtime, transforms_of
@@ -48,6 +49,8 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
     """Align and export to `out`; returns the method's notes. Checkpoints lie in the storage, so a
     killed training goes on from there.
     """
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
     refuse_existing(out)
     method, start = _method_and_encoder(request)
     inputs = _inputs(method, request)
@@ -69,7 +72,8 @@ def make_aligned(request: AlignRequest, out: Path, *, root: str) -> dict[str, An
         EncoderInputs(locations=locations, revisions=encoder_digests), where.device
     )
     with tempfile.TemporaryDirectory(prefix="raxalign-") as work, collecting() as found:
-        aligned = method.align(encoder, _with_text(method, inputs, Path(work)), where)
+        made = method.align(encoder, _with_text(method, inputs, Path(work)), where)
+    aligned = returned(method, "align", made, AlignedEncoder)
     card = _card(request, method, start.label(), inputs.languages, pairs)
     with appearing(out) as partial:
         aligned.export(partial)
@@ -144,6 +148,9 @@ def _inputs(method: Any, request: AlignRequest) -> MethodInputs:
             " them)"
         )
     for lang, folder in request.pairs.items():
+        if not folder.is_dir():
+            remedy = "Name one that `raxalign pairs` wrote"
+            raise DataError(folder, "there is no such folder of word pairs", remedy=remedy)
         check_whole(folder)
         check(read_pairs(folder))
         told = read_metadata(folder).get("lang_pair")

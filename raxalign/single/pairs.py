@@ -141,7 +141,7 @@ def _plan(request: PairsRequest, root: str) -> tuple[SharedStages, Stage]:
     start = aligner_encoder(grid.pairs)
     revisions = plugin_of(start).fetch() if start is not None else {}
     for fault in encoder_faults(grid, revisions.get):
-        raise RaxalignError(f"--aligner {request.aligner}: {fault.removeprefix('pairs: ')}")
+        raise RaxalignError(f"--aligner {request.aligner}: {fault.problem}")
     identity.of(sources)
     if identity.missing:
         places = "\n".join(f"{path}: {problem}" for path, problem in identity.missing.items())

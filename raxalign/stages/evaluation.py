@@ -9,6 +9,7 @@ from typing import Any
 
 from raxalign.caveats import collecting, thin_support
 from raxalign.plan.stage import Stage
+from raxalign.plugin_files import returned
 from raxalign.provenance import versions
 from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched
@@ -61,9 +62,11 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     start = time.monotonic()
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), task_inputs(workshop, stage)
     with collecting() as found:
-        outcome: Outcome = stage.plugin().evaluate(
+        plugin = stage.plugin()
+        scored = plugin.evaluate(
             aligned, languages_of(stage), inputs, workshop.runtime_for(stage), trained
         )
+        outcome = returned(plugin, "evaluate", scored, Outcome)
     record = {
         **_identity(stage, task, encoder),
         "scores": [vars(score) for score in outcome.scores],

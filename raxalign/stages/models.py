@@ -10,6 +10,7 @@ from raxalign.encoders.base import EncoderInputs
 from raxalign.encoders.models.vectors import parse_layers
 from raxalign.methods.base import MethodInputs
 from raxalign.plan.stage import Stage
+from raxalign.plugin_files import returned
 from raxalign.stages.bench import Bench
 from raxalign.stages.inputs import files_of, languages_of, task_inputs
 
@@ -28,6 +29,8 @@ def make_encoder(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
 
 def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
     """Align an encoder by the method of the stage; return the method's notes."""
+    from raxalign.encoders.models.aligned import AlignedEncoder
+
     encoder = bench.encoder(stage.inputs["encoder"])
     inputs = MethodInputs(
         languages=languages_of(stage),
@@ -38,7 +41,9 @@ def make_aligned(bench: Bench, stage: Stage, folder: Path) -> Mapping[str, Any]:
         files=files_of(stage),
         dev={lang: path / "dev" for lang, path in bench.inputs(stage, "dev").items()},
     )
-    aligned = stage.plugin().align(encoder, inputs, bench.runtime_for(stage))
+    method = stage.plugin()
+    found = method.align(encoder, inputs, bench.runtime_for(stage))
+    aligned = returned(method, "align", found, AlignedEncoder)
     if bench.runtime.rank == 0:
         aligned.save(folder)
     return dict(aligned.notes)

@@ -252,7 +252,10 @@ class PosixStorage(Storage):
     def check_writable(self) -> None:
         """Also creates the root."""
         name = temporary_name("writable")
-        self.write(name, b"raxalign")
+        try:
+            self.write(name, b"raxalign")
+        except StorageError as error:  # what the test file is called means nothing to a user
+            raise StorageError(str(error).replace(f"/{name}", "")) from error
         if self.read(name) != b"raxalign":
             raise StorageError(f"{self.root}: a test file could not be read back")
         self.delete(name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import socket
+import time
 from pathlib import Path
 
 import ray
@@ -27,6 +29,8 @@ _ENVIRONMENT = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 
+_PATIENCE, _PAUSE = 10.0, 0.5  # seconds for a head that is starting, and between two tries
+
 
 def connect(address: str | None, job: Job) -> None:
     """Join the cluster at an address, or start one on this machine (with room for trial drivers).
@@ -39,6 +43,7 @@ def connect(address: str | None, job: Job) -> None:
     if ray.is_initialized():
         return
     if address:
+        _require_listener(address)
         environment = {
             **thread_limits(job.threads),
             **{name: os.environ[name] for name in _ENVIRONMENT},
@@ -51,21 +56,64 @@ def connect(address: str | None, job: Job) -> None:
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, ValueError) as error:
-            raise ResourceError(
-                f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start"
-                " --head), or leave out --address"
-            ) from error
+            raise _no_cluster(address, error) from error
         return
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     require_token()
-    ray.init(
-        address="local",
-        resources={DRIVER: 1000},
-        # it needs more libraries (ray[default]), and a second one on a machine confuses both
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
+    try:
+        ray.init(
+            address="local",
+            resources={DRIVER: 1000},
+            # it needs more libraries (ray[default]), and a second one on a machine confuses both
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except Exception as error:
+        if not _is_start(error):
+            raise
+        raise ResourceError(
+            f"Ray did not start on this machine ({_first_line(error)}). The machine may be too"
+            " busy, or short of memory or of space in /tmp: end other work and run the same command"
+            " again; what is done is kept. Ray's own logs are in /tmp/ray/session_latest/logs"
+        ) from error
+
+
+def _require_listener(address: str) -> None:
+    """Raise `ResourceError` where nothing listens at ``host:port`` for `_PATIENCE` seconds: Ray
+    itself would try for minutes, and print a line per try.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():  # such as `auto`, which Ray looks up at once
+        return
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            if time.monotonic() >= end:
+                raise _no_cluster(address, error) from error
+            time.sleep(_PAUSE)
+        else:
+            return
+
+
+def _no_cluster(address: str, error: Exception) -> ResourceError:
+    return ResourceError(
+        f"no Ray cluster answers at {address}: {error}. Start one (ray up, ray start --head), or"
+        " leave out --address"
     )
+
+
+def _is_start(error: Exception) -> bool:
+    """Whether an error is Ray's about a start that failed: it raises a bare Exception where its
+    processes do not answer in time.
+    """
+    return type(error) is Exception or isinstance(error, RuntimeError | TimeoutError | OSError)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def require_token() -> None:

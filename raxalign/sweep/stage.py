@@ -12,6 +12,7 @@ from ray import tune
 
 from raxalign.errors import RaxalignError, ResourceError, TransientError
 from raxalign.plan.plan import Plan
+from raxalign.plugin_files import message_of
 from raxalign.stages import FITTED, TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.sweep.advance import Note
@@ -80,6 +81,6 @@ def run_stage(config: dict[str, Any], job: Job) -> None:
         error = str(known)
     # a bug in one stage fails the trials that need it, not the grid
     except Exception as unknown:  # noqa: BLE001
-        error, trace = f"{type(unknown).__name__}: {unknown}", traceback.format_exc()
+        error, trace = message_of(unknown), traceback.format_exc()
     seconds = time.monotonic() - start
     tune.report({"error": error, "trace": trace, "seconds": seconds, "done": True})

@@ -20,6 +20,7 @@ from ray import tune
 from ray.tune.integration.ray_train import TuneReportCallback
 
 from raxalign.errors import RaxalignError, StorageError, TransientError
+from raxalign.plugin_files import message_of
 from raxalign.stages import run_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
@@ -97,7 +98,7 @@ def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:
     if lost is not None:
         raise lost from error
     known = isinstance(error, RaxalignError)
-    message = str(error) if known else f"{type(error).__name__}: {error}"
+    message = message_of(error)
     if world_size == 1 or ledger.failure(key) is None:  # the first of a group to fail knows why
         keep_failure(ledger, key, message, traceback.format_exc(), bug=not known)
     return message

@@ -272,7 +272,7 @@ def _facts(grid: Grid) -> dict[str, Any]:
     facts = {
         name: value
         for name, value in vars(grid).items()
-        if name not in {"text_of_file", "methods", "tasks"}
+        if name not in {"text_of_file", "lines", "methods", "tasks"}
     }
     facts["methods"] = {spec.name: (spec.kind, frozenset(spec.points)) for spec in grid.methods}
     facts["tasks"] = {spec.name: spec for spec in grid.tasks}

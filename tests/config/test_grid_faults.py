@@ -349,3 +349,85 @@ def test_adapters_of_a_method_without_training_are_a_fault_and_so_are_bad_ones(f
         "line 10: methods.finetune.lora.rank[1]: 0 is too small",
         "line 11: methods.rotation.lora: unknown key",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[1_000, 10_000]", "10k", "'10k' is not a whole number (write 10_000)"),
+        ("[1_000, 10_000]", "'200'", "'200' is not a whole number (leave out the quotes: 200)"),
+        (
+            "[1_000, 10_000]",
+            "all",
+            "'all' is not a whole number (write one number, or a list: [1_000, 10_000]; `corpus:"
+            " {shortage: use-all}` takes what there is)",
+        ),
+        (
+            "[1_000, 10_000]",
+            "1\nseeds: 2-4",
+            "'2-4' is not a whole number (write [2, 3, 4])",
+        ),
+        (
+            "[1_000, 10_000]",
+            "1\nseeds: few",
+            "'few' is not a whole number (write one number, or a list: [0, 1, 2])",
+        ),
+        (
+            "center: [false, true], layers: [9, 9-12]",
+            "layer: 9",
+            "unknown key (did you mean layers?)",
+        ),
+        (
+            "rotation: {center: [false, true], layers: [9, 9-12]}",
+            "finetune: {lr: 1e-4}",
+            "unknown key (did you mean learning_rate?)",
+        ),
+        (
+            "rotation: {center: [false, true], layers: [9, 9-12]}",
+            "rotation: true",
+            "true is not a mapping (write rotation: {}, or its options in place of {})",
+        ),
+        (
+            "tasks:\n  retrieval: {}",
+            "tasks: [retrieval, xnli]",
+            "a list is not a mapping (write {retrieval: {}, xnli: {}})",
+        ),
+        (
+            "sentences:",
+            "pairs: {aligner: [eflomal, links]}\nsentences:",
+            "a list is not the name of a word aligner (name one of: eflomal, fast_align, links,"
+            " simalign)",
+        ),
+        (
+            "  path:",
+            "  split: {test: 0.1}\n  path:",
+            "0.1 is not a whole number (number of lines)",
+        ),
+    ],
+)
+def test_a_fault_says_what_to_write_instead(old: str, new: str, said: str, faults: Any) -> None:
+    (told,) = faults(change(old, new))
+    assert told.split(": ", 2)[2] == said
+
+
+def test_methods_that_are_a_list_are_one_fault(faults: Any) -> None:
+    methods = "methods:\n  none: {}\n  rotation: {center: [false, true], layers: [9, 9-12]}"
+    assert faults(change(methods, "methods: [none, rotation]")) == [
+        "line 9: methods: a list is not a mapping (write {none: {}, rotation: {}})"
+    ]
+
+
+def test_a_long_value_is_quoted_in_part(faults: Any) -> None:
+    (told,) = faults(change("tasks:\n  retrieval: {}", f"tasks: {'long ' * 40}"))
+    assert len(told) < 250
+    assert "long lo...' is not a mapping" in told
+
+
+def test_more_points_than_can_be_planned_are_a_fault_of_the_longest_axis(faults: Any) -> None:
+    text = change("sentences: [1_000, 10_000]", f"sentences: {list(range(1, 1101))}")
+    text = change("  none: {}", f"  finetune: {{lambda: {list(range(1, 1001))}}}", text)
+    (told,) = faults(text)
+    assert told == (
+        "line 8: sentences: 2,208,800 points (encoder 1 x languages 2 x sentences 1,100 x seeds 1 x"
+        " methods 1,004) (a grid may have 1,000,000; shorten its lists, or let `search` choose)"
+    )

@@ -142,3 +142,20 @@ def test_missing_files_and_folders_are_named(tmp_path: Path) -> None:
         with pytest.raises(GridError, match=said) as caught:
             read(path, Faults())
         assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "remedy"),
+    [
+        ("a: 1\nb:\n\tc: 2\n", 3, "the line has a tab; indent with blanks"),
+        ("a: 1\nb:2\nc: 3\n", 2, "put a blank after the colon of 'b:2'"),
+        ("a:\n  b: 1\n c: 2\n", 3, "indent the keys of one mapping by the same number of blanks"),
+        ("a: 1\nb: {lang}-x\n", 2, "put texts that hold {lang} or {pivot} in quotes"),
+    ],
+)
+def test_a_fault_of_syntax_is_at_its_line_and_says_what_to_do(
+    text: str, line: int, remedy: str, tmp_path: Path
+) -> None:
+    told = refused(tmp_path, text.encode())
+    assert f"line {line}: YAML: " in told
+    assert told.endswith(f"({remedy})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.errors import DataError, RaxalignError
+from raxalign.errors import GridError, RaxalignError
 from raxalign.plan.encoders import all_encoders
 from raxalign.plan.expand import expand
 from tests.grids import write_grid
@@ -81,17 +81,17 @@ def test_other_word_aligners_read_no_encoder(tmp_path):
 def test_a_layer_that_its_encoder_does_not_have_is_refused(folder):
     with pytest.raises(
         RaxalignError,
-        match=r"grid\.yaml: pairs: layer: .*small: layers '8': this encoder has the layers 0"
-        r" \(embeddings\) to 2; choose one of them",
+        match=r"grid\.yaml: 1 fault\n  line \d+: pairs: layer: .*small: layers '8': this encoder"
+        r" has the layers 0 \(embeddings\) to 2; choose one of them",
     ):
         expand(grid_of(folder, "encoder: small"))
 
 
 def test_a_folder_that_is_not_there_is_refused(folder):
-    with pytest.raises(DataError, match="missing: no such encoder folder"):
+    with pytest.raises(GridError, match=r"line \d+: pairs: .*missing: no such encoder folder"):
         expand(grid_of(folder, "encoder: ./missing, layer: 1"))
 
 
 def test_a_name_that_no_encoder_can_have_is_refused(folder):
-    with pytest.raises(RaxalignError, match=r"grid\.yaml: pairs: a b c"):
+    with pytest.raises(RaxalignError, match=r"line 10: pairs: a b c is neither a folder nor"):
         expand(grid_of(folder, "encoder: a b c, layer: 1"))

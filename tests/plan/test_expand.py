@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from raxalign.config.grid import load
-from raxalign.errors import GridError, RaxalignError
+from raxalign.errors import DataError, GridError, RaxalignError
 from raxalign.plan.expand import expand
 from raxalign.plan.identity import Identity
 from raxalign.plan.load import select
@@ -368,3 +368,37 @@ def test_text_may_come_from_another_corpus_whatever_the_training_sizes(tmp_path)
     assert encoders(other, "[100]") == encoders(other, "[200]")
     assert encoders("", "[100]") != encoders("", "[200]")
     assert encoders(other, "[100]") != encoders(other.replace("50", "60"), "[100]")
+
+
+@pytest.mark.parametrize(
+    ("folder", "problem"),
+    [
+        ("nowhere", "no such encoder folder"),
+        ("empty", "has no config.json, so it is not an encoder"),
+        ("grid.yaml", "is a file, not an encoder's folder"),
+    ],
+)
+def test_an_encoder_that_is_not_there_is_a_fault_at_its_line(tmp_path, folder, problem):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GridError) as told:
+        plan_of(tmp_path, encoder=f"./{folder}")
+    assert f"  line 4: encoder: {tmp_path / folder}: {problem}. Name " in str(told.value)
+
+
+def test_a_grid_without_a_trial_names_the_line_that_leaves_nothing(tmp_path):
+    with pytest.raises(GridError) as told:
+        plan_of(tmp_path, methods=("none: {}",), more="exclude: [{method: none}]\n")
+    (fault,) = told.value.faults
+    assert (fault.line, fault.key) == (17, "exclude")
+    assert fault.problem == "no trial is left: 4 of 4 points are excluded"
+
+
+def test_a_missing_file_with_a_near_name_says_which_there_is(tmp_path):
+    (tmp_path / "de.txt.bz2").write_bytes(b"")
+    method = "rotation: {supervision: dictionary, dictionary: '{lang}.txt'}"
+    with pytest.raises(DataError) as told:
+        plan_of(tmp_path, methods=(method,))
+    assert f"{tmp_path}/de.txt: No such file or directory (there is de.txt.bz2)" in str(told.value)
+    assert f"{tmp_path}/fr.txt: No such file or directory\n" in f"{told.value}\n".replace(
+        ". P", "\n"
+    )

@@ -41,7 +41,8 @@ def test_what_the_largest_training_text_lacks_is_told_by_language(told, tmp_path
         ),
         (
             f"{tmp_path}/fr-en.fr: fr-en: 9 training sentences were asked for, and there are 3"
-            " lines, 3 of them for dev and test; name a corpus with more text"
+            " lines, 3 of them for dev and test; make `split` smaller, or name a corpus with more"
+            " text"
         ),
     )
 

@@ -409,3 +409,11 @@ def test_a_key_leads_to_the_plan_that_knows_most(finished: Opened, tmp_path: Pat
     assert find(key[:10], str(tmp_path)).trial == finished.plan.trials[0]
     with pytest.raises(RaxalignError, match="run its grid"):
         export_trial(key, tmp_path / "out", root=str(tmp_path))
+
+
+def test_pairs_that_are_not_there_are_refused_with_what_makes_them(site, tmp_path):
+    request = AlignRequest(
+        "rotation", (), str(site / "encoder"), {"de": tmp_path / "nowhere"}, "en", 0
+    )
+    with pytest.raises(DataError, match=r"nowhere: there is no such folder of word pairs.*pairs`"):
+        make_aligned(request, tmp_path / "out", root=str(tmp_path / "storage"))

@@ -332,3 +332,10 @@ def test_what_another_process_has_repaired_is_not_set_aside(tmp_path: Path) -> N
         is None
     )
     assert store.verify("pairs", KEY)
+
+
+def test_a_root_that_cannot_be_made_is_named_without_the_file_of_the_test() -> None:
+    with pytest.raises(StorageError) as told:
+        ArtifactStore("/proc/raxalign").check_writable()
+    assert str(told.value).startswith("/proc/raxalign: cannot write: ")
+    assert "give another storage (--storage or RAXALIGN_STORAGE)" in str(told.value)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from raxalign.errors import ResourceError
 from raxalign.sweep import cluster
+from raxalign.sweep.job import Job
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
 def test_a_local_cluster_has_a_token_that_only_its_user_can_read(
@@ -35,3 +43,60 @@ def test_who_turns_the_token_off_is_obeyed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     cluster.require_token()
     assert not (tmp_path / ".ray").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Exception("The current node timed out during startup. This could happen\nbecause"),
+        RuntimeError("Failed to start GCS"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_ray_that_does_not_start_is_an_error_that_says_what_to_do(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: object) -> None:
+        raise error
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(cluster.ray, "init", init)
+    with pytest.raises(ResourceError) as told:
+        cluster.connect(None, Job("/storage", ""))
+    assert str(told.value).startswith(
+        f"Ray did not start on this machine ({str(error).splitlines()[0]}). The machine may be"
+    )
+    assert "run the same command again; what is done is kept" in str(told.value)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_at_which_nothing_listens_is_refused_before_ray_waits_for_it(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:  # bound, and not listening: nobody else can take the port
+        taken.bind(("127.0.0.1", 0))
+        address = f"{scheme}127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setattr(cluster, "_PATIENCE", 0.01)
+        monkeypatch.setattr(cluster, "_PAUSE", 0.0)
+        monkeypatch.setattr(cluster.ray, "init", lambda **_: pytest.fail("Ray was asked"))
+        with pytest.raises(ResourceError, match=rf"answers at {address}: .*refused.*Start one"):
+            cluster.connect(address, Job("/storage", ""))
+
+
+@pytest.mark.parametrize("address", ["auto", "{host}:{port}", "ray://{host}:{port}"])
+def test_a_cluster_that_listens_is_joined(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined: list[object] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = address.format(host="127.0.0.1", port=server.getsockname()[1])
+        monkeypatch.setattr(cluster.ray, "init", lambda **given: joined.append(given["address"]))
+        cluster.connect(place, Job("/storage", ""))
+    assert joined == [place]
+
+
+def test_another_error_at_the_start_of_ray_stays_what_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr(cluster.ray, "init", lambda **_: {}["missing"])
+    with pytest.raises(KeyError):
+        cluster.connect(None, Job("/storage", ""))

@@ -77,7 +77,9 @@ def test_every_split_of_every_language_of_xnli_is_read_and_every_fault_is_found(
             [
                 (
                     "dev.de:1: unknown label 'maybe'. Labels are entailment, neutral,"
-                    " contradiction, or 0, 1, 2"
+                    " contradiction, or 0, 1, 2. If it is a header's: a file needs premise,"
+                    " hypothesis and label (or sentence1, sentence2 and gold_label; sentence1_de"
+                    " for the texts of one language)"
                 ),
                 "dev.de:3: 1 columns, expected 3 (premise, hypothesis, label)",
             ],

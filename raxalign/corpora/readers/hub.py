@@ -126,7 +126,8 @@ def hub_error(name: str, error: Exception) -> DataError | TransientError:
     )
     if unreachable or status == 429 or status >= 500:
         return TransientError(
-            f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)})"
+            f"hub:{name}: the Hugging Face Hub cannot be reached ({first_line(error)}). Go"
+            " online, or read files of your own (`source: moses` or `tsv`)"
         )
     remedy = (
         "Check `dataset`, `config`, `split` and `revision`; gated datasets need a login (hf auth"

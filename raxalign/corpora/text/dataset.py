@@ -191,7 +191,8 @@ def _data_files(folder: Path) -> list[Path]:
             for entry in json.loads(state.read_text(encoding="utf-8"))["_data_files"]
         ]
     except FileNotFoundError as error:
-        raise DataError(folder, f"is not a dataset: it has no {_STATE}") from error
+        remedy = "Name a folder that raxalign wrote (`raxalign pairs`)"
+        raise DataError(folder, f"is not a dataset: it has no {_STATE}", remedy=remedy) from error
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise _damaged(state, error) from error
     if not files:

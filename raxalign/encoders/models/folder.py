@@ -40,6 +40,10 @@ def check_folder(folder: Path) -> None:
     """Raises `DataError` unless there is a config, safetensors weights and a tokenizer's
     vocabulary.
     """
+    if folder.is_file():
+        raise DataError(
+            folder, "is a file, not an encoder's folder", remedy=f"Name its folder {folder.parent}"
+        )
     if not folder.is_dir():
         raise DataError(
             folder,
@@ -47,7 +51,8 @@ def check_folder(folder: Path) -> None:
             remedy="Name a folder that AutoModel opens, or a hub name",
         )
     if not (folder / "config.json").is_file():
-        raise DataError(folder, "has no config.json, so it is not an encoder")
+        remedy = "Name the folder that save_pretrained of transformers wrote"
+        raise DataError(folder, "has no config.json, so it is not an encoder", remedy=remedy)
     if not any(folder.glob("*.safetensors")):
         found = (
             ", ".join(sorted(p.name for p in [*folder.glob("*.bin"), *folder.glob("*.pt")]))

@@ -96,7 +96,10 @@ class _Reader:
                 yield Example(record["first"], record.get("second"), label, line, id_, group)
             else:
                 told = f"unknown label {record['label']!r}"
-                self.refuse(line, told, f"Labels are {self.scheme.known()}")
+                remedy = f"Labels are {self.scheme.known()}"
+                if line == 1:
+                    remedy += f". If it is a header's: a{self.header.needed()[1:]}"
+                self.refuse(line, told, remedy)
 
     def cells(self, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:
         """Yields the records of a tab-separated file."""
@@ -217,13 +220,13 @@ class _Header:
         listed, path = ", ".join(names), self.file.path
         if missing := [self.names.shown(r) for r in self.names.texts if r not in columns]:
             told = f"names no {' and no '.join(missing)} for {self.file.lang} among {listed}"
-            raise DataError(path, told, line=line, remedy=self._needed())
+            raise DataError(path, told, line=line, remedy=self.needed())
         if "label" not in columns:
             either = " or ".join(reversed(self.names.names("label")))
             told = f"no labels: names no {either} among {listed}"
             raise DataError(path, told, line=line, remedy=_HIDDEN)
 
-    def _needed(self) -> str:
+    def needed(self) -> str:
         """What a file needs, in a sentence."""
         shown, first = (
             [names(role) for role in self.names.needed]
