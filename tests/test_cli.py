@@ -366,6 +366,29 @@ def test_tables_have_the_width_of_the_terminal(
             assert "…" not in shown
 
 
+def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(grid.read_text(encoding="utf-8").replace("[0]", "[1]"), encoding="utf-8")
+    assert run("diff", grid, grid).code == 0
+    text = other.read_text(encoding="utf-8").replace("center: [false, true]", "center: [true]")
+    other.write_text(text, encoding="utf-8")
+    done = run("diff", grid, other)
+    assert (done.code, "only in" in done.out) == (1, True)
+    assert run("diff", grid, tmp_path / "absent").code == 2
+
+
+def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
+    from raxalign.sweep.job import write_plan
+
+    plan = plan_of(grid)
+    write_plan(plan, os.environ["RAXALIGN_STORAGE"])
+    write_result(plan, 0, 0.25)
+    done = run("show", plan.trials[0].key[:20])
+    assert (done.code, "25.0" in done.out) == (0, True)
+    assert json.loads(run("show", plan.trials[0].key, "--format", "json").out)["method"] == "none"
+    assert run("show", "zz").code == 2
+
+
 def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: Path) -> None:
     assert json.loads(run("results", grid, "--format", "json").out) == []
     done = run("results", grid)

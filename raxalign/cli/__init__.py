@@ -48,7 +48,7 @@ def _everywhere(
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(_grids.grid, _grids.plan, _grids.status, _results.results, _grids.report),
-    *(_search.search, _look.show),
+    *(_search.search, _look.show, _look.diff),
     *(_single.pairs, _single.aer, _single.align, _single.evaluate, _single.export),
     *(_care.init, _care.list_, _care.ui, _care.sync, _care.doctor, _care.gc),
 )

@@ -43,3 +43,30 @@ def show(
         print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
     else:
         print_out(as_text(facts, width()))
+
+
+def diff(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A grid file, or a storage (folder or URL).")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    storage: Storage = None,
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+) -> None:
+    """Compare two storages, two grid files, or one of each: which trials and values only one has,
+    which params, versions and data make keys differ, and by how much values differ.
+
+    Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
+    within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
+    """
+    from raxalign.report.differences import differences, read_side
+    from raxalign.report.differences_text import as_json, as_text
+
+    sides = read_side(first, storage), read_side(second, storage)
+    found = differences(*sides)
+    if format is PlanFormat.json:
+        print_out(as_json(found))
+    else:
+        print_out(as_text(found, *sides, width=width()))
+    if found.any:
+        raise typer.Exit(1)
