@@ -1,4 +1,4 @@
-"""What a plan may cost, estimated from the timings of what was already run in the same storage."""
+"""What the stages of a plan took where they have run, and which are left."""
 
 from __future__ import annotations
 
@@ -28,43 +28,6 @@ def stored_keys(plan: Plan, root: str) -> set[str]:
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     evaluations = {key for kind, key in stages if kind == "evaluation"}
     return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
-
-
-def estimate(
-    plan: Plan,
-    root: str,
-    stored: AbstractSet[str] | None = None,
-    records: Mapping[str, Tombstone] | None = None,
-) -> str:
-    """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
-    this storage. It reports how much has no timing yet.
-
-    Args:
-        plan: The plan.
-        root: The storage root.
-        stored: What `stored_keys` returns, where it is known.
-        records: What is left of the stages that were not kept, by key, where it is known.
-    """
-    stored = stored_keys(plan, root) if stored is None else stored
-    left_over = to_make(plan, stored, stored)
-    took, left = _timings(plan, seconds_by_key(plan, root, stored, records), left_over)
-    if not left:
-        return "nothing is left to run"
-    known = {name: count for name, count in left.items() if name in took}
-    unknown = sum(left.values()) - sum(known.values())
-    if not known:
-        return (
-            f"{unknown} stages and evaluations to run; none of their kind has run in this storage"
-            " yet, so their time is unknown"
-        )
-    seconds = math.fsum(
-        count * math.fsum(took[name]) / len(took[name]) for name, count in known.items()
-    )
-    rest = f", and {unknown} of kinds that have not run here yet" if unknown else ""
-    return (
-        f"about {duration(seconds)} of worker time left for {sum(known.values())} stages and"
-        f" evaluations{rest}"
-    )
 
 
 def seconds_by_key(
@@ -157,23 +120,6 @@ def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str
         for maker, keys in tried.items()
         if (seconds := [took[key] for key in keys if key in took])
     }
-
-
-def _timings(
-    plan: Plan, seconds: Mapping[str, float], to_do: list[str]
-) -> tuple[dict[_Maker, list[float]], dict[_Maker, int]]:
-    """Return by stage kind and maker: the seconds of what is done, and the number of what is
-    left.
-    """
-    took: dict[_Maker, list[float]] = defaultdict(list)
-    left: dict[_Maker, int] = defaultdict(int)
-    for key, stage in plan.stages.items():
-        name = (stage.kind, stage.maker)
-        if key in seconds:
-            took[name].append(seconds[key])
-    for key in to_do:
-        left[plan.stages[key].kind, plan.stages[key].maker] += 1
-    return took, left
 
 
 def duration(seconds: float) -> str:
