@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from raxalign.plan.cost import duration
 from raxalign.plan.plan import Plan
-from raxalign.plan.work import Work, group
+from raxalign.plan.work import Work, family, group
 
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
 
@@ -70,7 +70,7 @@ def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: 
     """Estimate the time of stages and evaluations.
 
     A stage of a kind and maker that has run costs its share of what those took, by the work in
-    each. Another one costs its work, times what all that has run took more than its own.
+    each. Another one costs its work, times what the stages of its family took more than theirs.
 
     Args:
         plan: The plan.
@@ -104,6 +104,7 @@ class _Scale:
         self._took: dict[str, list[float]] = defaultdict(list)
         self._worked: dict[str, float] = defaultdict(float)
         self._like: dict[str, float] = defaultdict(float)
+        self._families: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # took, cost
         for key, value in took.items():
             if key not in plan.stages or plan.stages[key].inline:
                 continue
@@ -112,8 +113,9 @@ class _Scale:
             if cost is not None:
                 self._worked[name] += cost
                 self._like[name] += value
-        worked = math.fsum(self._worked.values())
-        self._whole = math.fsum(self._like.values()) / worked if worked else 1.0
+            if cost is not None:
+                whole = self._families[family(plan, key)]
+                whole[0], whole[1] = whole[0] + value, whole[1] + cost
 
     def has(self, key: str) -> bool:
         """Return whether something of the kind and maker has run."""
@@ -126,4 +128,5 @@ class _Scale:
             return math.fsum(known) / len(known) if known else None
         if self._worked.get(name):
             return cost * self._like[name] / self._worked[name]
-        return cost * self._whole
+        took, worked = self._families[family(self._plan, key)]
+        return cost * took / worked if worked else cost

@@ -93,7 +93,7 @@ class Work:
             if rows is None:
                 return None
             count = (rows["dev"] + rows["test"]) * len(_languages(stage))
-            return self._reading(2 * count, _FORWARD, parameters)
+            return self._reading(count, 2 * _FORWARD, parameters)
         return self._evaluated(stage, parameters, found.width)
 
     def _pretraining(self, stage: Stage, found: Footprint) -> float | None:
@@ -124,7 +124,7 @@ class Work:
 
     def _tuned(self, stage: Stage, parameters: int, rows: float) -> float:
         passes = _passes(stage.params.get("task"), rows)
-        return self._reading(2 * rows * passes * len(_languages(stage)), _TRAINED, parameters)
+        return self._reading(rows * passes * len(_languages(stage)), 2 * _TRAINED, parameters)
 
     def _evaluated(self, stage: Stage, parameters: int, width: int) -> float | None:
         """Return the cost of reading held-out sentences and searching among their words."""
@@ -176,6 +176,13 @@ def group(plan: Plan, key: str) -> str:
     if stage.kind in _PER_SENTENCE:
         return digest([stage.kind, stage.maker])
     return digest([stage.kind, stage.maker, stage.params.get("readout")])
+
+
+def family(plan: Plan, key: str) -> str:
+    """Return what stages have in common whose times say something of each other: `data` are made
+    without an encoder, `model` with one.
+    """
+    return "data" if plan.stages[key].kind in _PER_SENTENCE else "model"
 
 
 def _languages(stage: Stage) -> list[Any]:

@@ -71,18 +71,19 @@ def test_a_faster_machine_takes_less(plan: Plan) -> None:
     assert fast == pytest.approx(slow / 2)
 
 
-def test_what_has_run_corrects_its_own_kind_and_all_others(plan: Plan) -> None:
+def test_what_has_run_corrects_its_own_kind_and_those_of_its_family(plan: Plan) -> None:
     small, large = (of(plan, "bitext", sentences=size)[0] for size in (100, 200))
     work = Work(plan, SPEED)
     a, b = work.seconds(small), work.seconds(large)
     assert a is not None
     assert b is not None
-    (encoder,) = of(plan, "encoder")
-    found = forecast(plan, {small: 3 * a}, [large, encoder], SPEED)
+    (encoder,), pairs = of(plan, "encoder"), of(plan, "pairs")[0]
+    found = forecast(plan, {small: 3 * a}, [large, encoder, pairs], SPEED)
     assert found.seconds[large] == pytest.approx(3 * b)
-    assert found.seconds[encoder] == pytest.approx(3 * (work.seconds(encoder) or 0))
+    assert found.seconds[pairs] == pytest.approx(3 * (work.seconds(pairs) or 0))
+    assert found.seconds[encoder] == pytest.approx(work.seconds(encoder))
     assert found.measured == 1
-    assert "1 of 2 from what has run in this storage" in found.told(1)
+    assert "1 of 3 from what has run in this storage" in found.told(1)
 
 
 def test_several_workers_are_never_faster_than_the_longest_stage(plan: Plan) -> None:
