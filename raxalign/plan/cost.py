@@ -92,9 +92,9 @@ def trial_seconds(plan: Plan, trial: Trial, root: str) -> float:
     return math.fsum(seconds)
 
 
-def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:
-    """Return what making a stage or an evaluation took on the average, by stage kind and maker, for
-    those that this storage knows: a few of each are read, so that a large grid starts at once.
+def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, float]:
+    """Return the seconds that some of the stages and evaluations of a plan took which this storage
+    has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
 
     Args:
         plan: The plan.
@@ -115,11 +115,20 @@ def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str
     ]
     manifests = ArtifactStore(root).manifests(artifacts)
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
-    return {
-        maker: math.fsum(seconds) / len(seconds)
-        for maker, keys in tried.items()
-        if (seconds := [took[key] for key in keys if key in took])
-    }
+    return took
+
+
+def mean_seconds(plan: Plan, seconds: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    """Return what making a stage or an evaluation took on the average, by stage kind and maker.
+
+    Args:
+        plan: The plan.
+        seconds: What some of its stages and evaluations took, by key.
+    """
+    took = defaultdict[_Maker, list[float]](list)
+    for key, value in seconds.items():
+        took[plan.stages[key].kind, plan.stages[key].maker].append(value)
+    return {maker: math.fsum(values) / len(values) for maker, values in took.items()}
 
 
 def duration(seconds: float) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.sweep.advance import Advance
+from raxalign.sweep.remaining import Expected
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class Observer:
         arguments are those of `grid_started`, and count what is added.
         """
 
+    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
+        """Called after `grid_started` and `grid_grew` with what the added stages and trials are
+        expected to take, and with the number of workers that there is room for.
+        """
+
+    def stage_started(self, stage: Stage) -> None:
+        """Called when a worker begins with a shared stage."""
+
     def waits_changed(self, waits: Waits) -> None:
         """Called when other numbers of stages and trials wait; at most every few seconds."""
 
@@ -68,6 +77,9 @@ class Observer:
 
     def trial_started(self, trial: Trial) -> None:
         """Called when a trial starts on a worker."""
+
+    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
+        """Called every few seconds with the progress of a trial that runs."""
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Called every few seconds while trials have started and wait for room on the cluster, by
@@ -97,6 +109,16 @@ class Several(Observer):
         for observer in self.observers:
             observer.grid_grew(plan, pending, cached, stages)
 
+    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.steps_added(steps, workers)
+
+    def stage_started(self, stage: Stage) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.stage_started(stage)
+
     def waits_changed(self, waits: Waits) -> None:
         """Pass it on."""
         for observer in self.observers:
@@ -121,6 +143,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.trial_started(trial)
+
+    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.trial_advanced(trial, advance)
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Pass it on."""

@@ -5,6 +5,7 @@ function behind both.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -20,6 +21,7 @@ from raxalign.errors import RaxalignError, StorageError, TransientError
 from raxalign.stages import run_trial
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.sweep.advance import Note
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
@@ -50,7 +52,13 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
-        workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
+        note = Note(job.scratch if rank == 0 else "", key)
+
+        def report(metrics: Mapping[str, float], step: int) -> None:
+            spool.report(metrics, step)
+            note.report(metrics, step)
+
+        workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush)
         run_trial(workshop, key)
     except TransientError:
