@@ -191,7 +191,7 @@ def _languages(stage: Stage) -> list[Any]:
 
 
 def _rows(task: Any) -> Mapping[str, float] | None:
-    """Return how many rows a task's data has per split, where its params say so."""
+    """Return how many rows the data of a task has per split, where its params record that."""
     if not isinstance(task, Mapping):
         return None
     made = task.get("phrasebook")

@@ -31,7 +31,7 @@ Place = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Side:
-    """What is compared: the trials of some plans by what they are of, and the values of a ledger.
+    """What is compared: the trials of some plans by their points, and the values of a ledger.
 
     Attributes:
         name: What the user called it.

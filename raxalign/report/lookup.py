@@ -72,7 +72,7 @@ def _matches(prefix: str, root: str) -> dict[str, Match]:
             if key.startswith(prefix):
                 sort: Sort = "evaluation" if stage.kind == "evaluation" else "stage"
                 _keep(found, Match(sort, key, stage.kind, plan))
-    for kind, key in ArtifactStore(root).keys():  # noqa: SIM118 it is no mapping
+    for kind, key in ArtifactStore(root).keys():  # noqa: SIM118
         if key.startswith(prefix) and key not in found:
             found[key] = Match("stage", key, kind, None)
     for key in Ledger(root).keys():  # noqa: SIM118

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import Cell, Name, Value, cells, over_runs
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
 from raxalign.plan.names import cell_name
 from raxalign.report.cells.numbers import FEW, Unit, metric_unit
 from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
@@ -116,7 +116,7 @@ def blocks(
             continue
         table = _Table(plan, lines, [(task, lang, metric, split) for lang in langs], per_seed)
         shown, reasons = table.lines()
-        notes = [*([note] if note else []), *reasons]
+        notes = [*([note] if note else []), *reasons, *table.uneven_means()]
         title += f", {table.unit.sign}" if table.unit.sign else ""
         heads = ("method", "sentences", *(["seed"] if per_seed else []))
         runs = frozenset() if per_seed else table.runs()
@@ -139,6 +139,22 @@ class _Table:
 
     def runs(self) -> frozenset[int]:
         return frozenset(value.n for value in self._values() if value.sd is not None)
+
+    def uneven_means(self) -> list[str]:
+        """Return a note where the means of the lines are over different languages."""
+        found = []
+        for name in self.names:
+            over = {
+                tuple(sorted(languages_of(cell, name, self.plan.pivot)))
+                for cell in self.cells
+                if name[1] in MEANS and name in cell.values
+            }
+            if len(over) > 1:
+                found.append(
+                    f"{name[1]}: not all lines have the same languages, so these means cannot be"
+                    " compared"
+                )
+        return found
 
     def lines(self) -> tuple[list[tuple[str, ...]], list[str]]:
         """The lines of the cells that have a value of some of the names, or a reason why they have

@@ -168,7 +168,8 @@ def test_columns_fold_into_bands_that_repeat_the_method() -> None:
 
 def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
     assert as_text(blocks([row(0.5), row(0.25, lang="bg")], PLAN), width=22).splitlines() == [
-        "xnli: accuracy (test), %",
+        "xnli: accuracy (test),",
+        "%",
         "finetune lambda=0.1,",
         "1,000",
         "  bg   25.0",
@@ -221,3 +222,15 @@ def test_what_no_result_has_is_refused_with_what_there_is() -> None:
     with pytest.raises(RaxalignError, match="there are: de, en, bg, avg, avg_zero_shot"):
         Selection(langs=("tlh",)).refuse_unknown(ROWS, "en")
     Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], "en")
+
+
+def test_means_over_different_languages_are_marked() -> None:
+    rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, lang="bg")]
+    both = [*rows, row(0.5, method="none", params={}, lang="el")]
+    [block] = blocks(both, PLAN)
+    assert (
+        block.note
+        == "avg: not all lines have the same languages, so these means cannot be compared"
+    )
+    [alike] = blocks(rows, PLAN)
+    assert alike.note == ""
