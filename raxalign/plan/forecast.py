@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from raxalign.plan.cost import duration
 from raxalign.plan.plan import Plan
+from raxalign.plan.speed import Speed
 from raxalign.plan.work import Work, family, group
 
 _SHOWN = 0.5  # seconds: kinds of stages that take less are not named
@@ -66,7 +67,7 @@ class Forecast:
         )
 
 
-def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: float) -> Forecast:
+def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: Speed) -> Forecast:
     """Estimate the time of stages and evaluations.
 
     A stage of a kind and maker that has run costs its share of what those took, by the work in
@@ -76,7 +77,7 @@ def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: 
         plan: The plan.
         took: Key -> seconds of what has run.
         left: The keys of what is to run.
-        speed: Operations per second of a worker.
+        speed: The speed of a worker.
     """
     work = Work(plan, speed)
     scale = _Scale(plan, work, took)

@@ -8,12 +8,29 @@ import json
 import os
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 GPU = 2e13
 """Operations per second that are assumed of a GPU, which a plan does not start."""
 _SIZE = 96  # of the matrices: libraries multiply larger ones in several threads
 _SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Floating-point operations per second: `products` of a worker in the products of models,
+    `core` of one core, which reads text and aligns words.
+    """
+
+    products: float
+    core: float
+
+
+def worker_speed(threads: int, *, gpu: bool) -> Speed:
+    """Return the speed of a worker with some cores of this machine, or with a GPU."""
+    core = core_speed()
+    return Speed(GPU if gpu else core * threads, core)
 
 
 def core_speed(remembered: Path | None = None) -> float:

@@ -18,6 +18,7 @@ from raxalign.store.key import digest
 if TYPE_CHECKING:
     from raxalign.encoders.models.size import Footprint
     from raxalign.plan.plan import Plan
+    from raxalign.plan.speed import Speed
     from raxalign.plan.stage import Stage
 
 TOKENS = 14
@@ -40,10 +41,10 @@ _START = 0.5  # seconds to load an encoder
 
 @dataclass
 class Work:
-    """The cost of a plan's stages on a machine of a speed (operations per second of a worker)."""
+    """The cost of a plan's stages on a worker of a speed."""
 
     plan: Plan
-    speed: float
+    speed: Speed
     _known: dict[str, float | None] = field(default_factory=dict)
     _footprints: dict[str, Footprint | None] = field(default_factory=dict)
     _sizes: dict[str, float] = field(default_factory=dict)
@@ -77,7 +78,7 @@ class Work:
     def _estimate(self, stage: Stage) -> float | None:
         if stage.kind in _PER_SENTENCE:
             fixed, each = _PER_SENTENCE[stage.kind]
-            return (fixed + each * self.sentences(stage.key)) * _REFERENCE / self.speed
+            return (fixed + each * self.sentences(stage.key)) * _REFERENCE / self.speed.core
         found = self._footprint(stage)
         if found is None:
             return None
@@ -147,11 +148,11 @@ class Work:
 
     def _reading(self, sentences: float, each: int, parameters: int) -> float:
         operations = sentences * TOKENS * each * parameters
-        besides = (_START + sentences * _OVERHEAD) * _REFERENCE / self.speed
+        besides = (_START + sentences * _OVERHEAD) * _REFERENCE / self.speed.core
         return self._operations(operations) + besides
 
     def _operations(self, number: float) -> float:
-        return number / (_EFFICIENCY * self.speed)
+        return number / (_EFFICIENCY * self.speed.products)
 
     def _footprint(self, stage: Stage) -> Footprint | None:
         """Return the sizes of the encoder that a stage reads or starts from."""

@@ -14,7 +14,7 @@ from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.disk import estimate_disk
 from raxalign.plan.forecast import Forecast, forecast
 from raxalign.plan.keeping import made_again
-from raxalign.plan.speed import GPU, core_speed
+from raxalign.plan.speed import worker_speed
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
@@ -144,10 +144,10 @@ def _time(
 ) -> Forecast:
     """Return the time of what is left. The speed of this machine counts until something has run."""
     left = to_make(plan, there, there)
-    took = seconds_by_key(plan, root, there, records) if left else {}
     if not left:
-        return forecast(plan, {}, (), GPU)
-    speed = GPU if run.gpus_per_worker else core_speed() * run.threads * run.workers
+        return Forecast({}, {}, {}, 0)
+    took = seconds_by_key(plan, root, there, records)
+    speed = worker_speed(run.threads * run.workers, gpu=run.gpus_per_worker > 0)
     return forecast(plan, took, left, speed)
 
 

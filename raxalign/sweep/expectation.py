@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from raxalign.plan.forecast import forecast
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import GPU, core_speed
+from raxalign.plan.speed import worker_speed
 from raxalign.plan.work import family
 from raxalign.sweep.job import Job
 from raxalign.sweep.order import Step
@@ -26,7 +26,7 @@ def expected_steps(
     """
     parts = {step.key: step.parts if step.is_trial else (step.key,) for step in steps}
     left = dict.fromkeys(key for keys in parts.values() for key in keys)
-    speed = GPU if job.gpus else core_speed() * job.threads * job.workers
+    speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
     found = forecast(plan, took, left, speed)
     usual = found.total / len(found.seconds) if found.seconds else 1.0
     return [

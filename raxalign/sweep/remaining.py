@@ -153,11 +153,12 @@ class Remaining:
         for place, (left, key) in enumerate(running):
             ends[key] = free[place] = left
         heapq.heapify(free)
+        factors = {name: self._factor(name, now) for name in self._groups}
         for key, step in self._steps.items():
             if key in ends:
                 continue
             ready = max((ends.get(name, 0.0) for name in step.inputs), default=0.0)
             start = max(ready, heapq.heappop(free))
-            ends[key] = start + self._expectation(step, now)
+            ends[key] = start + factors[step.group] * step.seconds
             heapq.heappush(free, ends[key])
         return max(ends.values(), default=0.0)

@@ -11,11 +11,11 @@ from raxalign.config.grid import load
 from raxalign.plan.expand import expand
 from raxalign.plan.forecast import forecast
 from raxalign.plan.plan import Plan
-from raxalign.plan.speed import core_speed
+from raxalign.plan.speed import Speed, core_speed
 from raxalign.plan.work import TOKENS, Work
 from tests.grids import write_grid
 
-SPEED = 1.2e11
+SPEED = Speed(1.2e11, 1.2e11)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_pre_training_costs_six_operations_per_parameter_and_token(plan: Plan)
     blocks = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
     tokens = 30 * 16 * 64  # steps, rows and window
     operations = 6 * tokens * (blocks + 400 * 32)
-    assert Work(plan, SPEED).seconds(key) == pytest.approx(operations / (SPEED / 2))
+    assert Work(plan, SPEED).seconds(key) == pytest.approx(operations / (1.2e11 / 2))
 
 
 def test_a_training_costs_its_pairs_and_epochs(plan: Plan) -> None:
@@ -59,7 +59,7 @@ def test_a_training_costs_its_pairs_and_epochs(plan: Plan) -> None:
     small, large = (by_size[size].pop() for size in sorted(by_size))
     assert sorted(by_size) == [100, 200]
     blocks = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
-    each = 2 * TOKENS * 8 * blocks / (SPEED / 2) + 2 * 4e-4  # of both sides, and a frozen copy
+    each = 2 * TOKENS * 8 * blocks / (1.2e11 / 2) + 2 * 4e-4  # of both sides, and a frozen copy
     assert large is not None
     assert small is not None
     assert large - small == pytest.approx(100 * each)
@@ -67,8 +67,17 @@ def test_a_training_costs_its_pairs_and_epochs(plan: Plan) -> None:
 
 def test_a_faster_machine_takes_less(plan: Plan) -> None:
     left = list(plan.stages)
-    slow, fast = (forecast(plan, {}, left, speed).total for speed in (SPEED, 2 * SPEED))
+    slow, fast = (forecast(plan, {}, left, speed).total for speed in (SPEED, Speed(2.4e11, 2.4e11)))
     assert fast == pytest.approx(slow / 2)
+
+
+def test_a_gpu_makes_models_faster_and_not_data(plan: Plan) -> None:
+    (encoder,), pairs = of(plan, "encoder"), of(plan, "pairs")[0]
+    with_gpu = Work(plan, Speed(1.2e13, 1.2e11))
+    assert with_gpu.seconds(pairs) == Work(plan, SPEED).seconds(pairs)
+    assert with_gpu.seconds(encoder) == pytest.approx(
+        (Work(plan, SPEED).seconds(encoder) or 0) / 100
+    )
 
 
 def test_what_has_run_corrects_its_own_kind_and_those_of_its_family(plan: Plan) -> None:
