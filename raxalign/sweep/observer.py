@@ -28,6 +28,12 @@ class Waits:
     nodes: int = 0
     each: str = ""
 
+    @property
+    def described(self) -> str:
+        """What waits in words: for stages, for a free worker, or for one that was requested."""
+        numbers = ((self.inputs, "inputs"), (self.workers, "a worker"), (self.nodes, "its start"))
+        return ", ".join(f"{number} for {what}" for number, what in numbers if number)
+
 
 @dataclass(frozen=True)
 class Wait:

@@ -17,15 +17,16 @@ from raxalign.plan.cost import duration
 from raxalign.plan.dev_values import dev_mean
 from raxalign.plan.remarks import remarks
 from raxalign.printing import printable
+from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Observer, Waits
 from raxalign.sweep.remaining import Expected, Remaining
+from raxalign.train.runtime import TOKENS
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
     from raxalign.plan.trial import Trial
     from raxalign.store.ledger import Ledger
-    from raxalign.sweep.advance import Advance
     from raxalign.sweep.observer import Wait
 
 _STEPPING, _SILENT = (
@@ -252,11 +253,13 @@ class Progress(Observer):
         return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
 
     def _rate(self, key: str, advance: Advance) -> str:
-        """Describe how many steps a training does in a second, from its last two reports."""
-        before, rate = self._steps.get(key, (advance, ""))
+        """Describe how fast a training is: its tokens per second, or steps where it has none."""
+        before, rate = self._steps.get(key, (Advance(0.0), ""))
         if advance.step > before.step and advance.seconds > before.seconds:
             speed = (advance.step - before.step) / (advance.seconds - before.seconds)
-            rate = f"{speed:.3g} steps/s, " if before.step else ""
+            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
+            steps = f"{speed:.3g} steps/s, " if before.step else ""
+            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
         if advance.step != before.step or key not in self._steps:
             self._steps[key] = (advance, rate)
         return rate
@@ -278,20 +281,13 @@ class Progress(Observer):
             table.add_row("running", text)
         if len(self._advances) > _SHOWN:
             table.add_row("", f"and {len(self._advances) - _SHOWN} more")
-        waiting = _describe_waits(self._waits)
-        if waiting:
-            table.add_row("waiting", waiting)
+        if self._waits.described:
+            table.add_row("waiting", self._waits.described)
         for text in self._groups_waiting.values():
             table.add_row("waiting", text)
         if self._best:
             table.add_row(f"best on dev: {_number(self._best[0])}", self._best[1])
         return table
-
-
-def _describe_waits(waits: Waits) -> str:
-    """Describe what waits: for stages, for a free worker, or for one that was requested."""
-    numbers = ((waits.inputs, "inputs"), (waits.workers, "a worker"), (waits.nodes, "its start"))
-    return ", ".join(f"{number} for {what}" for number, what in numbers if number)
 
 
 def _number(value: float) -> str:

@@ -26,6 +26,7 @@ from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, progress_of
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
 from raxalign.train.group import lost_peer
+from raxalign.train.runtime import TOKENS
 
 PATIENCE = (
     6 * 3600
@@ -55,7 +56,9 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
         note = Note(job.scratch if rank == 0 else "", key)
 
         def report(metrics: Mapping[str, float], step: int) -> None:
-            spool.report(metrics, step)
+            # the speed is for who watches: it is not a curve of the trial
+            curves = {name: v for name, v in metrics.items() if not name.endswith(TOKENS)}
+            spool.report(curves, step)
             note.report(metrics, step)
 
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)

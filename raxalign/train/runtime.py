@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+TOKENS = "tokens_per_second"
+"""The last part of the name under which a training reports its speed."""
+
 
 def _ignore(metrics: Mapping[str, float], step: int) -> None:
     """The report of a run that nobody watches."""

@@ -192,8 +192,10 @@ def test_what_runs_is_shown_with_its_speed_and_time_left(progress, plan, monkeyp
     clock[0] += 40
     progress.stage_finished(stage, 60.0, None)
     progress.trial_started(one)
-    progress.trial_advanced(one, Advance(5.0, 10, {"xnli/loss": 1.0}))
+    watched = {"xnli/loss": 1.0, "xnli/tokens_per_second": 12345.6}
+    progress.trial_advanced(one, Advance(5.0, 10, watched))
     with progress._console.capture() as shown:
         progress._console.print(progress._render())
-    assert f"{describe(one)}: xnli step 10, loss 1.000, 5 s so far, about 20 s left" in shown.get()
+    shows = "xnli step 10, 12,346 tokens/s, loss 1.000, 5 s so far, about 20 s left"
+    assert f"{describe(one)}: {shows}" in shown.get()
     assert "encoder scratch" not in shown.get()
