@@ -62,7 +62,8 @@ KNOWN_CIRCLES: set[tuple[str, str]] = (
 MOST_LINES, MOST_FUNCTION_LINES, MOST_ARGUMENTS = 300, 40, 6
 LONG_FUNCTIONS = {  # each with its reason
     "api.py": ("word_pairs", "align", "evaluate"),  # keyword arguments are the interface
-    "cli/_grids.py": ("grid", "results"),  # a command's arguments are its options
+    "cli/_grids.py": ("grid",),  # a command's arguments are its options
+    "cli/_results.py": ("results",),  # likewise
     "cli/_search.py": ("search",),  # likewise
     "cli/_single.py": ("pairs", "align", "evaluate"),  # likewise
     "methods/objectives/all_words.py": ("word_contrastive_loss",),  # a formula over tensors

@@ -299,7 +299,7 @@ def test_results_come_as_a_table_as_json_and_as_csv(run: Callable[..., Done], gr
     assert {name: rows[0][name] for name in wanted} == wanted
     assert run("results", grid, "--format", "csv").out.count("\n") == 1 + len(rows)
     table = run("results", grid).out
-    assert "0.2500" in table
+    assert "25.0" in table
     assert "contextual_accuracy_pairs" not in table
     assert "contextual_accuracy_pairs" in run("results", grid, "--all").out
 
@@ -308,7 +308,7 @@ def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path
     made_up(tmp_path, languages="{together: [de]}", sentences="100")
     file = tmp_path / "grid.yaml"
     table = run("results", file, "--compare").out
-    assert "retrieval: contextual_accuracy (test), against none" in table
+    assert "retrieval: contextual_accuracy (test), %, against none" in table
     assert "p (Holm)" in table
     last = table.splitlines()[-1]
     assert re.match(
@@ -330,6 +330,63 @@ def test_results_are_compared_with_a_baseline(run: Callable[..., Done], tmp_path
     assert (
         "finetune lambda=0.1, finetune lambda=1, finetune lambda=10; name one of them" in wrong.err
     )
+
+
+def test_results_are_chosen_by_options(run: Callable[..., Done], tmp_path: Path) -> None:
+    made_up(tmp_path, languages="{together: [de, fr]}", sentences="100")
+    file = tmp_path / "grid.yaml"
+    dev = ("--task", "xnli", "--split", "dev", "--lang", "fr")
+    rows = json.loads(run("results", file, *dev, "--format", "json").out)
+    assert rows
+    assert {(row["task"], row["split"], row["lang"]) for row in rows} == {("xnli", "dev", "fr")}
+    table = run("results", file, *dev).out
+    assert "xnli: accuracy (dev), %" in table
+    assert "retrieval" not in table
+    assert run("results", file, *dev, "--per-seed").out.count("rotation") == 2
+    both = json.loads(run("results", file, *dev[:4], "--compare", "--format", "json").out)
+    one = json.loads(run("results", file, *dev, "--compare", "--format", "json").out)
+    assert one == [row for row in both if row["lang"] == "fr"]  # corrected over the whole table
+    wrong = run("results", file, "--metric", "acuracy")
+    assert (wrong.code, "did you mean accuracy?" in wrong.err) == (2, True)
+    assert run("results", file, "--compare", "--transpose").code == 2
+
+
+def test_tables_have_the_width_of_the_terminal(
+    run: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up(tmp_path, sentences="100")
+    file = tmp_path / "grid.yaml"
+    whole = max(map(len, run("results", file, "--compare").out.splitlines()[:-3]))
+    assert whole > 100
+    for width in (40, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        for options in ((), ("--compare",), ("--transpose",)):
+            shown = run("results", file, *options).out
+            assert max(map(len, shown.splitlines())) <= width
+            assert "…" not in shown
+
+
+def test_diff_exits_as_diff_does(run: Callable[..., Done], grid: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(grid.read_text(encoding="utf-8").replace("[0]", "[1]"), encoding="utf-8")
+    assert run("diff", grid, grid).code == 0
+    text = other.read_text(encoding="utf-8").replace("center: [false, true]", "center: [true]")
+    other.write_text(text, encoding="utf-8")
+    done = run("diff", grid, other)
+    assert (done.code, "only in" in done.out) == (1, True)
+    assert run("diff", grid, tmp_path / "absent").code == 2
+
+
+def test_show_prints_one_key_and_lists_several(run: Callable[..., Done], grid: Path) -> None:
+    from raxalign.sweep.job import write_plan
+
+    plan = plan_of(grid)
+    write_plan(plan, os.environ["RAXALIGN_STORAGE"])
+    write_result(plan, 0, 0.25)
+    done = run("show", plan.trials[0].key[:20])
+    assert (done.code, "25.0" in done.out) == (0, True)
+    assert json.loads(run("show", plan.trials[0].key, "--format", "json").out)["method"] == "none"
+    assert run("show", "zz").code == 2
 
 
 def test_no_results_are_an_empty_list_or_a_note(run: Callable[..., Done], grid: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+FEW = 30
+"""Pairs: an accuracy over fewer is an accident of the data."""
 _LAYER = re.compile(r"layer\d+_.+")
 _SPOKEN = {"f1": "F1", "mrr": "MRR", "bleu1": "BLEU-1"}
 COUNTS = ("_pairs", "_stderr", "_count", "_coverage")

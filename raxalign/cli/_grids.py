@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from raxalign.cli._terminal import (
-    Format,
     GridFile,
     Keep,
     PlanFormat,
     Storage,
-    print_best,
-    print_comparisons,
     print_out,
-    print_rows,
-    rows_as_read,
-    stream_rows,
 )
 from raxalign.printing import to_stderr as tell
 
@@ -26,13 +20,6 @@ if TYPE_CHECKING:
     from raxalign.api import Finished
     from raxalign.plan.load import Opened
     from raxalign.plan.plan import Plan
-
-_COMPARE = (
-    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a"
-    " name, the baseline is the method of kind none; otherwise name it as the tables do (`rotation"
-    " center=true`). With --format json or csv, print the rows that the report writes as"
-    " comparisons.json and comparisons.csv."
-)
 
 
 def grid(
@@ -161,50 +148,6 @@ def status(file: GridFile, storage: Storage = None) -> None:
     print_out(read_status(opened.plan, Ledger(opened.root)).text(opened.plan.name))
     for line in status_lines(opened.plan, opened.root):
         print_out(line)
-
-
-def results(
-    file: GridFile,
-    storage: Storage = None,
-    format: Annotated[  # noqa: A002
-        Format, typer.Option(help="table, json (one row per value) or csv.")
-    ] = Format.table,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="In tables, also counts, standard errors and the two directions."
-        ),
-    ] = False,
-    compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
-    best: Annotated[
-        bool,
-        typer.Option(
-            "--best", help="The best points of the grid's searches, and the runs that confirm them."
-        ),
-    ] = False,
-) -> None:
-    """Print the results that the ledger has, or with `--compare` the tests on them."""
-    from raxalign.plan.load import open_grid
-    from raxalign.plan.remarks import chosen_in_report, remarks
-    from raxalign.store.ledger import Ledger
-
-    opened = open_grid(file, storage=storage)
-    ledger = Ledger(opened.root)
-    records: dict[str, dict[str, Any]] = {}
-    rows = rows_as_read(opened.plan, ledger, records)
-    if format is not Format.table and compare is None and not best:
-        stream_rows(rows, format)
-    elif best:
-        print_best(opened, list(rows))
-        return
-    elif (found := list(rows)) and compare is not None:
-        print_comparisons(found, opened.plan, ledger, format, compare or None)
-    elif found or format is not Format.table:
-        print_rows(found, opened.plan, format, every=every)
-    else:
-        tell(f"no results yet: raxalign grid {file}")
-    for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
-        tell(f"note: {remark}")
 
 
 def report(

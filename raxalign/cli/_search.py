@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from raxalign.cli._grids import grid, results
+from raxalign.cli._grids import grid
+from raxalign.cli._results import results
 from raxalign.cli._terminal import Options, Pivot, Storage, print_out
 from raxalign.printing import to_stderr as tell
 

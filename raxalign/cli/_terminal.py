@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -129,27 +130,13 @@ def print_parts(parts: Iterable[str]) -> None:
         raise typer.Exit(0) from None
 
 
-def print_comparisons(
-    rows: Sequence[Mapping[str, Any]],
-    plan_: Plan,
-    ledger: Ledger,
-    format: Format,  # noqa: A002
-    baseline: str | None,
-) -> None:
-    from raxalign.plan.comparisons import comparisons
-    from raxalign.report import compared, tables
-    from raxalign.report.answer import answer
-    from raxalign.report.cells.results import Results
-
-    results = Results.of(rows, plan_)
-    found = comparisons(results.cells, plan_, ledger, baseline=baseline)
-    if format is Format.json:
-        print_out(tables.as_json(compared.comparison_rows(found, plan_)))
-    elif format is Format.csv:
-        print_out(compared.comparisons_csv(compared.comparison_rows(found, plan_)))
-    else:
-        text = compared.as_text(found, plan_, width=None if sys.stdout.isatty() else 200)
-        print_out(f"{text}\n{answer(found, results)}")
+def width() -> int | None:
+    """Return the columns of the terminal; None where there is none, so that every line of a table
+    stays one line. `COLUMNS` in the environment has precedence.
+    """
+    if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        return shutil.get_terminal_size().columns
+    return None
 
 
 def print_best(opened: Opened, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -190,12 +177,12 @@ def print_rows(
     every: bool = False,
 ) -> None:
     from raxalign.report import tables
+    from raxalign.report.selection import Selection
 
     if format is Format.json:
         print_out(tables.as_json(rows))
     elif format is Format.csv:
         print_out(tables.as_csv(rows))
     else:
-        print_out(
-            tables.as_text(rows, plan_, every=every, width=None if sys.stdout.isatty() else 200)
-        )
+        made = tables.blocks(rows, plan_, Selection(every=every))
+        print_out(tables.as_text(made, width=width()))

@@ -44,7 +44,7 @@ class Scratch(EncoderKind):
         """By its options; a vocabulary that is trained counts as full."""
         own = self.params
         shape = Shape(own.layers, own.hidden_size, own.intermediate, own.vocab_size, own.positions)
-        return Footprint(shape.parameters, own.hidden_size)
+        return Footprint(shape.parameters, own.hidden_size, shape.blocks)
 
     def build(self, inputs: EncoderInputs, runtime: Runtime, folder: Path) -> Mapping[str, object]:
         """Train the model, and its vocabulary unless one is given, and write a Hugging Face

@@ -1,4 +1,4 @@
-"""What a plan may cost, estimated from the timings of what was already run in the same storage."""
+"""What the stages of a plan took where they have run, and which are left."""
 
 from __future__ import annotations
 
@@ -28,43 +28,6 @@ def stored_keys(plan: Plan, root: str) -> set[str]:
     artifacts = [(kind, key) for kind, key in stages if kind != "evaluation"]
     evaluations = {key for kind, key in stages if kind == "evaluation"}
     return ArtifactStore(root).present(artifacts) | (evaluations & Ledger(root).keys())
-
-
-def estimate(
-    plan: Plan,
-    root: str,
-    stored: AbstractSet[str] | None = None,
-    records: Mapping[str, Tombstone] | None = None,
-) -> str:
-    """Estimate in one line the worker time that is left, by the mean time of each kind of stage in
-    this storage. It reports how much has no timing yet.
-
-    Args:
-        plan: The plan.
-        root: The storage root.
-        stored: What `stored_keys` returns, where it is known.
-        records: What is left of the stages that were not kept, by key, where it is known.
-    """
-    stored = stored_keys(plan, root) if stored is None else stored
-    left_over = to_make(plan, stored, stored)
-    took, left = _timings(plan, seconds_by_key(plan, root, stored, records), left_over)
-    if not left:
-        return "nothing is left to run"
-    known = {name: count for name, count in left.items() if name in took}
-    unknown = sum(left.values()) - sum(known.values())
-    if not known:
-        return (
-            f"{unknown} stages and evaluations to run; none of their kind has run in this storage"
-            " yet, so their time is unknown"
-        )
-    seconds = math.fsum(
-        count * math.fsum(took[name]) / len(took[name]) for name, count in known.items()
-    )
-    rest = f", and {unknown} of kinds that have not run here yet" if unknown else ""
-    return (
-        f"about {duration(seconds)} of worker time left for {sum(known.values())} stages and"
-        f" evaluations{rest}"
-    )
 
 
 def seconds_by_key(
@@ -139,9 +102,9 @@ def aligned_seconds(plan: Plan, trial: Trial, root: str) -> float:
     return float(store.manifest(stage.kind, stage.key).seconds)
 
 
-def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str, str], float]:
-    """Return what making a stage or an evaluation took on the average, by stage kind and maker, for
-    those that this storage knows: a few of each are read, so that a large grid starts at once.
+def sampled_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[str, float]:
+    """Return the seconds that some of the stages and evaluations of a plan took which this storage
+    has, by key: a few of each stage kind and maker are read, so that a large grid starts at once.
 
     Args:
         plan: The plan.
@@ -162,28 +125,20 @@ def mean_seconds(plan: Plan, root: str, done: Collection[str]) -> dict[tuple[str
     ]
     manifests = ArtifactStore(root).manifests(artifacts)
     took |= {key: manifest.seconds for key, manifest in manifests.items()}
-    return {
-        maker: math.fsum(seconds) / len(seconds)
-        for maker, keys in tried.items()
-        if (seconds := [took[key] for key in keys if key in took])
-    }
+    return took
 
 
-def _timings(
-    plan: Plan, seconds: Mapping[str, float], to_do: list[str]
-) -> tuple[dict[_Maker, list[float]], dict[_Maker, int]]:
-    """Return by stage kind and maker: the seconds of what is done, and the number of what is
-    left.
+def mean_seconds(plan: Plan, seconds: Mapping[str, float]) -> dict[tuple[str, str], float]:
+    """Return what making a stage or an evaluation took on the average, by stage kind and maker.
+
+    Args:
+        plan: The plan.
+        seconds: What some of its stages and evaluations took, by key.
     """
-    took: dict[_Maker, list[float]] = defaultdict(list)
-    left: dict[_Maker, int] = defaultdict(int)
-    for key, stage in plan.stages.items():
-        name = (stage.kind, stage.maker)
-        if key in seconds:
-            took[name].append(seconds[key])
-    for key in to_do:
-        left[plan.stages[key].kind, plan.stages[key].maker] += 1
-    return took, left
+    took = defaultdict[_Maker, list[float]](list)
+    for key, value in seconds.items():
+        took[plan.stages[key].kind, plan.stages[key].maker].append(value)
+    return {maker: math.fsum(values) / len(values) for maker, values in took.items()}
 
 
 def duration(seconds: float) -> str:

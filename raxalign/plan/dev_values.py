@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from raxalign.analysis.cells import MEANS
+from raxalign.analysis.metrics import FEW, is_main, spoken
+from raxalign.catalog import catalog
 from raxalign.errors import RaxalignError
 from raxalign.plan.results import trial_rows, with_added
 
@@ -48,3 +52,39 @@ def judge(objectives: Sequence[Objective], trial: Trial, scores: DevScores) -> t
             why = f"there are: {', '.join(known)}" if known else "no task has any"
         raise RaxalignError(f"search.metric: no development score {objective.name} ({why})")
     return tuple(found[objective.name] for objective in objectives)
+
+
+def dev_mean(
+    plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+) -> tuple[str, float] | None:
+    """Return the name of a metric and a trial's mean over languages on dev: of its first task that
+    has one over enough pairs, by the task's main metric where that has them. None where no task has
+    any.
+
+    Args:
+        plan: The plan.
+        trial: The trial.
+        records: The records of its evaluations, by key.
+    """
+    rows = [row for row in trial_rows(trial, records) if row["split"] == "dev"]
+    for task, key in trial.evaluations.items():
+        values: dict[str, dict[str, float]] = {}
+        for row in rows:
+            if row["task"] == task and row["lang"] not in MEANS:
+                values.setdefault(row["metric"], {})[row["lang"]] = float(row["value"])
+        for metric in _by_importance(plan, key, values):
+            counts = values.get(f"{metric}_pairs", {})
+            if not counts or max(counts.values()) >= FEW:
+                found = values[metric].values()
+                return f"{task} {spoken(metric)}", math.fsum(found) / len(found)
+    return None
+
+
+def _by_importance(plan: Plan, key: str, metrics: Mapping[str, object]) -> Iterator[str]:
+    """Yield the metrics that are worth a table, the main one of the task first."""
+    stage = plan.stages.get(key)
+    kind = catalog("tasks").get(stage.maker) if stage is not None else None
+    main = getattr(kind, "main_metric", None)
+    if main in metrics:
+        yield main
+    yield from (metric for metric in metrics if is_main(metric) and metric != main)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from raxalign.plan.comparisons import Compared
 from raxalign.plan.names import cell_name
+from raxalign.report.cells.numbers import Unit, metric_unit
+from raxalign.report.fit import Texts, fitted, paragraph
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -100,45 +102,43 @@ def comparisons_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def as_text(compared: Sequence[Compared], plan: Plan, *, width: int | None = None) -> str:
     """Return one table per task and metric for a terminal: one line per cell and language, the
-    baselines too; `width` None takes the terminal's.
+    baselines too. `width` are the columns of the terminal; None leaves a table as wide as it is.
     """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=io.StringIO(), width=width or Console().width)
     tables: dict[tuple[str, str, str], list[Compared]] = defaultdict(list)
     for entry in compared:
         tables[entry.name[0], entry.name[2], entry.name[3]].append(entry)
     several = len({entry.cell.encoder for entry in compared}) > 1
+    found: list[str] = []
     for name, entries in tables.items():
-        console.print(Text(_heading(name, entries, plan)))
-        table = Table()
-        for column in _COLUMNS:
-            table.add_column(column, justify="left" if column in _WORDS else "right")
-        for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg")):
-            table.add_row(*map(Text, _line(entry, plan, several=several)))
-        console.print(table)
-    console.print(Text(_LEGEND, "dim"))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+        unit = metric_unit(entry.value.mean for entry in entries)
+        lines = [
+            _line(entry, plan, unit, several=several)
+            for entry in sorted(entries, key=lambda entry: entry.name[1].startswith("avg"))
+        ]
+        found += [
+            *paragraph(_heading(name, entries, plan, unit), width),
+            *fitted(Texts(_HEADS, _COLUMNS, tuple(lines), _WORDS), width),
+            "",
+        ]
+    return "\n".join([*found, *paragraph(_LEGEND, width)]) + "\n"
 
 
-def _heading(name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan) -> str:
+def _heading(
+    name: tuple[str, str, str], entries: Sequence[Compared], plan: Plan, unit: Unit
+) -> str:
     """What a table is of, and against which baselines."""
     task, metric, split = name
     bases = (entry.baseline for entry in entries if entry.baseline is not None)
     against = list(dict.fromkeys(cell_name(base, plan) for base in bases))
+    title = f"{task}: {metric} ({split})" + (f", {unit.sign}" if unit.sign else "")
     if not against:
-        return f"{task}: {metric} ({split}): no baseline, so nothing is compared"
-    return f"{task}: {metric} ({split}), against {' and '.join(against)}"
+        return f"{title}: no baseline, so nothing is compared"
+    return f"{title}, against {' and '.join(against)}"
 
 
-_COLUMNS = (
-    *("method", "sentences", "lang", "value", "difference", "p (Holm)"),
-    *("runs", "examples", "verdict"),
-)
-_WORDS = ("method", "lang", "verdict")
+_HEADS = ("method", "sentences", "lang")
+_COLUMNS = ("value", "difference", "p (Holm)", "runs", "examples", "verdict")
+_WORDS = frozenset({"method", "lang", "verdict"})
 _LEGEND = (
     "In brackets 95 % intervals: both the runs and the examples are chance. p after Holm's"
     " correction over all comparisons of a table; better and worse at 0.05. Runs: of the value / of"
@@ -146,7 +146,7 @@ _LEGEND = (
 )
 
 
-def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
+def _line(entry: Compared, plan: Plan, unit: Unit, *, several: bool) -> tuple[str, ...]:
     cell, found, around, against = (
         entry.cell,
         entry.comparison,
@@ -155,11 +155,12 @@ def _line(entry: Compared, plan: Plan, *, several: bool) -> tuple[str, ...]:
     )
     name = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
     size = f"{cell.sentences:,}" if cell.sentences is not None else ""
-    value = f"{entry.value.mean:.4f}"
-    value += f" [{around.low:.4f}, {around.high:.4f}]" if around else ""
-    difference = "" if entry.difference is None else f"{entry.difference:+z.4f}"
+    value = unit.show(entry.value.mean)
+    value += f" {unit.show_interval(around.low, around.high)}" if around else ""
+    difference = "" if entry.difference is None else unit.show_difference(entry.difference)
     if found is not None and found.low is not None and found.high is not None:
-        difference += f" [{found.low:+z.4f}, {found.high:+z.4f}]"
+        bounds = (unit.show_difference(bound) for bound in (found.low, found.high))
+        difference += f" [{', '.join(bounds)}]"
     runs, examples = f"{entry.value.n}", f"{around.examples:,}" if around else ""
     if against is not None:
         runs, examples = f"{runs} / {against.n}", f"{found.examples:,}" if found else ""

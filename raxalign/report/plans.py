@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from raxalign.plan.cost import estimate, stored_keys
+from raxalign.plan.cost import seconds_by_key, stored_keys, to_make
 from raxalign.plan.disk import estimate_disk
+from raxalign.plan.forecast import Forecast, forecast
 from raxalign.plan.keeping import made_again
+from raxalign.plan.speed import worker_speed
 from raxalign.report import studies
 from raxalign.report.sizes import measured_sizes
 from raxalign.report.studies import plan_lines
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.tombstones import Tombstones
+from raxalign.store.tombstones import Tombstone, Tombstones
 
 if TYPE_CHECKING:
     from raxalign.config.run import RunConfig
@@ -25,10 +30,12 @@ if TYPE_CHECKING:
 def as_json(plan: Plan, root: str, run: RunConfig) -> str:
     """Return ``{"points", "trials", "stages", "cached", ...}``: `cached` counts the trials whose
     results are all there, `dropped` of a stage is whether its weights were not kept, `bytes` what
-    it has or had (null: not made), and `disk` the estimate for the whole grid.
+    it has or had (null: not made), `time` the estimate of worker time for what is left, and `disk`
+    the estimate for the whole grid.
     """
-    store, there = ArtifactStore(root), stored_keys(plan, root)
-    sizes = measured_sizes(plan, root, there, Tombstones(root).all())
+    store, there, records = ArtifactStore(root), stored_keys(plan, root), Tombstones(root).all()
+    sizes = measured_sizes(plan, root, there, records)
+    times = _time(plan, root, there, records, run)
     disk = estimate_disk(plan, sizes.bytes, run.concurrency)
     stages = [
         {
@@ -52,6 +59,13 @@ def as_json(plan: Plan, root: str, run: RunConfig) -> str:
         "missing": plan.missing,
         "warnings": plan.warnings,
         "unknown_depths": plan.unknown_depths,
+        "time": {
+            "seconds": times.total,
+            "kinds": times.kinds,
+            "unknown": times.unknown,
+            "measured": times.measured,
+            "workers": at_once(run),
+        },
         "disk": {"keep": run.keep, **asdict(disk)},
         **({"studies": studies.as_json(plan, root)} if plan.studies else {}),
     }
@@ -102,7 +116,7 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
         f"evaluations: {len(evaluations)} ({len(evaluations & there)} done)",
         *plan_lines(plan, root),
         f"storage: {root}",
-        estimate(plan, root, there, records),
+        _time(plan, root, there, records, run).told(at_once(run)),
         estimate_disk(plan, sizes.bytes, run.concurrency).told(run.keep),
         made_again(plan, there, sizes.stored, records) or "",
     ]
@@ -113,6 +127,28 @@ def as_text(plan: Plan, root: str, run: RunConfig) -> str:
     lines += [f"missing: {path} (`raxalign grid` needs it)" for path in plan.missing]
     lines += [f"note: {remark}" for remark in plan.remarks()]
     return "\n".join(line for line in lines if line)
+
+
+def at_once(run: RunConfig) -> int:
+    """Return how many trials run at once on this machine; a cluster may have more room."""
+    cores = max(1, (os.cpu_count() or 1) // (run.threads * run.workers))
+    return min(cores, run.concurrency or cores)
+
+
+def _time(
+    plan: Plan,
+    root: str,
+    there: AbstractSet[str],
+    records: Mapping[str, Tombstone],
+    run: RunConfig,
+) -> Forecast:
+    """Return the time of what is left. The speed of this machine counts until something has run."""
+    left = to_make(plan, there, there)
+    if not left:
+        return Forecast({}, {}, {}, 0)
+    took = seconds_by_key(plan, root, there, records)
+    speed = worker_speed(run.threads * run.workers, gpu=run.gpus_per_worker > 0)
+    return forecast(plan, took, left, speed)
 
 
 def _not_kept(count: int) -> str:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from raxalign.analysis.cells import Cell, Value, cells
-from raxalign.analysis.metrics import is_main
+from raxalign.analysis.cells import MEANS, Cell, Name, Value, cells, languages_of, over_runs
 from raxalign.plan.names import cell_name
-from raxalign.report.cells.numbers import FEW
+from raxalign.report.cells.numbers import FEW, Unit, metric_unit
 from raxalign.report.cells.untouched import UNTOUCHED, idle_cells, why
+from raxalign.report.fit import Texts, fitted, paragraph
+from raxalign.report.selection import Selection
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
@@ -79,43 +80,44 @@ def csv_parts(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield text.getvalue()
 
 
-def headings(cells_: Sequence[Cell], *, every: bool = False) -> list[tuple[str, str, str, str]]:
-    """Return the columns (task, lang, metric, split) that some cell has; counts, standard errors
-    and directions only with `every`.
-    """
-    found: dict[tuple[str, str, str, str], None] = {}
-    for cell in cells_:
-        found |= dict.fromkeys(cell.values)
-    splits = {(task, split) for task, _, _, split in found}
-    return [
-        (task, lang, metric, split)
-        for task, lang, metric, split in found
-        if every or (is_main(metric) and (split == "test" or (task, "test") not in splits))
-    ]
-
-
 @dataclass(frozen=True)
 class Block:
-    """One table: of a task, metric and split, with its columns of values and its lines (method,
-    sentences, one text per column). `note` is the number of pairs behind it, where the task records
-    that.
+    """One table: of a task, metric and split, with its columns of values and its lines (one text
+    per head and language). `note` is the number of pairs behind it, where the task records that.
+    `runs` are the numbers of runs that its values with a spread are the means of.
     """
 
     title: str
     langs: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
     note: str = ""
+    heads: tuple[str, ...] = ("method", "sentences")
+    runs: frozenset[int] = frozenset()
+
+    @property
+    def texts(self) -> Texts:
+        """The table alone."""
+        return Texts(self.heads, self.langs, self.lines)
 
 
-_TESTS = "Intervals and tests, which read the predictions: `--compare`."
-
-
-def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False) -> list[Block]:
+def blocks(
+    rows: Sequence[Mapping[str, Any]],
+    plan: Plan,
+    selection: Selection = Selection(),  # noqa: B008 it is frozen
+    *,
+    per_seed: bool = False,
+) -> list[Block]:
     """Return one table per task and metric: one line per cell, one column per language (the pivot
-    first, means last), mean and sd over runs.
+    first, means last), mean and standard deviation over runs.
+
+    Args:
+        rows: The results.
+        plan: The plan of the grid.
+        selection: What is shown.
+        per_seed: Show one line per cell and seed, without means over seeds.
     """
     lines = cells(rows, plan.pivot)
-    columns = headings(lines, every=every)
+    columns = selection.names((name for cell in lines for name in cell.values), plan.pivot)
     lines += idle_cells(plan)
     found = []
     for entry in dict.fromkeys((task, metric, split) for task, _, metric, split in columns):
@@ -125,34 +127,92 @@ def blocks(rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False
             key=lambda lang: (lang.startswith("avg"), lang != plan.pivot, lang),
         )
         title, (note, most) = f"{task}: {metric} ({split})", _over(lines, entry, langs)
-        if most is not None and most < FEW and not every:
+        if most is not None and most < FEW and not (selection.every or selection.metrics):
             few = f"{note}; too few for a result (`--all` shows the table)"
             found.append(Block(title, (), (), few))
             continue
-        shown, reasons = _lines(lines, plan, [(task, lang, metric, split) for lang in langs])
-        notes = [*([note] if note else []), *reasons]
-        found.append(Block(title, tuple(langs), tuple(shown), "\n".join(notes)))
+        table = _Table(plan, lines, [(task, lang, metric, split) for lang in langs], per_seed)
+        shown, reasons = table.lines()
+        notes = [*([note] if note else []), *reasons, *table.uneven_means()]
+        title += f", {table.unit.sign}" if table.unit.sign else ""
+        heads = ("method", "sentences", *(["seed"] if per_seed else []))
+        runs = frozenset() if per_seed else table.runs()
+        found.append(Block(title, tuple(langs), tuple(shown), "\n".join(notes), heads, runs))
     return found
 
 
-def _lines(
-    cells_: Sequence[Cell], plan: Plan, names: Sequence[tuple[str, str, str, str]]
-) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The lines of the cells that have a value of some of the names, or a reason why they have
-    none; and these reasons.
-    """
-    several = len({cell.encoder for cell in cells_}) > 1
-    shown: list[tuple[str, ...]] = []
-    reasons: dict[str, None] = {}
-    for cell in cells_:
-        values, reason = [cell.values.get(name) for name in names], why(plan, cell, names[0][0])
-        if any(values) or reason is not None:
-            method = cell_name(cell, plan) + (f" [{cell.encoder}]" if several else "")
-            texts = map(show, values) if reason is None else [UNTOUCHED] * len(values)
+@dataclass(frozen=True)
+class _Table:
+    """The values of one table: those of some names in all cells."""
+
+    plan: Plan
+    cells: Sequence[Cell]
+    names: Sequence[Name]
+    per_seed: bool
+
+    @property
+    def unit(self) -> Unit:
+        return metric_unit(value.mean for value in self._values())
+
+    def runs(self) -> frozenset[int]:
+        return frozenset(value.n for value in self._values() if value.sd is not None)
+
+    def uneven_means(self) -> list[str]:
+        """Return a note where the means of the lines are over different languages."""
+        found = []
+        for name in self.names:
+            over = {
+                tuple(sorted(languages_of(cell, name, self.plan.pivot)))
+                for cell in self.cells
+                if name[1] in MEANS and name in cell.values
+            }
+            if len(over) > 1:
+                found.append(
+                    f"{name[1]}: not all lines have the same languages, so these means cannot be"
+                    " compared"
+                )
+        return found
+
+    def lines(self) -> tuple[list[tuple[str, ...]], list[str]]:
+        """The lines of the cells that have a value of some of the names, or a reason why they have
+        none; and these reasons.
+        """
+        several = len({cell.encoder for cell in self.cells}) > 1
+        unit, shown = self.unit, list[tuple[str, ...]]()
+        reasons: dict[str, None] = {}
+        for cell in self.cells:
+            reason = why(self.plan, cell, self.names[0][0])
+            if reason is None and not any(name in cell.values for name in self.names):
+                continue
+            method = cell_name(cell, self.plan) + (f" [{cell.encoder}]" if several else "")
             size = f"{cell.sentences:,}" if cell.sentences is not None else ""
-            shown.append((method, size, *texts))
-            reasons |= {reason: None} if reason is not None else {}
-    return shown, list(reasons)
+            if reason is not None:
+                seed = [""] if self.per_seed else []
+                shown.append((method, size, *seed, *[UNTOUCHED] * len(self.names)))
+                reasons |= {reason: None}
+                continue
+            for seed, values in self._of_cell(cell):
+                shown.append((method, size, *seed, *(show(value, unit) for value in values)))
+        return shown, list(reasons)
+
+    def _of_cell(self, cell: Cell) -> list[tuple[list[str], list[Value | None]]]:
+        """Return what names the lines of a cell besides it, and their values."""
+        if not self.per_seed:
+            return [([], [cell.values.get(name) for name in self.names])]
+        by_seed = [cell.by_seed.get(name, {}) for name in self.names]
+        seeds = sorted({seed for found in by_seed for seed in found}, key=str)
+        return [
+            (
+                ["any" if seed is None else str(seed)],
+                [over_runs([found[seed]]) if seed in found else None for found in by_seed],
+            )
+            for seed in seeds
+        ]
+
+    def _values(self) -> list[Value]:
+        return [
+            cell.values[name] for cell in self.cells for name in self.names if name in cell.values
+        ]
 
 
 def _over(
@@ -175,40 +235,40 @@ def _over(
     return (f"pairs: {', '.join(counts)}" if counts else ""), most
 
 
-def as_text(
-    rows: Sequence[Mapping[str, Any]], plan: Plan, *, every: bool = False, width: int | None = None
-) -> str:
-    """Return the tables for a terminal; `width` None takes that of the terminal."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def as_text(made: Sequence[Block], *, width: int | None = None, transpose: bool = False) -> str:
+    """Return tables for a terminal.
 
-    console = Console(file=io.StringIO(), width=width or Console().width)
-    made = blocks(rows, plan, every=every)
+    Args:
+        made: The tables.
+        width: The columns of the terminal; None leaves every table as wide as it is.
+        transpose: Whether methods are columns and languages are lines.
+    """
+    found: list[str] = []
     for block in made:
-        console.print(Text(block.title))
-        if not block.lines:
-            console.print(Text(block.note, "dim"))
-            continue
-        table = Table()
-        table.add_column("method")
-        for name in ("sentences", *block.langs):
-            table.add_column(name, justify="right")
-        for line in block.lines:
-            table.add_row(*map(Text, line))
-        console.print(table)
-        if block.note:
-            console.print(Text(block.note, "dim"))
-    if any("(" in value for block in made for line in block.lines for value in line[2:]):
-        console.print(Text(f"In parentheses: standard deviation over runs. {_TESTS}", "dim"))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+        found += paragraph(block.title, width)
+        if block.lines:
+            texts = block.texts.transposed("language") if transpose else block.texts
+            found += fitted(texts, width)
+        found += [*paragraph(block.note, width), ""]
+    if runs := frozenset[int]().union(*(block.runs for block in made)):
+        found += paragraph(_legend(runs), width)
+    return "\n".join(found).rstrip("\n") + "\n"
 
 
-def show(value: Value | None) -> str:
-    """Return a value for a table: mean, and in parentheses the standard deviation over runs where
-    there are several.
+def _legend(runs: frozenset[int]) -> str:
+    low, high = min(runs), max(runs)
+    number = f"{low}" if low == high else f"{low} to {high}"
+    return (
+        f"±: standard deviation over {number} runs with different seeds, not an interval. Intervals"
+        " and tests, which read the predictions: `--compare`."
+    )
+
+
+def show(value: Value | None, unit: Unit) -> str:
+    """Return a value for a table: mean, and the standard deviation over runs where there are
+    several.
     """
     if value is None:
         return ""
-    return f"{value.mean:.4f}" if value.sd is None else f"{value.mean:.4f} ({value.sd:.4f})"
+    mean = unit.show(value.mean)
+    return mean if value.sd is None else f"{mean} ± {unit.show(value.sd)}"

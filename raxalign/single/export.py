@@ -4,13 +4,14 @@ the plans that the storage keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.keeping import again
 from raxalign.plan.plan import Plan
+from raxalign.plan.stored import stored_plans
 from raxalign.plan.trial import Trial
 from raxalign.plugin_files import load_files
 from raxalign.single.card import Card
@@ -19,7 +20,6 @@ from raxalign.single.card_scores import scores_of
 from raxalign.single.place import appearing, open_workshop, refuse_existing, runtime, silent
 from raxalign.stages import Workshop
 from raxalign.store.artifacts import ArtifactStore
-from raxalign.store.files import files_of
 from raxalign.store.tombstones import Tombstones
 
 _SHORTEST = 4  # characters of a key that are looked for
@@ -93,7 +93,7 @@ def find(key: str, root: str) -> Found:
         raise RaxalignError(f"export {key}: give at least {_SHORTEST} characters of the key")
     matches: dict[str, Found] = {}
     plans = 0
-    for plan in _plans(root):
+    for plan in stored_plans(root):
         plans += 1
         for trial in plan.trials:
             known = matches.get(trial.aligned)
@@ -121,19 +121,6 @@ def _fullness(plan: Plan, trial: Trial) -> tuple[bool, int]:
     tasks (a grid may have been run again with more of them).
     """
     return trial.aligned in plan.stages, len(trial.evaluations)
-
-
-def _plans(root: str) -> Iterator[Plan]:
-    """The plans of all grids that ran in a storage; one that another version wrote is passed
-    over.
-    """
-    storage = files_of(root)
-    places = [f"plans/{name}" for name in storage.names("plans") if name.endswith(".json")]
-    for _, text in sorted(storage.read_many(places).items()):
-        try:
-            yield Plan.from_json(text.decode())
-        except (ValueError, KeyError, TypeError):
-            continue
 
 
 def _refuse_missing_start(workshop: Workshop, trial: Trial) -> None:

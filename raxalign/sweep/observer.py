@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from raxalign.plan.plan import Plan
 from raxalign.plan.stage import Stage
 from raxalign.plan.trial import Trial
 from raxalign.sweep.advance import Advance
+from raxalign.sweep.remaining import Expected
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class Waits:
     workers: int = 0
     nodes: int = 0
     each: str = ""
+
+    @property
+    def described(self) -> str:
+        """What waits in words: for stages, for a free worker, or for one that was requested."""
+        numbers = ((self.inputs, "inputs"), (self.workers, "a worker"), (self.nodes, "its start"))
+        return ", ".join(f"{number} for {what}" for number, what in numbers if number)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,14 @@ class Observer:
         arguments are those of `grid_started`, and count what is added.
         """
 
+    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
+        """Called after `grid_started` and `grid_grew` with what the added stages and trials are
+        expected to take, and with the number of workers that there is room for.
+        """
+
+    def stage_started(self, stage: Stage) -> None:
+        """Called when a worker begins with a shared stage."""
+
     def waits_changed(self, waits: Waits) -> None:
         """Called when other numbers of stages and trials wait; at most every few seconds."""
 
@@ -73,6 +88,9 @@ class Observer:
         """Called when something holds up a trial or a shared stage that has started: its worker was
         lost, or another process makes the same.
         """
+
+    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
+        """Called every few seconds with the progress of a trial that runs."""
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Called every few seconds while trials have started and wait for room on the cluster, by
@@ -105,6 +123,16 @@ class Several(Observer):
         for observer in self.observers:
             observer.grid_grew(plan, pending, cached, stages)
 
+    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.steps_added(steps, workers)
+
+    def stage_started(self, stage: Stage) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.stage_started(stage)
+
     def waits_changed(self, waits: Waits) -> None:
         """Pass it on."""
         for observer in self.observers:
@@ -134,6 +162,11 @@ class Several(Observer):
         """Pass it on."""
         for observer in self.observers:
             observer.delayed(step, message)
+
+    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.trial_advanced(trial, advance)
 
     def trials_waiting(self, waits: Mapping[str, Wait]) -> None:
         """Pass it on."""

@@ -29,6 +29,7 @@ class Step:
         inputs: The keys of the steps that must end before it.
         cost: An estimate of its length, in seconds or in steps.
         needs: What it holds while it runs.
+        parts: The keys of the stages and evaluations that are made within it.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Step:
     inputs: frozenset[str] = frozenset()
     cost: float = 1.0
     needs: Needs = Needs.WORKER
+    parts: tuple[str, ...] = ()
 
 
 @dataclass

@@ -5,7 +5,7 @@ on stderr.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -13,23 +13,27 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from raxalign.plan.cost import duration
+from raxalign.plan.dev_values import dev_mean
 from raxalign.plan.remarks import remarks
-from raxalign.plan.results import metric_name, trial_rows
 from raxalign.plan.trial import Trial
 from raxalign.printing import printable
+from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Observer, Waits
+from raxalign.sweep.remaining import Expected, Remaining
+from raxalign.train.runtime import TOKENS
 
 if TYPE_CHECKING:
     from raxalign.plan.plan import Plan
     from raxalign.plan.stage import Stage
     from raxalign.store.ledger import Ledger
-    from raxalign.sweep.advance import Advance
     from raxalign.sweep.observer import Wait
 
 _STEPPING, _SILENT = (
     10.0,
     30.0,
 )  # least seconds between two lines on a stage: with new steps, without
+_SHOWN = 8  # running stages and trials of a live display
 _WAITED, _WAITING = 10.0, 60.0  # seconds until the first line on a wait, and between two of them
 
 
@@ -55,8 +59,8 @@ def describe_stage(stage: Stage) -> str:
 
 
 class Progress(Observer):
-    """The display: it counts what happens, estimates the time left and keeps the best cell so
-    far.
+    """The display: it counts what happens, estimates the time left, and shows what runs now. Values
+    are means over languages on dev; test values are for the end.
     """
 
     def __init__(self, ledger: Ledger, console: Console | None = None) -> None:
@@ -68,10 +72,11 @@ class Progress(Observer):
             self._stages_done
         ) = self._pruned = 0
         self._started = time.monotonic()
-        self._trials_from: float | None = None
-        self._best: tuple[float, str] | None = None
+        self._left = Remaining()
+        self._best: tuple[float, str] | None = None  # on dev
         self._remarked: set[str] = set()
-        self._advances: dict[str, str] = {}  # of the stages that are being made
+        self._advances: dict[str, str] = {}  # of the stages and trials that run
+        self._steps: dict[str, tuple[Advance, str]] = {}  # as they last were, and their rate
         self._waits = Waits()
         self._said: dict[str, tuple[int, float]] = {}  # stage -> step and seconds of its last line
         self._groups_waiting: dict[str, str] = {}  # trial -> what its group waits for
@@ -102,6 +107,13 @@ class Progress(Observer):
         self._cached += cached
         self._stages += stages
 
+    def steps_added(self, steps: Sequence[Expected], workers: int) -> None:
+        """Expect these steps."""
+        self._left.workers = max(workers, 1)
+        self._left.add(steps)
+        if (left := self._time_left()) and not self._done + self._failed:
+            self._say(f"{left.removeprefix(', ')}, as far as the size of the work says")
+
     def waits_changed(self, waits: Waits) -> None:
         """Show what waits; a line is printed where all that could run begins to wait for nodes."""
         before, self._waits = self._waits, waits
@@ -111,16 +123,21 @@ class Progress(Observer):
                 " none has started yet"
             )
 
+    def stage_started(self, stage: Stage) -> None:
+        """Show a shared stage as running."""
+        self._left.started(stage.key, time.monotonic())
+        self._advances[stage.key] = describe_stage(stage)
+
     def stage_finished(self, stage: Stage, seconds: float | None, error: str | None) -> None:
         """Count a shared stage."""
         self._stages_done += 1
-        self._advances.pop(stage.key, None)
+        self._forget(stage.key, seconds)
         outcome = f"failed: {error}" if error else f"{seconds:.1f} s"
         self._say(f"[{self._stages_done}/{self._stages}] {describe_stage(stage)}: {outcome}")
 
     def stage_advanced(self, stage: Stage, advance: Advance) -> None:
         """Show how far a shared stage is: in the live display, or as a line from time to time."""
-        text = f"{describe_stage(stage)}: {_describe_advance(advance)}"
+        text = f"{describe_stage(stage)}: {self._describe_advance(stage.key, advance)}"
         self._advances[stage.key] = text
         step, said = self._said.get(stage.key, (0, 0.0))
         wait = _STEPPING if advance.step > step else _SILENT
@@ -134,8 +151,15 @@ class Progress(Observer):
 
     def trial_started(self, trial: Trial) -> None:
         """Count a trial as running."""
-        self._trials_from = self._trials_from or time.monotonic()
         self._running[trial.key] = time.monotonic()
+        self._left.started(trial.key, time.monotonic())
+        self._advances[trial.key] = self._describe(trial)
+
+    def trial_advanced(self, trial: Trial, advance: Advance) -> None:
+        """Show how far a trial is, in the live display."""
+        self._advances[trial.key] = (
+            f"{self._describe(trial)}: {self._describe_advance(trial.key, advance)}"
+        )
 
     def delayed(self, step: Trial | Stage, message: str) -> None:
         """Print a line on what holds up a trial or a stage."""
@@ -158,6 +182,7 @@ class Progress(Observer):
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """Count a trial as done or failed."""
         started = self._running.pop(trial.key, None)
+        self._forget(trial.key, None)
         self._done += error is None
         self._failed += error is not None
         described = self._describe(trial)
@@ -168,18 +193,16 @@ class Progress(Observer):
             if error is None
             else {}
         )
-        score = self._score(trial, records)
+        plan = self._plans.get(trial.key)
+        score = dev_mean(plan, trial, records) if plan is not None else None
+        shown = f", {score[0]} {_number(score[1])} on dev" if score else ""
         seconds = f" ({time.monotonic() - started:.1f} s)" if started else ""
-        outcome = (
-            f"failed: {error}"
-            if error
-            else "done" + (f", {score[1]} {score[0]:.4f}" if score else "")
-        )
+        outcome = f"failed: {error}" if error else f"done{shown}"
         self._say(f"{self._ended}/{self._total} {described}: {outcome}{seconds}{self._time_left()}")
-        if (plan := self._plans.get(trial.key)) is not None:
+        if plan is not None:
             self._remark(plan, trial, records)
-        if score and (self._best is None or score[0] > self._best[0]):
-            self._best = (score[0], f"{described} ({score[1]})")
+        if score and (self._best is None or score[1] > self._best[0]):
+            self._best = (score[1], f"{described} ({score[0]})")
 
     def trial_pruned(self, trial: Trial, where: str) -> None:
         """Count a trial as pruned."""
@@ -218,28 +241,42 @@ class Progress(Observer):
                 self._remarked.add(text)
                 self._say(f"note: {text}")
 
-    def _score(
-        self, trial: Trial, records: Mapping[str, Mapping[str, Any]]
-    ) -> tuple[float, str] | None:
-        """Return the first value of a trial's first task, on its test side where there is one, with
-        its name.
-        """
-        rows = [
-            row
-            for row in trial_rows(trial, records)
-            if not row["metric"].endswith(("_pairs", "_stderr"))
-        ]
-        if not rows:
-            return None
-        row = next((row for row in rows if row["split"] == "test"), rows[0])
-        return row["value"], metric_name(row["task"], row["lang"], row["metric"], row["split"])
+    def _forget(self, key: str, seconds: float | None) -> None:
+        """End a step that was shown as running."""
+        self._advances.pop(key, None)
+        self._steps.pop(key, None)
+        self._left.ended(key, time.monotonic(), seconds)
 
     def _time_left(self) -> str:
-        ended = self._ended
-        if not ended or self._trials_from is None or ended >= self._total:
-            return ""
-        left = (time.monotonic() - self._trials_from) / ended * (self._total - ended)
-        return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
+        left = self._left.all(time.monotonic())
+        return "" if left is None else f", about {duration(left)} left"
+
+    def _describe_advance(self, key: str, advance: Advance) -> str:
+        """Describe how far a step is: its training step, speed and loss where it trains, its time,
+        and the time that it has left.
+        """
+        rate = self._rate(key, advance)
+        losses = [value for name, value in advance.values.items() if name.endswith("loss")]
+        training = ""
+        if key in self._running:  # a trial has several trainings
+            training = next((name.rpartition("/")[0] for name in advance.values if "/" in name), "")
+        step = f"{training} step {advance.step:,}, ".lstrip() if advance.step else ""
+        loss = f"loss {losses[0]:.3f}, " if losses else ""
+        left = self._left.of(key, time.monotonic())
+        rest = "" if left is None else f", about {duration(left)} left"
+        return f"{step}{rate}{loss}{advance.seconds:.0f} s so far{rest}"
+
+    def _rate(self, key: str, advance: Advance) -> str:
+        """Describe how fast a training is: its tokens per second, or steps where it has none."""
+        before, rate = self._steps.get(key, (Advance(0.0), ""))
+        if advance.step > before.step and advance.seconds > before.seconds:
+            speed = (advance.step - before.step) / (advance.seconds - before.seconds)
+            tokens = [v for name, v in advance.values.items() if name.endswith(TOKENS)]
+            steps = f"{speed:.3g} steps/s, " if before.step else ""
+            rate = f"{tokens[0]:,.0f} tokens/s, " if tokens else steps
+        if advance.step != before.step or key not in self._steps:
+            self._steps[key] = (advance, rate)
+        return rate
 
     def _say(self, line: str) -> None:
         self._console.print(Text(printable(line)), soft_wrap=True)
@@ -254,27 +291,19 @@ class Progress(Observer):
             f"stages {self._stages_done}/{self._stages}",
             self._time_left().removeprefix(", "),
         )
-        for text in self._advances.values():
-            table.add_row("making", text)
-        waiting = _describe_waits(self._waits)
-        if waiting:
-            table.add_row("waiting", waiting)
+        for text in list(self._advances.values())[:_SHOWN]:
+            table.add_row("running", text)
+        if len(self._advances) > _SHOWN:
+            table.add_row("", f"and {len(self._advances) - _SHOWN} more")
+        if self._waits.described:
+            table.add_row("waiting", self._waits.described)
         for text in self._groups_waiting.values():
             table.add_row("waiting", text)
         if self._best:
-            table.add_row(f"best so far: {self._best[0]:.4f}", self._best[1])
+            table.add_row(f"best on dev: {_number(self._best[0])}", self._best[1])
         return table
 
 
-def _describe_waits(waits: Waits) -> str:
-    """Describe what waits: for stages, for a free worker, or for one that was requested."""
-    numbers = ((waits.inputs, "inputs"), (waits.workers, "a worker"), (waits.nodes, "its start"))
-    return ", ".join(f"{number} for {what}" for number, what in numbers if number)
-
-
-def _describe_advance(advance: Advance) -> str:
-    """Describe how far a stage is: its step and loss where it trains, and its time."""
-    losses = [value for name, value in advance.values.items() if name.endswith("loss")]
-    step = f"step {advance.step:,}, " if advance.step else ""
-    loss = f"loss {losses[0]:.3f}, " if losses else ""
-    return f"{step}{loss}{advance.seconds:.0f} s so far"
+def _number(value: float) -> str:
+    """Write a score: shares in percent."""
+    return f"{100 * value:.1f} %" if -1 <= value <= 1 else f"{value:.3f}"

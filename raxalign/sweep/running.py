@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from raxalign.plan.cost import mean_seconds
+from raxalign.plan.cost import mean_seconds, sampled_seconds
 from raxalign.plan.plan import Plan
 from raxalign.plan.trial import Trial
 from raxalign.stages import TRAINED
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import EVERY, Notes
+from raxalign.sweep.expectation import expected_steps
 from raxalign.sweep.job import Job, write_plan
 from raxalign.sweep.notices import Notices
 from raxalign.sweep.observer import Observer, Waits
@@ -118,8 +119,11 @@ class Sweep:
         """Note that a worker has begun with a step."""
         key = config.get("trial") or config["stage"]
         self._starting.pop(key, None)
+        plan = self._plans[key][0]
         if "trial" in config:
-            self._observer.trial_started(self._plans[key][0].by_key[key])
+            self._observer.trial_started(plan.by_key[key])
+        else:
+            self._observer.stage_started(plan.stages[key])
 
     def ended(
         self,
@@ -164,9 +168,12 @@ class Sweep:
         if now - self._looked < EVERY:
             return
         self._looked, self._room = now, self._find_room()
-        running = [key for key, step in self._order.running.items() if not step.is_trial]
-        for key, advance in self._notes.read(running).items():
-            self._observer.stage_advanced(self._plans[key][0].stages[key], advance)
+        for key, advance in self._notes.read(list(self._order.running)).items():
+            plan, is_trial = self._plans[key][0], self._order.running[key].is_trial
+            if is_trial:
+                self._observer.trial_advanced(plan.by_key[key], advance)
+            else:
+                self._observer.stage_advanced(plan.stages[key], advance)
         for key, text in self._notices.new():
             self.delayed(key, text)
         waits = Waits(
@@ -226,13 +233,16 @@ class Sweep:
             if key not in self._plans
         ]
         place = self._job.plan or write_plan(plan, self._job.root)
-        steps = steps_of(plan, stages, pending, self._job, mean_seconds(plan, self._job.root, done))
+        took = sampled_seconds(plan, self._job.root, done)
+        steps = steps_of(plan, stages, pending, self._job, mean_seconds(plan, took))
         self._plans |= {step.key: (plan, place) for step in steps}
         report = self._observer.grid_grew if self._begun else self._observer.grid_started
         report(plan, len(pending), cached, len(stages))
         self._begun = True
         self._grouped |= any(step.needs is Needs.GROUP for step in steps)
         self._order.add(steps)
+        workers = self._room.free(Needs.WORKER, {})
+        self._observer.steps_added(expected_steps(plan, steps, took, self._job), workers)
         return len(pending)
 
 
@@ -269,6 +279,7 @@ def steps_of(
         closure = plan.closure(evaluations)
         own = [key for key in closure if key not in shared and plan.stages[key].kind in TRAINED]
         needs = Needs.GROUP if job.workers > 1 and plan.trains(trial) else Needs.WORKER
-        total = math.fsum(map(cost, {*own, *evaluations}))
-        found.append(Step(trial.key, True, frozenset(shared.intersection(closure)), total, needs))
+        parts = tuple(dict.fromkeys([*own, *evaluations]))
+        total, inputs = math.fsum(map(cost, parts)), frozenset(shared.intersection(closure))
+        found.append(Step(trial.key, True, inputs, total, needs, parts))
     return found

@@ -25,12 +25,14 @@ from raxalign.stages import run_trial
 from raxalign.stages.watching import pruned_at
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.sweep.advance import Note
 from raxalign.sweep.holders import patience
 from raxalign.sweep.job import Job, open_workshop, read_plan
 from raxalign.sweep.losses import GIVEN_UP, Losses, describe_loss, describe_retry, progress_of
 from raxalign.sweep.notices import leave_notice
 from raxalign.sweep.placement import GroupTrainer, Naming, remove_groups_of
 from raxalign.train.group import lost_peer
+from raxalign.train.runtime import TOKENS
 from raxalign.train.watch import Pruned
 
 PATIENCE = (
@@ -71,7 +73,8 @@ def attempt(
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
-        workshop = open_workshop(job, report=spool.report, rank=rank, world_size=world_size)
+        report = _reporter(spool, Note(job.scratch if rank == 0 else "", key))
+        workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush, scored=scored)
         workshop.patience = patience
         workshop.tell = partial(leave_notice, job.scratch, key)
@@ -88,6 +91,20 @@ def attempt(
     finally:
         spool.flush()
     return None
+
+
+def _reporter(spool: Spool, note: Note) -> Callable[[Mapping[str, float], int], None]:
+    """Return what receives the metrics of a training: its curves, and what the driver shows of it.
+
+    The speed is shown only, since it is not a result.
+    """
+
+    def report(metrics: Mapping[str, float], step: int) -> None:
+        curves = {name: v for name, v in metrics.items() if not name.endswith(TOKENS)}
+        spool.report(curves, step)
+        note.report(metrics, step)
+
+    return report
 
 
 def _kept(ledger: Ledger, key: str, error: Exception, world_size: int) -> str:

@@ -23,7 +23,8 @@ from raxalign.train._schedule import Order, Schedule, TrainSettings, make_order,
 from raxalign.train.chance import DROPOUT, mix
 from raxalign.train.group import agree
 from raxalign.train.objective import Objective, Step
-from raxalign.train.runtime import Runtime
+from raxalign.train.runtime import TOKENS, Runtime
+from raxalign.train.tokens import TokenRate
 from raxalign.train.watch import Moment, Pruned, Watch
 
 if TYPE_CHECKING:
@@ -99,7 +100,11 @@ def fit(
     """
     devices = [torch.device(runtime.device)] if torch.device(runtime.device).type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
-        return _Loop(objective, n_rows, settings, runtime, name, keep).run()
+        loop = _Loop(objective, n_rows, settings, runtime, name, keep)
+        try:
+            return loop.run()
+        finally:
+            loop.tokens.close()
 
 
 class _Loop:
@@ -119,6 +124,7 @@ class _Loop:
         self.order: Order = make_order(n_rows, settings, runtime.seed)
         self.total = settings.total(n_rows)
         self.module = objective.module
+        self.tokens = TokenRate(self.module)
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         self.optimizer = adam(self.parameters, settings)
         shapes: Json = [
@@ -242,6 +248,8 @@ class _Loop:
             "loss": sum(losses) / len(losses),
             "learning_rate": rate_at(self.settings, step - 1, self.total),
         }
+        rate = self.tokens.take()
+        curves |= {TOKENS: rate} if rate is not None else {}
         self.runtime.report({f"{self.name}/{key}": value for key, value in curves.items()}, step)
 
     def maybe_select(self) -> None:

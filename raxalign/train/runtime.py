@@ -8,6 +8,9 @@ from pathlib import Path
 
 from raxalign.train.watch import Watch
 
+TOKENS = "tokens_per_second"
+"""The last part of the name under which a training reports its speed."""
+
 
 def _ignore(metrics: Mapping[str, float], step: int) -> None:
     """The report of a run that nobody watches."""

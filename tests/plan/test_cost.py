@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
-from raxalign.plan.cost import duration, estimate, seconds_by_key
+from raxalign.plan.cost import duration, seconds_by_key
 from raxalign.store.artifacts import ArtifactStore
 from tests.ledgers import made_up
 
@@ -25,16 +24,6 @@ def test_the_seconds_of_what_is_stored_are_known_by_key(tmp_path: Path) -> None:
     assert {seconds[key] for key in evaluations} == {2.0}
     assert [key for key, kind in kinds.items() if kind != "evaluation"] == [stage.key]
     assert seconds[stage.key] == ArtifactStore(opened.root).manifest("bitext", stage.key).seconds
-
-
-def test_what_is_left_is_estimated_from_the_mean_of_its_kind(tmp_path: Path) -> None:
-    opened, _ = made_up(tmp_path)
-    every = [key for key, stage in opened.plan.stages.items() if stage.kind == "evaluation"]
-    retrieval = [key for key in every if opened.plan.stages[key].maker == "retrieval"]
-    for key in retrieval[:3]:
-        shutil.rmtree(Path(opened.root) / "ledger" / key)
-    left = estimate(opened.plan, opened.root)
-    assert left.startswith("about 6 s of worker time left for 3 stages and evaluations, and ")
 
 
 @pytest.mark.parametrize(

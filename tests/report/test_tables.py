@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from raxalign.cli._terminal import print_parts
+from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
+from raxalign.report.selection import Selection
 from raxalign.report.tables import (
     FIELDS,
     as_csv,
@@ -63,7 +65,7 @@ ROWS = [
 
 def test_a_block_has_the_pivot_first_and_means_last() -> None:
     [block] = blocks(ROWS, PLAN)
-    assert block.title == "xnli: accuracy (test)"
+    assert block.title == "xnli: accuracy (test), %"
     assert block.langs == ("en", "bg", "de", "avg", "avg_zero_shot")
 
 
@@ -72,29 +74,34 @@ def test_a_line_names_the_axes_alone_and_means_are_over_seeds() -> None:
         line for block in blocks(ROWS, PLAN) for line in block.lines
     ]
     assert (method, sentences) == ("finetune lambda=0.1", "1,000")
-    assert english.startswith("0.8000")
-    assert german == "0.6000 (0.1414)"  # a tenth to each side, n - 1 = 1
-    assert average.startswith("0.6667")  # seeds: 1.9 / 3 and 2.1 / 3
-    assert zero_shot.startswith("0.6000")
+    assert english == "80.0 ± 0.0"
+    assert german == "60.0 ± 14.1"  # a tenth to each side, n - 1 = 1
+    assert average.startswith("66.7")  # seeds: 1.9 / 3 and 2.1 / 3
+    assert zero_shot.startswith("60.0")
 
 
 def test_the_legend_says_what_the_spread_is_and_one_run_has_none() -> None:
-    assert "In parentheses: standard deviation over runs" in as_text(ROWS, PLAN, width=200)
-    once = as_text([row(0.5)], PLAN, width=200)
-    assert "standard deviation" not in once
-    assert "0.5000 │" in once
+    assert "±: standard deviation over 2 runs" in as_text(blocks(ROWS, PLAN))
+    once = as_text(blocks([row(0.5)], PLAN))
+    assert "±" not in once
+    assert once.splitlines() == [
+        "xnli: accuracy (test), %",
+        "method               sentences    de",
+        "────────────────────────────────────",
+        "finetune lambda=0.1      1,000  50.0",
+    ]
 
 
 def test_counts_and_standard_errors_show_only_when_asked_for() -> None:
-    assert {block.title for block in blocks(ROWS, PLAN, every=True)} >= {
+    assert {block.title for block in blocks(ROWS, PLAN, Selection(every=True))} >= {
         "xnli: accuracy_pairs (test)",
-        "xnli: accuracy_stderr (test)",
+        "xnli: accuracy_stderr (test), %",
     }
 
 
 def test_dev_values_show_where_there_is_no_test() -> None:
     assert [block.title for block in blocks([row(0.9, split="dev")], PLAN)] == [
-        "xnli: accuracy (dev)"
+        "xnli: accuracy (dev), %"
     ]
 
 
@@ -107,7 +114,7 @@ def test_several_encoders_are_told_apart() -> None:
 
 
 def test_brackets_in_names_are_not_styles() -> None:
-    assert "[red]" in as_text([row(0.5, encoder="[red]"), row(0.5)], PLAN, width=120)
+    assert "[red]" in as_text(blocks([row(0.5, encoder="[red]"), row(0.5)], PLAN), width=120)
 
 
 def test_csv_holds_what_json_holds() -> None:
@@ -122,12 +129,16 @@ def test_an_accuracy_over_a_handful_of_pairs_is_told_and_not_shown():
     few = [
         {**entry, "value": 12.0} if entry["metric"] == "accuracy_pairs" else entry for entry in ROWS
     ]
-    (hidden,) = [block for block in blocks(few, PLAN) if block.title == "xnli: accuracy (test)"]
+    (hidden,) = [
+        block for block in blocks(few, PLAN) if block.title.startswith("xnli: accuracy (test)")
+    ]
     assert hidden.lines == ()
     assert "12" in hidden.note
     assert "too few" in hidden.note
     assert next(
-        block for block in blocks(few, PLAN, every=True) if block.title == "xnli: accuracy (test)"
+        block
+        for block in blocks(few, PLAN, Selection(every=True))
+        if block.title == "xnli: accuracy (test), %"
     ).lines
 
 
@@ -155,3 +166,107 @@ def test_parts_are_printed_as_they_are_and_csv_ends_as_its_lines_do(
     assert as_csv([row(0.25)]).endswith(",0.25\r\n")
     assert as_json([]) == "[]"
     assert as_json([row(0.5)]).endswith("}\n]")
+
+
+def test_metrics_that_are_no_shares_keep_their_unit() -> None:
+    [block] = blocks([row(12.5, metric="bleu"), row(3.0, metric="bleu", lang="bg")], PLAN)
+    assert block.title == "xnli: bleu (test)"
+    assert block.lines[0][2:] == ("3.000", "12.500", "7.750")
+
+
+MANY = [
+    row(0.5 + place / 100, lang=lang, seed=seed, evaluation=f"{lang}{seed}")
+    for place, lang in enumerate(("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw"))
+    for seed in (0, 1)
+]
+
+
+@pytest.mark.parametrize("width", [30, 40, 80, 120, None])
+def test_every_number_is_whole_at_any_width(width: int | None) -> None:
+    lines = as_text(blocks(MANY, PLAN), width=width).splitlines()
+    table = "\n".join(line for line in lines if "standard deviation" not in line)
+    for place in range(10):
+        assert f"{50 + place}.0 ± 0.0" in table
+    assert width is None or max(map(len, lines)) <= width
+
+
+def test_columns_fold_into_bands_that_repeat_the_method() -> None:
+    lines = as_text(blocks(MANY, PLAN), width=80).splitlines()
+    heads = [line.split() for line in lines if line.startswith("method")]
+    langs = [lang for head in heads for lang in head[2:]]
+    assert langs == [
+        *("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw"),
+        *("avg", "avg_zero_shot"),
+    ]
+    assert len(heads) == 3
+    assert sum("1,000" in line for line in lines) == 3
+
+
+def test_a_table_that_does_not_fit_at_all_is_a_list() -> None:
+    assert as_text(blocks([row(0.5), row(0.25, lang="bg")], PLAN), width=22).splitlines() == [
+        "xnli: accuracy (test),",
+        "%",
+        "finetune lambda=0.1,",
+        "1,000",
+        "  bg   25.0",
+        "  de   50.0",
+        "  avg  37.5",
+    ]
+
+
+def test_seeds_have_a_line_each_and_no_spread() -> None:
+    rows = [row(0.5), row(0.7, seed=1, evaluation="f")]
+    [block] = blocks(rows, PLAN, per_seed=True)
+    assert block.heads == ("method", "sentences", "seed")
+    assert [line[1:] for line in block.lines] == [("1,000", "0", "50.0"), ("1,000", "1", "70.0")]
+    assert "±" not in as_text([block])
+
+
+def test_a_transposed_table_has_a_line_per_language() -> None:
+    rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, sentences=None)]
+    assert as_text(blocks(rows, PLAN), transpose=True).splitlines() == [
+        "xnli: accuracy (test), %",
+        "language  finetune lambda=0.1, 1,000  none",
+        "──────────────────────────────────────────",
+        "bg                              25.0",
+        "de                              50.0  75.0",
+        "avg                             37.5",
+    ]
+
+
+def test_a_selection_takes_columns_and_leaves_means_over_all_languages() -> None:
+    asked = Selection(langs=("de", "avg"), splits=("test",))
+    [block] = blocks(ROWS, PLAN, asked)
+    assert block.langs == ("de", "avg")
+    assert block.lines[0][3].startswith("66.7")
+    [dev] = blocks(ROWS, PLAN, Selection(splits=("dev",)))
+    assert (dev.title, dev.lines[0][2]) == ("xnli: accuracy (dev), %", "90.0")
+    [pairs] = blocks(ROWS, PLAN, Selection(metrics=("accuracy_pairs",)))
+    assert pairs.title == "xnli: accuracy_pairs (test)"
+
+
+def test_a_language_means_its_pair_with_the_pivot_too() -> None:
+    [block] = blocks(
+        [row(0.5, lang="de-en"), row(0.4, lang="bg-en")], PLAN, Selection(langs=("de",))
+    )
+    assert block.langs == ("de-en",)
+
+
+def test_what_no_result_has_is_refused_with_what_there_is() -> None:
+    with pytest.raises(RaxalignError, match=r"--task xnil: no result has it; did you mean xnli\?"):
+        Selection(tasks=("xnil",)).refuse_unknown(ROWS, "en")
+    with pytest.raises(RaxalignError, match="there are: de, en, bg, avg, avg_zero_shot"):
+        Selection(langs=("tlh",)).refuse_unknown(ROWS, "en")
+    Selection(langs=("de",)).refuse_unknown([row(0.5, lang="de-en")], "en")
+
+
+def test_means_over_different_languages_are_marked() -> None:
+    rows = [row(0.5), row(0.25, lang="bg"), row(0.75, method="none", params={}, lang="bg")]
+    both = [*rows, row(0.5, method="none", params={}, lang="el")]
+    [block] = blocks(both, PLAN)
+    assert (
+        block.note
+        == "avg: not all lines have the same languages, so these means cannot be compared"
+    )
+    [alike] = blocks(rows, PLAN)
+    assert alike.note == ""

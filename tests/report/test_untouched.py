@@ -139,8 +139,8 @@ def test_every_form_of_the_report_holds_the_word_and_the_reason(tmp_path: Path) 
 def test_results_in_a_terminal_have_a_line_for_it_and_json_has_no_row() -> None:
     low, xnli = blocks(*found(*TRIALS))
     assert low.lines == (
-        ("none", "", "0.5000"),
-        ("rotation", "250,000", "0.5000"),
+        ("none", "", "50.0"),
+        ("rotation", "250,000", "50.0"),
         ("znorm", "250,000", "untouched"),
     )
     assert xnli.lines[1:] == (

@@ -11,6 +11,7 @@ from raxalign.store.ledger import Ledger
 from raxalign.sweep.advance import Advance
 from raxalign.sweep.observer import Wait, Waits
 from raxalign.sweep.progress import Progress, describe
+from raxalign.sweep.remaining import Expected
 
 
 @pytest.fixture
@@ -42,10 +43,10 @@ def test_a_long_stage_gives_a_line_every_ten_seconds_while_it_steps(progress, ou
         values = {"encoder/loss": 8.0 - second / 10, "encoder/learning_rate": 1e-3}
         progress.stage_advanced(encoder(plan), Advance(float(second), 10 * second, values))
     assert lines(out) == [
-        "[0/4] encoder scratch: step 100, loss 7.000, 10 s so far",
-        "[0/4] encoder scratch: step 200, loss 6.000, 20 s so far",
-        "[0/4] encoder scratch: step 300, loss 5.000, 30 s so far",
-        "[0/4] encoder scratch: step 400, loss 4.000, 40 s so far",
+        "[0/4] encoder scratch: step 100, 10 steps/s, loss 7.000, 10 s so far",
+        "[0/4] encoder scratch: step 200, 10 steps/s, loss 6.000, 20 s so far",
+        "[0/4] encoder scratch: step 300, 10 steps/s, loss 5.000, 30 s so far",
+        "[0/4] encoder scratch: step 400, 10 steps/s, loss 4.000, 40 s so far",
     ]
 
 
@@ -99,7 +100,7 @@ def test_a_terminal_shows_the_stage_that_is_being_made_without_a_line_of_its_own
     with console.capture() as shown:
         console.print(progress._render())
     progress.stop()
-    assert "making" in shown.get()
+    assert "running" in shown.get()
     assert "encoder scratch: step 500, loss 2.500, 60 s so far" in shown.get()
 
 
@@ -154,3 +155,64 @@ def test_a_terminal_shows_waits_as_they_are_and_no_lines(plan, job, out) -> None
     progress.stop()
     assert "none de: waits for 2 workers (30 s so far)" in shown[0]
     assert "waits for" not in shown[1]
+
+
+def record(job, trial, **scores: float) -> None:
+    """Write the results of a trial; names are ``split_lang_metric``."""
+    rows = []
+    for name, value in scores.items():
+        split, lang, metric = name.split("_", 2)
+        rows.append({"lang": f"{lang}-en", "metric": metric, "split": split, "value": value})
+    for key in trial.evaluations.values():
+        Ledger(job.root).write(key, {"scores": rows, "params": {}, "seconds": 1.0}, None)
+
+
+def test_a_trial_shows_its_mean_on_dev_of_a_metric_with_enough_pairs(progress, out, plan, job):
+    one, other = plan.trials
+    few = {"dev_de_contextual_accuracy": 0.9, "dev_de_contextual_accuracy_pairs": 29.0}
+    many = {"dev_de_contextual_accuracy_all": 0.25, "dev_de_contextual_accuracy_all_pairs": 90.0}
+    mean = {"dev_fr_contextual_accuracy_all": 0.375}
+    record(job, one, **few, **many, **mean, test_de_contextual_accuracy_all=0.99)
+    record(job, other, test_de_contextual_accuracy=0.99)
+    progress.trial_finished(one, None)
+    progress.trial_finished(other, None)
+    said = [line for line in lines(out) if not line.startswith("note")]
+    assert said[0] == f"1/2 {describe(one)}: done, retrieval contextual accuracy all 31.2 % on dev"
+    assert said[1] == f"2/2 {describe(other)}: done"  # test values are for the end
+    with progress._console.capture() as shown:
+        progress._console.print(progress._render())
+    assert "best on dev: 31.2 %" in shown.get()
+
+
+def test_what_runs_is_shown_with_its_speed_and_time_left(progress, plan, monkeypatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("raxalign.sweep.progress.time.monotonic", lambda: clock[0])
+    one, other = plan.trials
+    stage = encoder(plan)
+    progress.steps_added(
+        [
+            Expected(stage.key, "encoder", 60.0),
+            Expected(one.key, "none", 20.0, frozenset({stage.key})),
+            Expected(other.key, "rotation", 20.0, frozenset({stage.key})),
+        ],
+        2,
+    )
+    progress.stage_started(stage)
+    clock[0] += 20
+    progress.stage_advanced(stage, Advance(18.0, 90, {"encoder/loss": 3.0}))
+    progress.stage_advanced(stage, Advance(20.0, 100, {"encoder/loss": 2.0}))
+    with progress._console.capture() as shown:
+        progress._console.print(progress._render())
+    text = "encoder scratch: step 100, 5 steps/s, loss 2.000, 20 s so far, about 40 s left"
+    assert text in shown.get()
+    assert "about 60 s left" in shown.get()  # 40 s, then both trials at once
+    clock[0] += 40
+    progress.stage_finished(stage, 60.0, None)
+    progress.trial_started(one)
+    watched = {"xnli/loss": 1.0, "xnli/tokens_per_second": 12345.6}
+    progress.trial_advanced(one, Advance(5.0, 10, watched))
+    with progress._console.capture() as shown:
+        progress._console.print(progress._render())
+    shows = "xnli step 10, 12,346 tokens/s, loss 1.000, 5 s so far, about 20 s left"
+    assert f"{describe(one)}: {shows}" in shown.get()
+    assert "encoder scratch" not in shown.get()

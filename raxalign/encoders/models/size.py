@@ -32,19 +32,28 @@ class Shape:
         the feed-forward layer per block, norms and biases, and a masked-LM head with tied
         embeddings.
         """
-        hidden, inner = self.hidden_size, self.intermediate
-        block = 4 * hidden * hidden + self.widths * hidden * inner + 9 * hidden + inner
+        hidden = self.hidden_size
         head = hidden * hidden + 3 * hidden + self.vocab_size
         embeddings = (self.vocab_size + self.positions + 4) * hidden
-        return embeddings + self.layers * block + head
+        return embeddings + self.blocks + head
+
+    @property
+    def blocks(self) -> int:
+        """The parameters of all blocks."""
+        hidden, inner = self.hidden_size, self.intermediate
+        block = 4 * hidden * hidden + self.widths * hidden * inner + 9 * hidden + inner
+        return self.layers * block
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """About how many `parameters` an encoder has, and the `width` of its hidden states."""
+    """About how many `parameters` an encoder has, the `width` of its hidden states, and how many of
+    the parameters are in `blocks`, which each token passes (0: not known).
+    """
 
     parameters: int
     width: int
+    blocks: int = 0
 
 
 def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> Footprint | None:
@@ -68,7 +77,7 @@ def config_footprint(config: Mapping[str, Any], folder: Path | None = None) -> F
         layers, hidden, inner, vocabulary, 0 if rotary else positions, 3 if is_gated else 2
     )
     counted = file_parameters(folder) if folder is not None else None
-    return Footprint(counted or shape.parameters, hidden)
+    return Footprint(counted or shape.parameters, hidden, shape.blocks)
 
 
 def file_parameters(folder: Path) -> int | None:

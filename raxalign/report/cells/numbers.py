@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from raxalign.analysis.metrics import FEW as FEW
+
 MINUS = "−"
-FEW = 30
-"""Pairs: an accuracy over fewer is an accident of the data."""
 _UNITS: dict[
     str | None, tuple[float, int]
 ] = {  # what a stored value is multiplied by, and decimals

@@ -1,0 +1,72 @@
+"""The commands that look into storages: one key, or two storages or grids next to each other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from raxalign.cli._terminal import PlanFormat, Storage, print_out, width
+
+
+def show(
+    key: Annotated[
+        str,
+        typer.Argument(help="Key of a trial, a stage or an evaluation, or a unique beginning."),
+    ],
+    storage: Storage = None,
+    format: Annotated[  # noqa: A002
+        PlanFormat, typer.Option(help="table, or json with curves point by point.")
+    ] = PlanFormat.table,
+    examples: Annotated[
+        int, typer.Option(min=0, help="Predictions shown per task, language and split.")
+    ] = 3,
+) -> None:
+    """Show everything of one trial, stage or evaluation: params, what it was made from, where it is
+    on disk, scores with intervals, some predictions, training curves, and its MLflow run.
+    """
+    import json
+
+    from raxalign.report.details import details
+    from raxalign.report.details_text import as_text
+    from raxalign.report.lookup import look_up
+    from raxalign.single.place import local_folder, storage_of
+    from raxalign.tracking.lookup import run_of
+
+    root = storage_of(storage)
+    match = look_up(key, root)
+    facts = details(match, root, examples)
+    if match.sort == "trial" and match.plan is not None:
+        place = local_folder(root)
+        facts["mlflow"] = run_of(root, place, match.plan.name, f"trial:{match.key}")
+    if format is PlanFormat.json:
+        print_out(json.dumps(facts, ensure_ascii=False, indent=1, default=str))
+    else:
+        print_out(as_text(facts, width()))
+
+
+def diff(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A grid file, or a storage (folder or URL).")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    storage: Storage = None,
+    format: Annotated[PlanFormat, typer.Option(help="table or json.")] = PlanFormat.table,  # noqa: A002
+) -> None:
+    """Compare two storages, two grid files, or one of each: which trials and values only one has,
+    which params, versions and data make keys differ, and by how much values differ.
+
+    Values of grid files are those of their storages. Exit code: 0 where nothing differs (values
+    within 1e-6 count as equal), 1 where something does, 2 where it cannot be compared.
+    """
+    from raxalign.report.differences import differences, read_side
+    from raxalign.report.differences_text import as_json, as_text
+
+    sides = read_side(first, storage), read_side(second, storage)
+    found = differences(*sides)
+    if format is PlanFormat.json:
+        print_out(as_json(found))
+    else:
+        print_out(as_text(found, *sides, width=width()))
+    if found.any:
+        raise typer.Exit(1)

@@ -1,0 +1,159 @@
+"""The command that prints results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from raxalign.cli._terminal import (
+    Format,
+    GridFile,
+    Storage,
+    print_best,
+    print_out,
+    rows_as_read,
+    stream_rows,
+    width,
+)
+from raxalign.errors import RaxalignError
+from raxalign.printing import to_stderr as tell
+
+if TYPE_CHECKING:
+    from raxalign.plan.load import Opened
+    from raxalign.report.selection import Selection
+
+_Several = list[str] | None
+_COMPARE = (
+    "Test every value against a baseline: intervals, differences, adjusted p-values. Without a"
+    " name, the baseline is the method of kind none; otherwise name it as the tables do (`rotation"
+    " center=true`). With --format json or csv, print the rows that the report writes as"
+    " comparisons.json and comparisons.csv."
+)
+_LANG = (
+    "A language, or `avg` and `avg_zero_shot` for means; may be repeated. Means stay those over"
+    " all languages."
+)
+
+
+def results(
+    file: GridFile,
+    storage: Storage = None,
+    format: Annotated[  # noqa: A002
+        Format, typer.Option(help="table, json (one row per value) or csv.")
+    ] = Format.table,
+    task: Annotated[_Several, typer.Option(help="A task of the grid; may be repeated.")] = None,
+    metric: Annotated[
+        _Several, typer.Option(help="A metric, also one that only --all shows; may be repeated.")
+    ] = None,
+    lang: Annotated[_Several, typer.Option(help=_LANG)] = None,
+    split: Annotated[
+        _Several, typer.Option(help="test or dev (default: test where there is one).")
+    ] = None,
+    every: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="In tables, also counts, standard errors and the two directions."
+        ),
+    ] = False,
+    per_seed: Annotated[
+        bool, typer.Option("--per-seed", help="In tables, one line per seed instead of means.")
+    ] = False,
+    transpose: Annotated[
+        bool, typer.Option("--transpose", help="In tables, one line per language.")
+    ] = False,
+    compare: Annotated[str | None, typer.Option(metavar="[BASELINE]", help=_COMPARE)] = None,
+    best: Annotated[
+        bool,
+        typer.Option(
+            "--best", help="The best points of the grid's searches, and the runs that confirm them."
+        ),
+    ] = False,
+) -> None:
+    """Print the results that the ledger has, or with `--compare` the tests on them.
+
+    Tables fold to the width of the terminal. In a pipe or a file every line stays one line.
+    """
+    from raxalign.plan.load import open_grid
+    from raxalign.plan.remarks import chosen_in_report, remarks
+    from raxalign.report.selection import Selection
+    from raxalign.store.ledger import Ledger
+
+    if compare is not None and (per_seed or transpose):
+        raise typer.BadParameter("--compare goes with neither --per-seed nor --transpose")
+    opened = open_grid(file, storage=storage)
+    records: dict[str, dict[str, Any]] = {}
+    rows = rows_as_read(opened.plan, Ledger(opened.root), records)
+    asked = (tuple(names or ()) for names in (task, metric, lang, split))
+    selection = Selection(*asked, every=every)
+    if best:
+        print_best(opened, list(rows))
+        return
+    if format is not Format.table and compare is None and not selection.narrows:
+        stream_rows(rows, format)
+    elif found := list(rows):
+        selection.refuse_unknown(found, opened.plan.pivot)
+        if compare is not None:
+            _print_comparisons(opened, found, selection, format, compare or None)
+        else:
+            _print_values(opened, found, selection, format, per_seed=per_seed, transpose=transpose)
+    else:
+        tell(f"no results yet: raxalign grid {file}")
+    for remark in (*remarks(opened.plan, records), *chosen_in_report(opened.plan, records)):
+        tell(f"note: {remark}")
+
+
+def _print_values(
+    opened: Opened,
+    rows: Sequence[Mapping[str, Any]],
+    selection: Selection,
+    format: Format,  # noqa: A002
+    *,
+    per_seed: bool,
+    transpose: bool,
+) -> None:
+    from raxalign.report import tables
+
+    if format is Format.json:
+        print_out(tables.as_json(selection.rows(rows, opened.plan.pivot)))
+    elif format is Format.csv:
+        print_out(tables.as_csv(selection.rows(rows, opened.plan.pivot)))
+    else:
+        made = tables.blocks(rows, opened.plan, selection, per_seed=per_seed)
+        print_out(tables.as_text(made, width=width(), transpose=transpose))
+
+
+def _print_comparisons(
+    opened: Opened,
+    rows: Sequence[Mapping[str, Any]],
+    selection: Selection,
+    format: Format,  # noqa: A002
+    baseline: str | None,
+) -> None:
+    from raxalign.plan.comparisons import comparisons
+    from raxalign.report import compared, tables
+    from raxalign.report.answer import answer
+    from raxalign.report.cells.results import Results
+    from raxalign.report.fit import paragraph
+    from raxalign.store.ledger import Ledger
+
+    plan = opened.plan
+    results = Results.of(rows, plan)
+    cells = selection.cells(results.cells) if selection.narrows else results.cells
+    # the correction for the number of tests is over whole tables, whatever languages are shown
+    tested = comparisons(cells, plan, Ledger(opened.root), baseline=baseline)
+    found = [entry for entry in tested if selection.takes_lang(entry.name[1], plan.pivot)]
+    if not found:
+        raise RaxalignError(
+            "--compare: what was asked for is not compared (counts, standard errors and parts of"
+            " metrics are not)"
+        )
+    if format is Format.json:
+        print_out(tables.as_json(compared.comparison_rows(found, plan)))
+    elif format is Format.csv:
+        print_out(compared.comparisons_csv(compared.comparison_rows(found, plan)))
+    else:
+        text = compared.as_text(found, plan, width=width())
+        lines = [] if selection.narrows else paragraph(answer(found, results), width())
+        print_out("\n".join([text.rstrip(), *lines]))

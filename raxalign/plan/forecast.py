@@ -1,0 +1,133 @@
+"""What is left of a plan in seconds, by kind of stage: measured times of this storage where it has
+any, and the cost of the work elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from raxalign.plan.cost import duration
+from raxalign.plan.plan import Plan
+from raxalign.plan.speed import Speed
+from raxalign.plan.work import Work, family, group
+
+_SHOWN = 0.5  # seconds: kinds of stages that take less are not named
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The time of some stages and evaluations.
+
+    Attributes:
+        seconds: Key -> seconds, of those whose time can be estimated.
+        kinds: Kind of stage -> seconds of all of its kind.
+        unknown: Kind of stage -> how many have no estimate.
+        measured: How many are of a kind and maker that has run in the storage.
+    """
+
+    seconds: Mapping[str, float]
+    kinds: Mapping[str, float]
+    unknown: Mapping[str, int]
+    measured: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all that can be estimated."""
+        return math.fsum(self.seconds.values())
+
+    def told(self, workers: int) -> str:
+        """Return the line of `plan`, with the time on a number of workers at once."""
+        if not self.seconds and not self.unknown:
+            return "nothing is left to run"
+        unknown = ", ".join(f"{count} {kind}" for kind, count in self.unknown.items())
+        rest = f"; not known before something like it has run: {unknown}" if unknown else ""
+        if not self.seconds:
+            return f"time: {rest.removeprefix('; ')}"
+        kinds = ", ".join(
+            f"{kind} {duration(seconds)}"
+            for kind, seconds in sorted(self.kinds.items(), key=lambda entry: -entry[1])
+            if seconds >= _SHOWN
+        )
+        basis = (
+            "from what has run in this storage"
+            if self.measured == len(self.seconds)
+            else f"{self.measured} of {len(self.seconds)} from what has run in this storage, the"
+            " others from the size of the work"
+            if self.measured
+            else "before a first run, from the size of the work: within a factor of about 2"
+        )
+        longest = max(self.seconds.values())
+        shared = max(self.total / workers, longest)
+        several = f", {duration(shared)} with {workers} workers" if workers > 1 else ""
+        return (
+            f"time, about: {duration(self.total)} of worker time{several} ({basis}): {kinds}{rest}"
+        )
+
+
+def forecast(plan: Plan, took: Mapping[str, float], left: Iterable[str], speed: Speed) -> Forecast:
+    """Estimate the time of stages and evaluations.
+
+    A stage of a kind and maker that has run costs its share of what those took, by the work in
+    each. Another one costs its work, times what the stages of its family took more than theirs.
+
+    Args:
+        plan: The plan.
+        took: Key -> seconds of what has run.
+        left: The keys of what is to run.
+        speed: The speed of a worker.
+    """
+    work = Work(plan, speed)
+    scale = _Scale(plan, work, took)
+    seconds: dict[str, float] = {}
+    kinds: dict[str, float] = defaultdict(float)
+    unknown: Counter[str] = Counter()
+    measured = 0
+    for key in left:
+        kind = plan.stages[key].kind
+        found = scale.seconds(key)
+        if found is None:
+            unknown[kind] += 1
+            continue
+        seconds[key] = found
+        kinds[kind] += found
+        measured += scale.has(key)
+    return Forecast(seconds, dict(kinds), dict(unknown), measured)
+
+
+class _Scale:
+    """What stages took, compared with their work."""
+
+    def __init__(self, plan: Plan, work: Work, took: Mapping[str, float]) -> None:
+        self._plan, self._work = plan, work
+        self._took: dict[str, list[float]] = defaultdict(list)
+        self._worked: dict[str, float] = defaultdict(float)
+        self._like: dict[str, float] = defaultdict(float)
+        self._families: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # took, cost
+        for key, value in took.items():
+            if key not in plan.stages or plan.stages[key].inline:
+                continue
+            name, cost = group(plan, key), work.seconds(key)
+            self._took[name].append(value)
+            if cost is not None:
+                self._worked[name] += cost
+                self._like[name] += value
+            if cost is not None:
+                whole = self._families[family(plan, key)]
+                whole[0], whole[1] = whole[0] + value, whole[1] + cost
+
+    def has(self, key: str) -> bool:
+        """Return whether something of the kind and maker has run."""
+        return group(self._plan, key) in self._took
+
+    def seconds(self, key: str) -> float | None:
+        name, cost = group(self._plan, key), self._work.seconds(key)
+        if cost is None:
+            known = self._took.get(name)
+            return math.fsum(known) / len(known) if known else None
+        if self._worked.get(name):
+            return cost * self._like[name] / self._worked[name]
+        took, worked = self._families[family(self._plan, key)]
+        return cost * took / worked if worked else cost

@@ -1,0 +1,265 @@
+"""Everything that a storage has of one trial, stage or evaluation, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from raxalign.analysis.cells import cells
+from raxalign.errors import DamagedArtifact, StorageError
+from raxalign.plan.predictions import Predictions
+from raxalign.plan.results import read_records, trial_rows
+from raxalign.plan.trial import Trial
+from raxalign.report.lookup import Match
+from raxalign.store.artifacts import ArtifactStore
+from raxalign.store.ledger import Ledger
+from raxalign.store.manifest import Manifest
+from raxalign.store.spool import Spool
+from raxalign.store.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from raxalign.plan.plan import Plan
+    from raxalign.plan.stage import Stage
+
+
+def details(match: Match, root: str, examples: int = 3) -> dict[str, Any]:
+    """Return everything about what a key is of, as JSON can hold it.
+
+    Args:
+        match: What the key is of.
+        root: The storage root.
+        examples: How many predictions of each task, language and split are shown.
+    """
+    found = _Details(root, examples)
+    if match.plan is None:
+        return found.without_plan(match)
+    if match.sort == "trial":
+        return found.trial(match.plan, match.plan.by_key[match.key])
+    if match.sort == "evaluation":
+        return found.evaluation(match.plan, match.key)
+    return found.stage(match.plan, match.key)
+
+
+@dataclass(frozen=True)
+class _Details:
+    root: str
+    examples: int
+
+    @property
+    def _ledger(self) -> Ledger:
+        return Ledger(self.root)
+
+    def trial(self, plan: Plan, trial: Trial) -> dict[str, Any]:
+        """Return all of a trial, and of the stages behind it in short."""
+        wanted = list(trial.evaluations.values())
+        records = read_records(plan.only(iter([trial])), self._ledger)
+        failure = self._ledger.failure(trial.key)
+        done = sum(key in records for key in wanted)
+        state = "done" if done == len(wanted) else f"{done} of {len(wanted)} evaluations done"
+        if failure is not None and done < len(wanted):
+            state = "failed"
+        return {
+            "sort": "trial",
+            "key": trial.key,
+            "grid": plan.name,
+            "method": trial.method,
+            "kind": trial.kind,
+            "params": dict(trial.params),
+            "encoder": trial.encoder,
+            "languages": list(trial.languages),
+            "sentences": trial.sentences,
+            "seed": trial.seed,
+            "state": state,
+            "failure": failure and failure.get("message"),
+            "evaluations": dict(trial.evaluations),
+            "untouched": {
+                task: f"{why.told([trial.method], [task])}" for task, why in trial.untouched.items()
+            },
+            "stages": self._stages(plan, [*wanted, *_aligned(plan, trial)]),
+            "scores": self._scores(plan, trial, records),
+            "predictions": {
+                task: self._sample(key, dev_only=_hidden(trial))
+                for task, key in trial.evaluations.items()
+                if key in records
+            },
+            "curves": self._curves(trial),
+        }
+
+    def evaluation(self, plan: Plan, key: str) -> dict[str, Any]:
+        """Return all of an evaluation, and the trials that share it."""
+        stage = plan.stages[key]
+        users = [trial for trial in plan.trials if key in trial.evaluations.values()]
+        shown = next((trial for trial in users if not _hidden(trial)), users[0])
+        record = self._ledger.read_many([key]).get(key)
+        own = read_records(plan.only(iter([shown])), self._ledger)
+        scores = self._scores(plan, shown, {k: found for k, found in own.items() if k == key})
+        facts = self._of_stage(plan, stage)
+        return {
+            **facts,
+            "sort": "evaluation",
+            "path": f"{self.root}/ledger/{key}",
+            "state": "done" if record else "not there",
+            "seconds": record and record["seconds"],
+            "made": {
+                name: record[name]
+                for name in ("created", "device", "threads", "versions")
+                if record and name in record
+            },
+            "notes": record["notes"] if record and "notes" in record else {},
+            "trials": [trial.key for trial in users],
+            "stages": self._stages(plan, [key]),
+            "scores": scores,
+            "predictions": {stage.maker: self._sample(key, dev_only=_hidden(shown))}
+            if record
+            else {},
+        }
+
+    def stage(self, plan: Plan, key: str) -> dict[str, Any]:
+        """Return all of a stage, and how many trials need it."""
+        stage = plan.stages[key]
+        facts = self._of_stage(plan, stage)
+        users = [
+            trial.key
+            for trial in plan.trials
+            if key in plan.closure([*trial.evaluations.values(), *_aligned(plan, trial)])
+        ]
+        made = self._made(stage.kind, key)
+        return {**facts, **made, "stages": self._stages(plan, [key]), "trials": users}
+
+    def without_plan(self, match: Match) -> dict[str, Any]:
+        """Return what the storage has of what no plan has."""
+        if match.sort == "evaluation":
+            record = self._ledger.read(match.key)
+            path = f"{self.root}/ledger/{match.key}"
+            sample = {str(record.get("task")): self._sample(match.key, dev_only=False)}
+            return {"sort": "evaluation", "path": path, **record, "predictions": sample}
+        facts = {"sort": "stage", "key": match.key, "kind": match.kind, "grid": None}
+        return facts | self._made(match.kind, match.key)
+
+    def _of_stage(self, plan: Plan, stage: Stage) -> dict[str, Any]:
+        return {
+            "sort": "stage",
+            "key": stage.key,
+            "grid": plan.name,
+            "kind": stage.kind,
+            "maker": stage.maker,
+            "version": stage.version,
+            "params": dict(stage.params),
+            "inputs": dict(stage.inputs),
+            "digests": dict(stage.digests),
+            "locations": dict(stage.locations),
+        }
+
+    def _made(self, kind: str, key: str) -> dict[str, Any]:
+        """Return what a manifest records of an artifact, also of one that was not kept."""
+        store = ArtifactStore(self.root)
+        path = store.folder(kind, key)
+        if store.has(kind, key):
+            return {"path": path, "state": "stored", **_of_manifest(store.manifest(kind, key))}
+        entry = Tombstones(self.root).of(kind, key)
+        if entry is not None:
+            state = f"not kept ({entry.why}, {entry.when})"
+            return {"path": path, "state": state, **_of_manifest(entry.manifest)}
+        return {"path": path, "state": "not there"}
+
+    def _stages(self, plan: Plan, keys: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the stages behind some others in short, inputs first, themselves excluded."""
+        behind = [plan.stages[key] for key in plan.closure(list(dict.fromkeys(keys)))]
+        stages = [stage for stage in behind if stage.kind != "evaluation"]
+        stages = [stage for stage in stages if stage.key not in keys or len(keys) > 1]
+        store = ArtifactStore(self.root)
+        stored = store.manifests((s.kind, s.key) for s in stages if not s.inline)
+        dropped = Tombstones(self.root).all()
+        found = []
+        for stage in stages:
+            known = stored.get(stage.key)
+            state = "loaded" if stage.inline else "stored" if known else "not there"
+            if known is None and stage.key in dropped:
+                known, state = dropped[stage.key].manifest, "not kept"
+            found.append(
+                {
+                    "kind": stage.kind,
+                    "maker": stage.maker,
+                    "key": stage.key,
+                    "path": None if stage.inline else store.folder(stage.kind, stage.key),
+                    "state": state,
+                    "bytes": known and known.size,
+                    "seconds": known and known.seconds,
+                }
+            )
+        return found
+
+    def _scores(
+        self, plan: Plan, trial: Trial, records: Mapping[str, Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the scores of a trial, with 95 % intervals over its examples where its predictions
+        give them.
+        """
+        from raxalign.analysis.significance import interval
+
+        # a suggested trial has dev values alone, and a mark that would keep it out of cells
+        rows = [{**row, "searched": None} for row in trial_rows(trial, records)]
+        found = []
+        for cell in cells(rows, plan.pivot):
+            runs = Predictions(plan, self._ledger).runs(cell, cell.values)
+            for name, value in cell.values.items():
+                task, lang, metric, split = name
+                around = interval(runs[name], examples_alone=True) if name in runs else None
+                found.append(
+                    {
+                        "task": task,
+                        "lang": lang,
+                        "metric": metric,
+                        "split": split,
+                        "value": value.mean,
+                        "low": around and around.low,
+                        "high": around and around.high,
+                        "examples": around and around.examples,
+                    }
+                )
+        return found
+
+    def _sample(self, key: str, *, dev_only: bool) -> list[dict[str, Any]]:
+        """Return the first predictions of each language and split."""
+        from raxalign.plan.metrics import by_language
+
+        try:
+            table = self._ledger.predictions(key)
+        except (DamagedArtifact, StorageError) as error:
+            return [{"damaged": str(error)}]
+        if table is None or not {"lang", "split"} <= set(table.column_names):
+            return []
+        return [
+            row
+            for _, split, rows in by_language(table)
+            if split == "dev" or not dev_only
+            for row in rows.slice(0, self.examples).to_pylist()
+        ]
+
+    def _curves(self, trial: Trial) -> dict[str, list[tuple[int, float]]]:
+        """Return name -> (step, value) of what the trial's trainings reported."""
+        found: dict[str, list[tuple[int, float]]] = {}
+        for name, value, step, _ in Spool(self.root, trial.key).read():
+            found.setdefault(name, []).append((step, value))
+        return found
+
+
+def _hidden(trial: Trial) -> bool:
+    """Whether a search suggested the trial, so that its test values are not shown."""
+    return trial.searched is not None and not trial.searched.confirmed
+
+
+def _aligned(plan: Plan, trial: Trial) -> list[str]:
+    return [trial.aligned] if trial.aligned in plan.stages else []
+
+
+def _of_manifest(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "bytes": manifest.size,
+        "files": {name: entry.size for name, entry in manifest.files.items()},
+        "seconds": manifest.seconds,
+        "created": manifest.created,
+        "made_by": f"raxalign {manifest.version}",
+        "notes": dict(manifest.notes),
+    }

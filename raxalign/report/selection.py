@@ -1,0 +1,110 @@
+"""Which results a user asked for: tasks, metrics, languages and splits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any
+
+from raxalign.analysis.cells import MEANS, Cell, Name
+from raxalign.analysis.metrics import is_main
+from raxalign.errors import RaxalignError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The tasks, metrics, languages and splits to show; an empty one stands for the usual choice:
+    all tasks and languages, what is worth a table (`every`: all metrics), and dev only where there
+    is no test.
+
+    A language means its pair with the pivot as well (`de` also `de-en`).
+    """
+
+    tasks: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    langs: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    every: bool = False
+
+    @property
+    def narrows(self) -> bool:
+        """Whether anything is left out that is usually shown."""
+        return bool(self.tasks or self.metrics or self.langs or self.splits)
+
+    def names(self, found: Iterable[Name], pivot: str) -> list[Name]:
+        """Return those of the names of values that are shown, in their order."""
+        names = list(dict.fromkeys(found))
+        tested = {task for task, _, _, split in names if split == "test"}
+        return [
+            (task, lang, metric, split)
+            for task, lang, metric, split in names
+            if self._takes(task, lang, metric, pivot)
+            and (
+                split in self.splits
+                if self.splits
+                else self.every or split == "test" or task not in tested
+            )
+            and (self.every or bool(self.metrics) or is_main(metric))
+        ]
+
+    def rows(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> list[Mapping[str, Any]]:
+        """Return those result rows that were asked for: without any wish all of them."""
+        return [
+            row
+            for row in rows
+            if self._takes(row["task"], row["lang"], row["metric"], pivot)
+            and (not self.splits or row["split"] in self.splits)
+        ]
+
+    def cells(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Return the cells with the values of the wanted tasks, metrics and splits alone; all their
+        languages stay, so that means are those over all of them.
+        """
+        whole = replace(self, langs=())
+        return [
+            replace(
+                cell,
+                values={
+                    name: value
+                    for name, value in cell.values.items()
+                    if whole._takes(name[0], name[1], name[2], "")
+                    and (not self.splits or name[3] in self.splits)
+                },
+            )
+            for cell in cells
+        ]
+
+    def takes_lang(self, lang: str, pivot: str) -> bool:
+        """Return whether a language, or a pair with the pivot, was asked for."""
+        return not self.langs or lang in self.langs or lang.removesuffix(f"-{pivot}") in self.langs
+
+    def refuse_unknown(self, rows: Sequence[Mapping[str, Any]], pivot: str) -> None:
+        """Raise `RaxalignError` where no result is what was asked for, with what there is."""
+        for option, asked, column in (
+            ("--task", self.tasks, "task"),
+            ("--metric", self.metrics, "metric"),
+            ("--lang", self.langs, "lang"),
+            ("--split", self.splits, "split"),
+        ):
+            there = dict.fromkeys(row[column] for row in rows)
+            if column == "lang":
+                there |= dict.fromkeys([*(_alone(lang, pivot) for lang in there), *MEANS])
+            for wanted in asked:
+                if wanted not in there:
+                    near = get_close_matches(wanted, there, n=1)
+                    hint = f"did you mean {near[0]}? " if near else ""
+                    raise RaxalignError(
+                        f"{option} {wanted}: no result has it; {hint}there are: {', '.join(there)}"
+                    )
+
+    def _takes(self, task: str, lang: str, metric: str, pivot: str) -> bool:
+        return (
+            (not self.tasks or task in self.tasks)
+            and (not self.metrics or metric in self.metrics)
+            and self.takes_lang(lang, pivot)
+        )
+
+
+def _alone(lang: str, pivot: str) -> str:
+    return lang.removesuffix(f"-{pivot}")

@@ -1,0 +1,48 @@
+"""What the steps of a sweep are expected to take, before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from raxalign.plan.forecast import forecast
+from raxalign.plan.plan import Plan
+from raxalign.plan.speed import worker_speed
+from raxalign.plan.work import family
+from raxalign.sweep.job import Job
+from raxalign.sweep.order import Step
+from raxalign.sweep.remaining import Expected
+
+
+def expected_steps(
+    plan: Plan, steps: Sequence[Step], took: Mapping[str, float], job: Job
+) -> list[Expected]:
+    """Return the steps with their times: those of a trial are the times of all that it makes.
+
+    Args:
+        plan: The plan.
+        steps: The steps, inputs first.
+        took: What some stages and evaluations took, by key.
+        job: What a worker holds.
+    """
+    parts = {step.key: step.parts if step.is_trial else (step.key,) for step in steps}
+    left = dict.fromkeys(key for keys in parts.values() for key in keys)
+    speed = worker_speed(job.threads * job.workers, gpu=job.gpus > 0)
+    found = forecast(plan, took, left, speed)
+    usual = found.total / len(found.seconds) if found.seconds else 1.0
+    return [
+        Expected(
+            step.key,
+            _group(plan, step),
+            sum(found.seconds.get(key, usual) for key in parts[step.key]),
+            step.inputs,
+            "model" if step.is_trial else family(plan, step.key),
+        )
+        for step in steps
+    ]
+
+
+def _group(plan: Plan, step: Step) -> str:
+    if step.is_trial:
+        return plan.by_key[step.key].method
+    stage = plan.stages[step.key]
+    return f"{stage.kind} {stage.maker}"

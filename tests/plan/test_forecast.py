@@ -1,0 +1,125 @@
+"""Times before and after a first run: by the size of the work, corrected by what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from raxalign.config.grid import load
+from raxalign.plan.expand import expand
+from raxalign.plan.forecast import forecast
+from raxalign.plan.plan import Plan
+from raxalign.plan.speed import Speed, core_speed
+from raxalign.plan.work import TOKENS, Work
+from tests.grids import write_grid
+
+SPEED = Speed(1.2e11, 1.2e11)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    tasks = ("retrieval: {}", "xnli: {data: phrasebook, epochs: 2, phrasebook: {train: 900}}")
+    return expand(load(write_grid(tmp_path, tasks=tasks, sentences="[100, 200]")))
+
+
+def of(plan: Plan, kind: str, **params: object) -> list[str]:
+    return [
+        key
+        for key, stage in plan.stages.items()
+        if stage.kind == kind and params.items() <= stage.params.items()
+    ]
+
+
+def test_every_stage_of_a_plan_has_a_time_before_a_first_run(plan: Plan) -> None:
+    left = [key for key, stage in plan.stages.items() if not stage.inline]
+    found = forecast(plan, {}, left, SPEED)
+    assert set(found.seconds) == set(left)
+    assert found.unknown == {}
+    assert found.total == pytest.approx(sum(found.kinds.values()))
+    assert "before a first run" in found.told(1)
+
+
+def test_a_pre_training_costs_six_operations_per_parameter_and_token(plan: Plan) -> None:
+    (key,) = of(plan, "encoder")
+    blocks = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
+    tokens = 30 * 16 * 64  # steps, rows and window
+    operations = 6 * tokens * (blocks + 400 * 32)
+    assert Work(plan, SPEED).seconds(key) == pytest.approx(operations / (1.2e11 / 2))
+
+
+def test_a_training_costs_its_pairs_and_epochs(plan: Plan) -> None:
+    work = Work(plan, SPEED)
+    by_size: dict[float, set[float | None]] = {}
+    for key in of(plan, "aligned"):
+        if plan.stages[key].maker == "finetune":
+            pairs = next(k for n, k in plan.stages[key].inputs.items() if n.startswith("pairs"))
+            by_size.setdefault(work.sentences(pairs), set()).add(work.seconds(key))
+    small, large = (by_size[size].pop() for size in sorted(by_size))
+    assert sorted(by_size) == [100, 200]
+    blocks = 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64)
+    each = 2 * TOKENS * 8 * blocks / (1.2e11 / 2) + 2 * 4e-4  # of both sides, and a frozen copy
+    assert large is not None
+    assert small is not None
+    assert large - small == pytest.approx(100 * each)
+
+
+def test_a_faster_machine_takes_less(plan: Plan) -> None:
+    left = list(plan.stages)
+    slow, fast = (forecast(plan, {}, left, speed).total for speed in (SPEED, Speed(2.4e11, 2.4e11)))
+    assert fast == pytest.approx(slow / 2)
+
+
+def test_a_gpu_makes_models_faster_and_not_data(plan: Plan) -> None:
+    (encoder,), pairs = of(plan, "encoder"), of(plan, "pairs")[0]
+    with_gpu = Work(plan, Speed(1.2e13, 1.2e11))
+    assert with_gpu.seconds(pairs) == Work(plan, SPEED).seconds(pairs)
+    assert with_gpu.seconds(encoder) == pytest.approx(
+        (Work(plan, SPEED).seconds(encoder) or 0) / 100
+    )
+
+
+def test_what_has_run_corrects_its_own_kind_and_those_of_its_family(plan: Plan) -> None:
+    small, large = (of(plan, "bitext", sentences=size)[0] for size in (100, 200))
+    work = Work(plan, SPEED)
+    a, b = work.seconds(small), work.seconds(large)
+    assert a is not None
+    assert b is not None
+    (encoder,), pairs = of(plan, "encoder"), of(plan, "pairs")[0]
+    found = forecast(plan, {small: 3 * a}, [large, encoder, pairs], SPEED)
+    assert found.seconds[large] == pytest.approx(3 * b)
+    assert found.seconds[pairs] == pytest.approx(3 * (work.seconds(pairs) or 0))
+    assert found.seconds[encoder] == pytest.approx(work.seconds(encoder))
+    assert found.measured == 1
+    assert "1 of 3 from what has run in this storage" in found.told(1)
+
+
+def test_several_workers_are_never_faster_than_the_longest_stage(plan: Plan) -> None:
+    (encoder,) = of(plan, "encoder")
+    text = forecast(plan, {encoder: 100.0}, [encoder], SPEED).told(4)
+    assert text.startswith("time, about: 2 min of worker time, 2 min with 4 workers (from what")
+    assert forecast(plan, {}, [], SPEED).told(2) == "nothing is left to run"
+
+
+def test_data_of_unknown_size_has_no_time_and_is_named(tmp_path: Path) -> None:
+    tasks = ("xnli: {data: {train: 'a.{pivot}.tsv', dev: 'b.{lang}.tsv'}}",)
+    for name in ("a.en", "b.en", "b.de", "b.fr"):
+        text = "premise\thypothesis\tlabel\nA\tB\tneutral\n"
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+    plan = expand(load(write_grid(tmp_path, tasks=tasks)))
+    tuned = of(plan, "tuned")
+    found = forecast(plan, {}, tuned, SPEED)
+    assert found.unknown == {"tuned": len(tuned)}
+    assert "not known before something like it has run" in found.told(1)
+    one, *others = tuned
+    assert forecast(plan, {one: 5.0}, others, SPEED).total == 5.0 * len(others)
+
+
+def test_the_speed_of_the_machine_is_measured_once(tmp_path: Path) -> None:
+    file = tmp_path / "speed.json"
+    speed = core_speed(file)
+    assert speed > 1e8
+    assert json.loads(file.read_text(encoding="utf-8")) == {"operations": speed}
+    file.write_text('{"operations": 5.0}', encoding="utf-8")
+    assert core_speed(file) == 5.0
