@@ -31,7 +31,7 @@ from raxalign.train.objective import Step
 from raxalign.train.runtime import Runtime
 from tests.golden import grid
 
-SHA256 = "0"
+SHA256 = "6c0818835cc36b601b65970d197b13b454efa1b352e1453ed3f5c23031f0a972"
 MOST_BYTES = 2_000_000
 FEW = Recipe(PARAMS.model_copy(update={"steps": 2, "hidden_size": 8, "vocab_size": 400}), 12, 5)
 
