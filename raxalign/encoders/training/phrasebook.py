@@ -1,9 +1,9 @@
 """The program that made the weights of `encoder: phrasebook`.
 
-``python -m raxalign.encoders.training.phrasebook FOLDER`` makes them again, in about ten minutes on
-one core; a run that is killed goes on from its last checkpoint. The weights that are shipped were
-made by it on the CPU, with the constants below. Another version of PyTorch may round otherwise, so
-their SHA-256 is checked and not their making.
+``python -m raxalign.encoders.training.phrasebook FOLDER`` makes them again, in about two minutes on
+one quiet core. A run that is killed goes on from its last checkpoint. The weights in the package
+were made on the CPU with the constants below. Another version of PyTorch, or another processor, may
+round otherwise; a test therefore compares their SHA-256 and does not make them again.
 
 A BERT is trained by masked language modelling on sentences of the phrasebook. No sentence is a
 translation of another one, and none is among the first `FIRST` sentences of the phrasebook, which
@@ -125,8 +125,10 @@ def _pairs(
 
 
 class Alternating(Pretraining):
-    """Predicts masked pieces; at some of them the encoder reads a translation, (pieces, places):
-    the translations of a piece, repeated to one number of places; -1 where there is none.
+    """Predicts masked pieces. At some of the masked places the encoder reads a translation.
+
+    `translations` (vocabulary, languages - 1) has the translations of each piece in its row,
+    repeated until the row is full; a piece without one has -1 there.
     """
 
     def __init__(
