@@ -7,10 +7,11 @@ round otherwise; a test therefore compares their SHA-256 and does not make them 
 
 A BERT is trained by masked language modelling on sentences of the phrasebook. No sentence is a
 translation of another one, and none is among the first `FIRST` sentences of the phrasebook, which
-are left to grids. At `TRANSLATED` of the masked places the encoder reads a translation of the word
-in place of the mask, so that its languages share a space in part, as those of large multilingual
-encoders do (an alternating language model, Yang et al. 2020). The translations are those of a
-dictionary: the gold links of `DICTIONARY` sentences, likewise none of the first ones.
+are left to grids. (One is spelled like one of these: Bulgarian sentence 477, in another tense.) At
+`TRANSLATED` of the masked places the encoder reads a translation of the word in place of the mask,
+so that its languages share a space in part, as those of large multilingual encoders do (an
+alternating language model, Yang et al. 2020). The translations are those of a dictionary: the gold
+links of `DICTIONARY` sentences, likewise none of the first ones.
 """
 
 from __future__ import annotations
