@@ -16,8 +16,9 @@ $(READY): pyproject.toml constraints.txt
 
 quickstart: $(READY)
 	$(BIN)/raxalign grid grids/quickstart.yaml
-	$(BIN)/raxalign results grids/quickstart.yaml
-	@echo "MLflow UI: $(BIN)/raxalign ui"
+	$(BIN)/raxalign results grids/quickstart.yaml --compare
+	$(BIN)/raxalign report grids/quickstart.yaml --out .raxalign/quickstart-report
+	@echo "Open .raxalign/quickstart-report/report.html; MLflow UI: $(BIN)/raxalign ui"
 
 report-demo: $(READY)
 	$(BIN)/raxalign grid grids/report-demo.yaml

@@ -85,6 +85,7 @@ GRIDS = {
     "together": grid(TOGETHER, methods=METHODS, tasks=TASKS),
     "refit": grid(EACH, tasks="\n  pos: {data: phrasebook, readout: refit}\n"),
     "static": grid(EACH, encoder="[static, {kind: static, vectors: 'vectors.{lang}'}]"),
+    "phrasebook": grid(EACH, encoder="phrasebook"),
     "transformer": grid(
         EACH, encoder=f"[encoder, {{kind: transformer, name: a/b, revision: {COMMIT}}}]"
     ),

@@ -100,9 +100,18 @@ def _tell_end(finished: Finished, file: Path) -> None:
     for key, message in finished.failed.items():
         trial = by_key[key]
         tell(f"failed: {trial.method} {'+'.join(trial.languages)} {key[:12]}: {message}")
-    tell(f"results: raxalign results {file}; report: raxalign report {file}; runs: raxalign ui")
+    page = _report_folder(file, finished.plan.name) / "report.html"
+    tell(
+        f"results: raxalign results {file}; report: raxalign report {file} (writes {page});"
+        " runs: raxalign ui"
+    )
     if finished.failed:
         raise typer.Exit(1)
+
+
+def _report_folder(file: Path, name: str) -> Path:
+    """Return the folder that `report` writes to where none is given."""
+    return file.parent / f"{name}-report"
 
 
 def plan(
@@ -166,7 +175,7 @@ def report(
     from raxalign.store.ledger import Ledger
 
     opened = open_grid(file, storage=storage)
-    folder = out or file.parent / f"{opened.plan.name}-report"
+    folder = out or _report_folder(file, opened.plan.name)
     ledger = Ledger(opened.root)
     found = rows(opened.plan, ledger)
     if not found:

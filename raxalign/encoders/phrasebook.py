@@ -1,0 +1,55 @@
+"""A small multilingual BERT that the package carries, for when nothing can be downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, final
+
+from raxalign.config.sources import LocalFile, Source
+from raxalign.encoders.base import EncoderInputs, EncoderKind
+from raxalign.encoders.models.depth import config_depth
+from raxalign.encoders.models.head import read_config
+from raxalign.encoders.models.size import Footprint, config_footprint
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.transformer import TransformerEncoder
+
+FOLDER = Path(__file__).parent / "weights" / "phrasebook"
+"""The folder of the encoder, in Hugging Face's form."""
+
+
+@final
+class Phrasebook(EncoderKind):
+    """A small BERT that is part of raxalign, pre-trained on the six languages of the corpus
+    `phrasebook`. Its text has no sentence of the first 10,000 of that corpus (`seed: 0`), nor a
+    translation of another sentence; a dictionary joins its languages in part.
+    ``raxalign/encoders/training/phrasebook.py`` is the program that made it.
+    """
+
+    VERSION: ClassVar[int] = 1
+    family: ClassVar[str] = "transformer"
+
+    class Params(EncoderKind.Params):
+        """There are no options."""
+
+    def sources(self) -> Mapping[str, Source]:
+        """The files of the folder."""
+        return {path.name: LocalFile(path) for path in sorted(FOLDER.iterdir())}
+
+    # - the contract's signature
+    def depth(self, known: Callable[[str], str | None]) -> int | None:  # noqa: ARG002
+        """The number in ``config.json``."""
+        return config_depth(FOLDER / "config.json")
+
+    # - the contract's signature
+    def footprint(self, known: Callable[[str], str | None]) -> Footprint | None:  # noqa: ARG002
+        """By the config and the headers of the weights."""
+        return config_footprint(read_config(FOLDER / "config.json"), FOLDER)
+
+    # - the contract's signature
+    def load(self, inputs: EncoderInputs, device: str) -> TransformerEncoder:  # noqa: ARG002
+        """The encoder, in single precision."""
+        from raxalign.encoders.models.transformer import TransformerEncoder
+
+        return TransformerEncoder.from_folder(FOLDER, device=device)
