@@ -57,6 +57,11 @@ class Plan:
         return {trial.key: trial for trial in self.trials}
 
     @cached_property
+    def encoders(self) -> tuple[str, ...]:
+        """The encoders of all trials in order."""
+        return tuple(dict.fromkeys(trial.encoder for trial in self.trials))
+
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """The languages of all trials in order, and the pivot."""
         spoken = (lang for trial in self.trials for lang in trial.languages)

@@ -72,12 +72,21 @@ class Registry:
         """Read the runs of all keys."""
         return self._merged(self._search(f"tags.`{KEY}` LIKE '%'"))
 
-    def make(self, wanted: Run, tags: Mapping[str, str]) -> Entry:
-        """Make the run of a key that was not found during this turn."""
+    def again(self, entry: Entry) -> Entry:
+        """Read a run once more, or the one that was kept in its place."""
+        found = self._client.get_run(entry.id)
+        if found.info.lifecycle_stage == "deleted":
+            return self.find(entry.key) or Entry.of(found)
+        return Entry.of(found)
+
+    def make(self, wanted: Run, tags: Mapping[str, str], *, alone: bool = False) -> Entry:
+        """Make the run of a key that was not found during this turn; `alone` means that no other
+        driver writes to the experiment.
+        """
         user = os.environ.get("USER", "unknown")
         own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
         made = self._client.create_run(self._experiment, run_name=wanted.name, tags={**own, **tags})
-        if self._turns.alone:
+        if alone or self._turns.alone:
             return Entry.of(made)
         return self.find(wanted.key) or Entry.of(made)
 
