@@ -147,7 +147,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
 
 
 def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
-    """Put a report with the grid's parent run, where the grid was tracked; returns a message where
+    """Put a report with the grid's run, where the grid was tracked; returns a message where
     that could not be done.
     """
     target = target_of(opened, local)

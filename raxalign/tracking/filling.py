@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from raxalign.analysis.cells import Cell
@@ -15,14 +15,16 @@ from raxalign.plan.comparisons import Compared
 from raxalign.plan.plan import Plan
 from raxalign.plan.results import with_added
 from raxalign.plan.trial import Trial
+from raxalign.store.key import digest
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
 from raxalign.tracking import runs
+from raxalign.tracking.data import datasets_of
 from raxalign.tracking.registry import PARENT, Change, Entry, Registry
 from raxalign.tracking.runs import Run
 
 _ATTEMPT, _ERROR = "raxalign.attempt", "raxalign.error"
-_RESULTS, _CURVES = "raxalign.results", "raxalign.curves"
+_RESULTS, _CURVES, _DATA = "raxalign.results", "raxalign.curves", "raxalign.datasets"
 _LONGEST_ERROR = 5000  # characters; MLflow takes 8,000
 Find = Callable[[str], Entry | None]
 Make = Callable[[Run, Mapping[str, str]], Entry]
@@ -106,11 +108,19 @@ class Filling:
         self._runs.save(entry, change)
 
     def bring_cell(self, cell: Cell, compared: Sequence[Compared], entry: Entry | None) -> None:
-        """Bring the means of a cell."""
+        """Bring the means of a cell, and name the data of its trials."""
         wanted = runs.cell_run(self._plan, cell)
         entry = entry or self._new(wanted, {})
-        metrics = runs.cell_metrics(cell, compared)
-        self._runs.save(entry, Change(metrics=metrics, params=wanted.params, status="FINISHED"))
+        data = datasets_of(self._plan, cell)
+        mark = digest([asdict(dataset) for dataset in data])
+        change = Change(
+            metrics=runs.cell_metrics(cell, compared),
+            params=wanted.params,
+            tags={_DATA: mark},
+            status="FINISHED",
+            datasets=data if entry.tags.get(_DATA) != mark else (),
+        )
+        self._runs.save(entry, change)
 
     def bring_curves(self, trial: Trial, entry: Entry) -> None:
         """Bring the curves of a trial that runs."""

@@ -25,6 +25,7 @@ VIEW = _VIEWS + CELLS
 LIST = "#/experiments?workflowType=machine_learning"
 _LONGEST = 4900  # characters of a tag; MLflow takes 5,000
 _COLUMNS = 24
+_WIDE = 260  # pixels, so that the name of a metric is not cut
 
 
 class Page:
@@ -110,10 +111,9 @@ def _main_metric(plan: Plan, task: str) -> str | None:
 def _axes(plan: Plan) -> list[str]:
     """The params that a reader compares."""
     axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
-    sizes = {trial.sentences for trial in plan.trials if trial.sentences is not None}
     several = [
         *([Axis.ENCODER.value] if len(plan.encoders) > 1 else []),
-        *([Axis.SENTENCES.value] if len(sizes) > 1 else []),
+        *([Axis.SENTENCES.value] if len(plan.sizes) > 1 else []),
     ]
     return [Axis.METHOD.value, *axes, *several, *(n for n in ALWAYS if n not in axes)]
 
@@ -137,5 +137,6 @@ def _view(
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
         "selectedColumns": columns[:_COLUMNS],
+        "columnWidths": {name: _WIDE for name in columns[:_COLUMNS] if name.startswith("metrics.")},
     }
     return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})

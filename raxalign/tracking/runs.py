@@ -59,6 +59,8 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
         for axis, value in ((Axis.SENTENCES, trial.sentences), (Axis.SEED, trial.seed))
         if value is not None
     }
+    if len(plan.sizes) > 1 and trial.sentences is not None:
+        name += f" sentences={trial.sentences}"
     each = len(trial.languages) < len(plan.languages) - 1
     seed = [] if trial.seed is None else [f"seed {trial.seed}"]
     name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
@@ -86,9 +88,11 @@ def cell_run(plan: Plan, of: Cell | Trial) -> Run:
     `each` grid, all languages) of one point.
     """
     params = _axes(plan, of.method, of.params, of.encoder)
+    name = _name(params)
     if of.sentences is not None:
         params[Axis.SENTENCES] = str(of.sentences)
-    return Run(cell_key(of), "cell", _name(params), _always(of.params) | params, _SOURCE)
+        name = _name(params) if len(plan.sizes) > 1 else name
+    return Run(cell_key(of), "cell", name, _always(of.params) | params, _SOURCE)
 
 
 def cell_key(of: Cell | Trial) -> str:

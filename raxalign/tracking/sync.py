@@ -22,7 +22,7 @@ def sync(plan: Plan, target: Target) -> int:
 
 
 def keep_report(plan: Plan, target: Target, folder: Path) -> None:
-    """Put a report's files with the parent run of the plan's grid. Raises `TrackingError` where the
+    """Put a report's files with the run of the plan's grid. Raises `TrackingError` where the
     store does not answer.
     """
     try:
