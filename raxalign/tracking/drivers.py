@@ -1,7 +1,7 @@
 """Drivers that copy runs of one grid to MLflow: who they are, and whether they live.
 
-A driver signs on by a tag of its own on the run of the grid, and signs off by deleting it, so no driver
-overwrites another's sign. A driver that signs off and sees no other living driver ends the parent
+A driver signs on by a tag of its own on the run of the grid, and signs off by deleting it, so no
+driver overwrites another's sign. A driver that signs off and sees no other living driver ends that
 run.
 """
 

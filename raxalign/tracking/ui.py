@@ -91,9 +91,11 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
     _tell_addresses(uri, f"http://{host}:{port}")
     place = ["--host", host, "--port", str(port)]
     try:
-        command = [sys.executable, "-m", "mlflow", "server", *place]
-        # Not on the command line, which every user of the machine can read.
-        environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
+        command = [sys.executable, "-m", "mlflow", "server", *place, "--workers", "1"]
+        # The URI is not on the command line, which every user of the machine can read. Jobs are
+        # for language-model applications, and their processes would outlive the server.
+        more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        environment = {**os.environ, **more}
         return attended(subprocess.Popen(command, env=environment, start_new_session=True))
     except KeyboardInterrupt:
         return 0
