@@ -1,22 +1,32 @@
-"""Trials per second that reach MLflow's SQLite store: 20 metrics, params, tags and a curve of 50
-points each.
+"""Trials per second that reach MLflow: 20 metrics, params, tags and a curve of 50 points each.
 
-Two paths: `close` brings a whole grid after the fact, as `raxalign sync` does; the live path brings
-each trial when it starts and when it ends. Run it in two checkouts to compare two versions.
+Three paths: `close` brings a whole grid after the fact, as `raxalign sync` does; the live path
+brings what began and ended since its last turn, as a driver does; `one by one` is the live path of
+trials so long that each begins and ends alone. With `--server` a real MLflow server on SQLite takes
+them, else the database itself. Run it in two checkouts to compare two versions.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
+import socket
+import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from raxalign.plan.load import open_grid
 from raxalign.plan.plan import Plan
 from raxalign.store.ledger import Ledger
 from raxalign.store.spool import Spool
+from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
 from raxalign.tracking.recorder import Recorder
 
@@ -32,6 +42,8 @@ methods: {{finetune: {{}}}}
 tasks: {{retrieval: {{}}}}
 """
 METRICS, POINTS = 20, 50
+AFTER, LIVE, ALONE = PATHS = ("close", "live", "one by one")
+CALLS = ("create_run", "log_batch", "log_inputs", "set_terminated", "update_run", "delete_tag")
 
 
 def fill(folder: Path, trials: int) -> Plan:
@@ -55,35 +67,112 @@ def fill(folder: Path, trials: int) -> Plan:
     return plan
 
 
-def measure(trials: int, *, live: bool) -> None:
-    """Print the speed of one path."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        plan = fill(folder, trials)
-        recorder = Recorder(plan, Target(f"sqlite:///{folder}/mlflow.db", place, "name: tracked"))
-        recorder.open()
-        begun, used = time.monotonic(), time.process_time()
-        if live:
-            for trial in plan.trials:
-                recorder.start(trial)
-                recorder.finish(trial, None)
-        recorder.close()
-        wall, cpu = time.monotonic() - begun, time.process_time() - used
-    name = "live (start, finish, close)" if live else "close alone"
+def measure(path: str, trials: int, *, server: bool) -> None:
+    """Print the speed of one path, and the requests that it sends for each trial."""
+    with tempfile.TemporaryDirectory() as place, _store(Path(place), server=server) as uri:
+        plan = fill(Path(place), trials)
+        target = Target(uri, place, "name: tracked")
+        with _counted() as requests:
+            begun, used = time.monotonic(), time.process_time()
+            _bring(path, plan, target)
+            wall, cpu = time.monotonic() - begun, time.process_time() - used
     print(
-        f"{name}: {trials} trials in {wall:.1f} s, {trials / wall:.1f} trials/s;"
-        f" {cpu:.1f} CPU-s, {1000 * cpu / trials:.1f} CPU-s per 1,000 trials"
+        f"{path}: {trials} trials in {wall:.1f} s, {trials / wall:.1f} trials/s;"
+        f" {1000 * cpu / trials:.1f} CPU-s per 1,000 trials; {requests[0] / trials:.1f} requests"
+        " per trial",
+        flush=True,
     )
 
 
+def _bring(path: str, plan: Plan, target: Target) -> None:
+    if path == LIVE:
+        tracker = Tracker(plan, target)
+        for trial in plan.trials:
+            tracker.trial_started(trial)
+            tracker.trial_finished(trial, None)
+        if message := tracker.close():
+            raise SystemExit(message)
+        return
+    recorder = Recorder(plan, target)
+    recorder.open()
+    if path == ALONE:
+        for trial in plan.trials:
+            recorder.start(trial)
+            recorder.finish(trial, None)
+    recorder.close()
+
+
+@contextmanager
+def _store(folder: Path, *, server: bool) -> Iterator[str]:
+    """Yield the address of a tracking store, which is a server on this machine where one is
+    wanted.
+    """
+    database = f"sqlite:///{folder}/mlflow.db"
+    if not server:
+        yield database
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", database]
+    command += ["--artifacts-destination", f"{folder}/artifacts", "--workers", "1"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
+    log = (folder / "server.log").open("w")
+    process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        while not _answers(port):
+            if process.poll() is not None:
+                raise SystemExit((folder / "server.log").read_text())
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        log.close()
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+@contextmanager
+def _counted() -> Iterator[list[int]]:
+    """Count the requests of MLflow's client during the block: to a server, or to its store."""
+    from mlflow import MlflowClient
+
+    names = (*CALLS, "search_runs", "get_run", "get_experiment", "set_experiment_tag")
+    real, count = {name: getattr(MlflowClient, name) for name in names}, [0]
+
+    def counting(call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            count[0] += 1
+            return call(*args, **kwargs)
+
+        return counted
+
+    for name, call in real.items():
+        setattr(MlflowClient, name, counting(call))
+    try:
+        yield count
+    finally:
+        for name, call in real.items():
+            setattr(MlflowClient, name, call)
+
+
 def main() -> None:
-    """Measure both paths."""
+    """Measure all paths."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=500)
+    parser.add_argument("--server", action="store_true", help="through a server on this machine")
+    parser.add_argument("--path", choices=PATHS, action="append", help="default: all")
     arguments = parser.parse_args()
     os.environ.pop("MLFLOW_TRACKING_URI", None)
-    for live in (False, True):
-        measure(arguments.trials, live=live)
+    for path in arguments.path or PATHS:
+        measure(path, arguments.trials, server=arguments.server)
 
 
 if __name__ == "__main__":

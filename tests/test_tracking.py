@@ -157,8 +157,9 @@ def test_runs_of_a_driver_that_died_do_not_stay_running(tmp_path, plan):
     process.start()
     process.join()
     assert ("trial", "RUNNING") in counts(where.uri)
-    assert end_dead_runs(where.uri) == 2
-    assert counts(where.uri) == {("grid", "KILLED"): 1, ("trial", "KILLED"): 1}
+    assert end_dead_runs(where.uri) == 3
+    kinds = ("grid", "cell", "trial")
+    assert counts(where.uri) == {(kind, "KILLED"): 1 for kind in kinds}
 
 
 def _start_and_die(plan, where) -> None:

@@ -85,6 +85,17 @@ def languages_of(cell: Cell, name: Name, pivot: str) -> list[str]:
     return [lang for lang in found if mean != "avg_zero_shot" or lang != pivot]
 
 
+def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
+    """Return the name of a cell's mean over languages: the zero-shot one where there is one, or the
+    only language there is.
+    """
+    for lang in ("avg_zero_shot", "avg"):
+        if (task, lang, metric, split) in cell.values:
+            return (task, lang, metric, split)
+    only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
+    return only[0] if len(only) == 1 else None
+
+
 def tables_of(names: Iterable[Name]) -> list[tuple[str, str, str]]:
     """Return (task, metric, split) of what is worth a table: no counts, errors, directions or
     points of a sweep; dev where a task has no test.

@@ -136,12 +136,16 @@ def gc(
 def sync(file: GridFile, storage: Storage = None) -> None:
     """Copy to MLflow the results that could not be copied while a grid ran."""
     from raxalign.plan.load import open_grid
-    from raxalign.sweep.grid import copy_all, local_folder, target_of
+    from raxalign.report.answer import stored_answer
+    from raxalign.store.ledger import Ledger
+    from raxalign.sweep.grid import copy_all, describe, local_folder, target_of
 
     opened = open_grid(file, storage=storage)
     local = local_folder(opened.root)
     target = target_of(opened, local)
     count = copy_all(opened.plan, target, local)
+    if answer := stored_answer(opened.plan, Ledger(opened.root)):
+        describe(opened, answer)
     tell(f"{count} trials of {opened.plan.name} are in {target.uri}")
 
 

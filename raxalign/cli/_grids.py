@@ -78,12 +78,17 @@ def grid(
 
 
 def _tell_answer(opened: Opened) -> None:
-    """Report in one sentence what the results show, where there are not too many to read."""
+    """Report in one sentence what the results show, where there are not too many to read; it is
+    the description of the grid's experiment in MLflow, too.
+    """
     from raxalign.report.answer import stored_answer
     from raxalign.store.ledger import Ledger
+    from raxalign.sweep.grid import describe
 
     if sentence := stored_answer(opened.plan, Ledger(opened.root)):
         tell(sentence)
+        if message := describe(opened, sentence):
+            tell(message)
 
 
 def _tell_end(finished: Finished, file: Path) -> None:

@@ -4,6 +4,7 @@ one export.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -235,10 +236,21 @@ def export(
         Path, typer.Argument(metavar="DIR", help="The folder to write; nothing is overwritten.")
     ],
     storage: Storage = None,
+    register: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Also register it as a version of a model in MLflow."),
+    ] = None,
 ) -> None:
     """Write the aligned encoder of a trial as a Hugging Face folder with a model card."""
     from raxalign.single.export import export_trial
     from raxalign.single.place import storage_of
 
-    export_trial(key, folder, root=storage_of(storage), tell=tell)
+    root = storage_of(storage)
+    found = export_trial(key, folder, root=root, tell=tell)
     print_out(str(folder))
+    if register:
+        from raxalign.tracking.models import register as into_registry
+
+        uri = os.environ.get("MLFLOW_TRACKING_URI")
+        version = into_registry(folder, register, found.trial.key, root=root, uri=uri)
+        tell(f"version {version} of the model {register} in MLflow")

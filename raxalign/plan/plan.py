@@ -57,6 +57,17 @@ class Plan:
         return {trial.key: trial for trial in self.trials}
 
     @cached_property
+    def encoders(self) -> tuple[str, ...]:
+        """The encoders of all trials in order."""
+        return tuple(dict.fromkeys(trial.encoder for trial in self.trials))
+
+    @cached_property
+    def sizes(self) -> frozenset[int]:
+        """The numbers of training sentences of all trials."""
+        found = (trial.sentences for trial in self.trials)
+        return frozenset(size for size in found if size is not None)
+
+    @cached_property
     def languages(self) -> tuple[str, ...]:
         """The languages of all trials in order, and the pivot."""
         spoken = (lang for trial in self.trials for lang in trial.languages)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import MEANS, Cell
+from raxalign.analysis.cells import MEANS, Cell, mean_name
 from raxalign.analysis.metrics import spoken
 from raxalign.plan.comparisons import Compared, baseline_cells, comparisons
 from raxalign.plan.results import rows
 from raxalign.report.cells.choice import dev_of
-from raxalign.report.cells.names import mean_name, named
+from raxalign.report.cells.names import named
 from raxalign.report.cells.numbers import Unit, metric_unit, signed
 from raxalign.report.cells.results import Results
 

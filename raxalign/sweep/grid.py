@@ -33,6 +33,7 @@ from raxalign.sweep.progress import Progress
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.carried import carried
 from raxalign.tracking.client import Target, TrackingError, default_uri
+from raxalign.tracking.sync import describe as write_answer
 from raxalign.tracking.sync import keep_report as bring_report
 from raxalign.tracking.sync import sync
 
@@ -146,7 +147,7 @@ def finish_tracking(opened: Opened, plan: Plan, local: Path) -> list[str]:
 
 
 def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
-    """Put a report with the grid's parent run, where the grid was tracked; returns a message where
+    """Put a report with the grid's run, where the grid was tracked; returns a message where
     that could not be done.
     """
     target = target_of(opened, local)
@@ -158,6 +159,29 @@ def keep_report(opened: Opened, folder: Path, local: Path) -> str | None:
             bring_report(opened.plan, target, folder)
     except TrackingError as error:
         return str(error)
+    return None
+
+
+def describe(opened: Opened, answer: str) -> str | None:
+    """Write the answer of the results into the description of the grid's experiment, where it is
+    another than before and the grid was tracked; returns a message where that could not be done.
+    """
+    local = local_folder(opened.root)
+    target = target_of(opened, local)
+    marker = local / "tracked" / f"{digest([target.uri, opened.plan.name])[:32]}.answer"
+    database = target.uri.removeprefix("sqlite:///")
+    wanted = json.dumps({"grid": opened.plan.name, "uri": target.uri, "answer": answer})
+    if marker.exists() and marker.read_text(encoding="utf-8") == wanted:
+        return None
+    if database != target.uri and not Path(database).exists():
+        return None
+    try:
+        with carried(target, local, lambda: sync(opened.plan, target)):
+            write_answer(opened.plan, target, answer)
+    except TrackingError as error:
+        return str(error)
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.write_text(wanted, encoding="utf-8")
     return None
 
 

@@ -14,13 +14,14 @@ from raxalign.plan.trial import Trial
 from raxalign.printing import to_stderr
 from raxalign.sweep.observer import Observer
 from raxalign.tracking.client import Target, unanswered
-from raxalign.tracking.recorder import Recorder
+from raxalign.tracking.recorder import Event, Recorder
 
 BEAT = 60.0  # seconds between two signs of life
+MOST = 100  # events that are brought in one turn, while which other drivers wait
 
 
 class Tracker(Observer):
-    """Brings events one by one in a thread of its own.
+    """Brings events in a thread of its own: all that have come while it was busy, in one turn.
 
     After a failure it waits (10 s, doubling to 5 minutes) before it tries again; what was missed
     meanwhile is copied at the end.
@@ -28,7 +29,7 @@ class Tracker(Observer):
 
     def __init__(self, plan: Plan, target: Target, tell: Callable[[str], None] = to_stderr) -> None:
         self._plan, self._target, self._tell = plan, target, tell
-        self._events: queue.Queue[tuple[str, Trial | None, str | None]] = queue.Queue()
+        self._events: queue.Queue[Event | str] = queue.Queue()
         self._recorder: Recorder | None = None
         self._retry_at, self._pause, self._missed = 0.0, 10.0, 0
         self._error: Exception | None = None
@@ -38,17 +39,17 @@ class Tracker(Observer):
 
     def trial_started(self, trial: Trial) -> None:
         """Begin a run."""
-        self._events.put(("start", trial, None))
+        self._events.put(Event(trial))
 
     def trial_finished(self, trial: Trial, error: str | None) -> None:
         """End a run."""
         self._unbrought += 1
-        self._events.put(("finish", trial, error))
+        self._events.put(Event(trial, ended=True, error=error))
 
     def trial_pruned(self, trial: Trial, where: str) -> None:
         """End a run that a search ended early."""
         self._unbrought += 1
-        self._events.put(("prune", trial, where))
+        self._events.put(Event(trial, ended=True, pruned=where))
 
     def close(self, *, wait: float = 120.0) -> str | None:
         """Bring the rest and end, however long that takes while something is copied; what is left
@@ -57,7 +58,7 @@ class Tracker(Observer):
         Returns a message where something is left for `raxalign sync`: the store does not answer,
         or nothing was copied for the seconds to `wait`.
         """
-        self._events.put(("close", None, None))
+        self._events.put("close")
         before = None
         while self._thread.is_alive() and (now := self._progress()) != before:
             if before is not None:
@@ -76,7 +77,7 @@ class Tracker(Observer):
 
     def abandon(self) -> None:
         """End at once after an interruption: what still runs is marked as killed."""
-        self._events.put(("abandon", None, None))
+        self._events.put("abandon")
         self._thread.join(15.0)
 
     def _left(self) -> str:
@@ -92,52 +93,55 @@ class Tracker(Observer):
         )
 
     def _work(self) -> None:
-        self._try("open", None, None)
+        self._try(self._open)
         beaten = time.monotonic()
         while True:
-            try:
-                event, trial, text = self._events.get(timeout=BEAT)
-            except queue.Empty:
-                event, trial, text = "beat", None, None
-            if event == "close":
+            events, then = self._next()
+            if events:
+                self._try(lambda: self._open().take(events), len(events))  # noqa: B023 called here
+                self._unbrought -= sum(event.ended for event in events)
+            if then == "close":
                 self._finish_up()
                 return
-            self._try(event, trial, text)
-            self._unbrought -= event in {"finish", "prune"}
-            if event == "abandon":
+            if then == "abandon":
+                self._try(lambda: self._open().abandon())
                 return
             if time.monotonic() - beaten > BEAT:
-                self._try("beat", None, None)
+                self._try(lambda: self._open().beat())
                 beaten = time.monotonic()
 
-    def _try(self, event: str, trial: Trial | None, text: str | None) -> None:
-        counts = event in {"start", "finish", "prune"}
+    def _next(self) -> tuple[list[Event], str | None]:
+        """Wait for what is to be done next: events, and how it ends after them (None: it does
+        not). Nothing comes where nothing has happened for `BEAT` seconds.
+        """
+        events: list[Event] = []
+        while len(events) < MOST:
+            try:
+                found = self._events.get(block=not events, timeout=BEAT)
+            except queue.Empty:
+                break
+            if isinstance(found, str):
+                return events, found
+            events.append(found)
+        return events, None
+
+    def _try(self, what: Callable[[], object], events: int = 0) -> None:
+        """Do something with the store, unless it failed a short while ago; `events` are missed
+        where it fails.
+        """
         if time.monotonic() < self._retry_at:
-            self._missed += counts
+            self._missed += events
             return
         try:
-            self._bring(event, trial, text)
+            what()
             self._pause = 10.0
         # whatever the client raises, tracking must not stop a grid; the end of the grid tries again
         # and reports
         except Exception as error:  # noqa: BLE001
-            self._missed += counts
+            self._missed += events
             self._error = error
             self._retry_at = time.monotonic() + self._pause
             self._pause = min(self._pause * 2, 300.0)
-
-    def _bring(self, event: str, trial: Trial | None, text: str | None) -> None:
-        recorder = self._open()
-        if event == "start" and trial:
-            recorder.start(trial)
-        elif event == "finish" and trial:
-            recorder.finish(trial, text)
-        elif event == "prune" and trial and text:
-            recorder.prune(trial, text)
-        elif event == "beat":
-            recorder.beat()
-        elif event == "abandon":
-            recorder.abandon()
 
     def _open(self) -> Recorder:
         if self._recorder is None:

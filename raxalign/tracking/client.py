@@ -31,7 +31,7 @@ class TrackingError(RaxalignError):
 @dataclass(frozen=True)
 class Target:
     """Where runs go: a tracking URI, the storage root, and the grid file's text (kept with the
-    parent run).
+    run of the grid).
     """
 
     uri: str

@@ -1,7 +1,7 @@
 """Drivers that copy runs of one grid to MLflow: who they are, and whether they live.
 
-A driver signs on by a tag of its own on the parent run, and signs off by deleting it, so no driver
-overwrites another's sign. A driver that signs off and sees no other living driver ends the parent
+A driver signs on by a tag of its own on the run of the grid, and signs off by deleting it, so no
+driver overwrites another's sign. A driver that signs off and sees no other living driver ends that
 run.
 """
 
@@ -58,7 +58,7 @@ def lives(sign: str) -> bool:
 
 
 def living(tags: Mapping[str, str], *, apart_from: Driver | None = None) -> list[str]:
-    """Return the tags of living drivers on a parent run, apart from one driver's own."""
+    """Return the tags of living drivers on the run of a grid, apart from one driver's own."""
     own = apart_from.tag if apart_from else None
     return [
         name

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from raxalign.tracking.data import Dataset
 from raxalign.tracking.runs import Run
 from raxalign.tracking.turns import Turns
 
@@ -46,7 +47,8 @@ class Change:
     """What a run is to have; what it has already is not written again.
 
     `points` are those of curves: (name, value, step, milliseconds). `tags` are written last, so
-    that they can mark what is there. `without` names a tag to delete.
+    that they can mark what is there. `without` names a tag to delete. `datasets` are those that a
+    run does not have yet.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class Change:
     tags: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
     status: str | None = None
+    datasets: Sequence[Dataset] = ()
 
 
 class Registry:
@@ -72,12 +75,21 @@ class Registry:
         """Read the runs of all keys."""
         return self._merged(self._search(f"tags.`{KEY}` LIKE '%'"))
 
-    def make(self, wanted: Run, tags: Mapping[str, str]) -> Entry:
-        """Make the run of a key that was not found during this turn."""
+    def again(self, entry: Entry) -> Entry:
+        """Read a run once more, or the one that was kept in its place."""
+        found = self._client.get_run(entry.id)
+        if found.info.lifecycle_stage == "deleted":
+            return self.find(entry.key) or Entry.of(found)
+        return Entry.of(found)
+
+    def make(self, wanted: Run, tags: Mapping[str, str], *, alone: bool = False) -> Entry:
+        """Make the run of a key that was not found during this turn; `alone` means that no other
+        driver writes to the experiment.
+        """
         user = os.environ.get("USER", "unknown")
         own = {KEY: wanted.key, KIND: wanted.kind, "mlflow.user": user, **wanted.tags}
         made = self._client.create_run(self._experiment, run_name=wanted.name, tags={**own, **tags})
-        if self._turns.alone:
+        if alone or self._turns.alone:
             return Entry.of(made)
         return self.find(wanted.key) or Entry.of(made)
 
@@ -109,6 +121,8 @@ class Registry:
         tags = {n: v for n, v in change.tags.items() if entry.tags.get(n) != v}
         values = [Metric(name, value, now, 0) for name, value in metrics.items()]
         values += [Metric(name, value, moment, step) for name, value, step, moment in change.points]
+        if change.datasets:
+            self._client.log_inputs(entry.id, [data.entity() for data in change.datasets])
         while len(values) > BATCH:
             self._client.log_batch(entry.id, metrics=values[:BATCH])
             values = values[BATCH:]

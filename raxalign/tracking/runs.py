@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from raxalign.analysis.cells import Cell
-from raxalign.analysis.metrics import is_main
+from raxalign.analysis.cells import Cell, mean_name, tables_of
 from raxalign.config.axes import Axis
 from raxalign.plan.comparisons import Compared
 from raxalign.plan.names import varying
@@ -22,6 +21,8 @@ from raxalign.store.key import digest
 
 _LONGEST_TAG = 5000  # MLflow takes 8,000 characters
 _LONGEST_NAME = 250
+_SOURCE = {"mlflow.source.name": "raxalign"}
+ALWAYS = ("lambda", "learning_rate")  # params that are shown where they are not axes, too
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Run:
         key: What the run is found by.
         kind: ``grid``, ``trial`` or ``cell``.
         name: Its name.
-        params: The axes of the grid, flat.
+        params: The axes of the grid, flat, with a method's λ and learning rate.
         tags: Its tags besides those that every run has.
     """
 
@@ -44,20 +45,27 @@ class Run:
 
 
 def grid_run(plan: Plan) -> Run:
-    """Describe the parent of all runs of a grid."""
-    return Run("grid:" + plan.name, "grid", plan.name, tags={"mlflow.source.name": "raxalign"})
+    """Describe the run that drivers sign on at, with the files of the grid as artifacts."""
+    return Run("grid:" + plan.name, "grid", f"{plan.name} (files, report)", tags=_SOURCE)
 
 
 def trial_run(plan: Plan, trial: Trial) -> Run:
     """Describe the run of a trial."""
     params = _axes(plan, trial.method, trial.params, trial.encoder)
+    name = _name(params)
     params[Axis.LANGUAGES] = " ".join(trial.languages)
     params |= {
-        name: str(value)
-        for name, value in ((Axis.SENTENCES, trial.sentences), (Axis.SEED, trial.seed))
+        axis: str(value)
+        for axis, value in ((Axis.SENTENCES, trial.sentences), (Axis.SEED, trial.seed))
         if value is not None
     }
+    if len(plan.sizes) > 1 and trial.sentences is not None:
+        name += f" sentences={trial.sentences}"
+    each = len(trial.languages) < len(plan.languages) - 1
+    seed = [] if trial.seed is None else [f"seed {trial.seed}"]
+    name = " ".join([name, *(trial.languages if each else ()), *seed])[:_LONGEST_NAME]
     tags = {
+        **_SOURCE,
         "raxalign.trial_key": trial.key,
         **{f"raxalign.{name}": value for name, value in commit().items()},
     }
@@ -67,7 +75,7 @@ def trial_run(plan: Plan, trial: Trial) -> Run:
         tags["raxalign.study"] = trial.searched.study
         tags["raxalign.study_trial"] = str(trial.searched.number)
         tags["raxalign.searched"] = "confirmed" if trial.searched.confirmed else "suggested"
-    return Run(trial_key(trial), "trial", _name(params), params, tags)
+    return Run(trial_key(trial), "trial", name, _always(trial.params) | params, tags)
 
 
 def trial_key(trial: Trial) -> str:
@@ -75,15 +83,26 @@ def trial_key(trial: Trial) -> str:
     return "trial:" + trial.key
 
 
-def cell_run(plan: Plan, cell: Cell) -> Run:
-    """Describe the run of a cell: all seeds (and, in an `each` grid, all languages) of one
-    point.
+def cell_run(plan: Plan, of: Cell | Trial) -> Run:
+    """Describe the run of a cell, or of the cell that a trial belongs to: all seeds (and, in an
+    `each` grid, all languages) of one point.
     """
-    params = _axes(plan, cell.method, cell.params, cell.encoder)
-    if cell.sentences is not None:
-        params[Axis.SENTENCES] = str(cell.sentences)
-    key = "cell:" + digest([cell.method, cell.params, cell.encoder, cell.sentences])
-    return Run(key, "cell", _name(params), params)
+    params = _axes(plan, of.method, of.params, of.encoder)
+    name = _name(params)
+    if of.sentences is not None:
+        params[Axis.SENTENCES] = str(of.sentences)
+        name = _name(params) if len(plan.sizes) > 1 else name
+    return Run(cell_key(of), "cell", name, _always(of.params) | params, _SOURCE)
+
+
+def cell_key(of: Cell | Trial) -> str:
+    """Return the key of the run of a cell, or of the cell that a trial belongs to."""
+    return "cell:" + digest([of.method, of.params, of.encoder, of.sentences])
+
+
+def has_cell(trial: Trial) -> bool:
+    """Return whether a trial belongs to a cell: one that a search suggested does not."""
+    return trial.searched is None or trial.searched.confirmed
 
 
 def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
@@ -95,19 +114,23 @@ def trial_metrics(trial: Trial, records: Mapping[str, Mapping[str, Any]]) -> dic
 
 
 def cell_metrics(cell: Cell, compared: Iterable[Compared] = ()) -> dict[str, float]:
-    """Return metric name -> mean. Counts and parts of a metric are left to the trials, so that a
-    comparison of cells is short.
+    """Return metric name -> mean. Counts and parts of a metric are left to the trials, and so are
+    values on dev where there are test values, so that a comparison of cells is short.
 
-    The metrics of the cell that were compared have more values, with an ending behind the name:
-    ``_low`` and ``_high`` (95 % interval), ``_difference`` to the baseline with
-    ``_difference_low`` and ``_difference_high``, and ``_p_adjusted``. A metric without a test has
-    none of these.
+    The mean over languages (or the value of the only language) has more values where it was
+    compared, with an ending behind the name: ``_low`` and ``_high`` (95 % interval),
+    ``_difference`` to the baseline with ``_difference_low`` and ``_difference_high``, and
+    ``_p_adjusted``. A metric without a test has none of these.
     """
+    tables = set(tables_of(cell.values))
     metrics = {
-        metric_name(*name): value.mean for name, value in cell.values.items() if is_main(name[2])
+        metric_name(*name): value.mean
+        for name, value in cell.values.items()
+        if (name[0], *name[2:]) in tables
     }
     for entry in compared:
-        if entry.cell is not cell:
+        task, _, metric, split = entry.name
+        if entry.cell is not cell or entry.name != mean_name(cell, task, metric, split):
             continue
         found, around = entry.comparison, entry.interval
         numbers = {
@@ -150,9 +173,13 @@ def provenance_tags(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def _axes(plan: Plan, method: str, params: Mapping[str, Any], encoder: str) -> dict[str, str]:
     """Return the axes of the grid; other params would only crowd the comparison."""
-    several = len({trial.encoder for trial in plan.trials}) > 1
-    shown = {Axis.METHOD.value: method, **({Axis.ENCODER.value: encoder} if several else {})}
+    several = {Axis.ENCODER.value: encoder} if len(plan.encoders) > 1 else {}
+    shown = {Axis.METHOD.value: method, **several}
     return shown | {name: str(value) for name, value in varying(plan, method, params).items()}
+
+
+def _always(params: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(params[name]) for name in ALWAYS if params.get(name) is not None}
 
 
 def _name(params: Mapping[str, str]) -> str:

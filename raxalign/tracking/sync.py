@@ -22,10 +22,20 @@ def sync(plan: Plan, target: Target) -> int:
 
 
 def keep_report(plan: Plan, target: Target, folder: Path) -> None:
-    """Put a report's files with the parent run of the plan's grid. Raises `TrackingError` where the
+    """Put a report's files with the run of the plan's grid. Raises `TrackingError` where the
     store does not answer.
     """
     try:
         Recorder(plan, target).keep(folder)
+    except Exception as error:
+        raise TrackingError(unanswered(target.uri, error)) from error
+
+
+def describe(plan: Plan, target: Target, answer: str) -> None:
+    """Describe the experiment of a grid by the answer of its results. Raises `TrackingError` where
+    the store does not answer.
+    """
+    try:
+        Recorder(plan, target).describe(answer)
     except Exception as error:
         raise TrackingError(unanswered(target.uri, error)) from error

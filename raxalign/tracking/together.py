@@ -18,6 +18,7 @@ from raxalign.tracking.turns import Turns
 _GROUP = 25  # runs that are copied in one transaction: about a second, in which others wait
 Copy = Callable[[Entry | None], None]
 """Copies something into a run, which is None where there is none yet."""
+Undo = Callable[[], None]
 
 
 class Undone(Exception):
@@ -84,11 +85,12 @@ def _refuse() -> NoReturn:
 
 class Copies:
     """Copies runs in groups, each in one transaction where nobody else writes meanwhile. A group
-    that fails is copied one by one.
+    that fails is copied one by one, after a call of `undone`: runs that were made in it are not
+    there.
     """
 
-    def __init__(self, client: Any, registry: Registry, turns: Turns) -> None:
-        self._client, self._runs, self._turns = client, registry, turns
+    def __init__(self, client: Any, registry: Registry, turns: Turns, undone: Undo = lambda: None):
+        self._client, self._runs, self._turns, self._undone = client, registry, turns, undone
 
     def run(self, wanted: Sequence[tuple[str, Copy]], known: Mapping[str, Entry]) -> Iterator[int]:
         """Copy all; yield the size of each group when it is copied.
@@ -107,11 +109,6 @@ class Copies:
         for _ in self.run(wanted, known):
             pass
 
-    def one(self, key: str, copy: Copy) -> None:
-        """Copy into the run of one key, which is read first."""
-        entry = self._runs.find(key)
-        self._group([(key, copy)], {} if entry is None else {key: entry})
-
     def _group(self, group: Sequence[tuple[str, Copy]], known: Mapping[str, Entry]) -> None:
         if self._turns.alone:
             try:
@@ -120,6 +117,7 @@ class Copies:
                         copy(known.get(key))
                 return
             except Undone:
+                self._undone()
                 known = self._runs.all()  # what was read or written in the block counts no more
         for key, copy in group:
             copy(known.get(key))

@@ -17,8 +17,11 @@ from raxalign.store.files import is_remote, machine_folder
 from raxalign.tracking.carried import Copy
 from raxalign.tracking.client import SQLITE, connect, default_uri
 from raxalign.tracking.drivers import living
-from raxalign.tracking.registry import KIND, PARENT, search
+from raxalign.tracking.page import LIST, VIEW, address
+from raxalign.tracking.registry import KIND, search
 from raxalign.tracking.turns import Turns
+
+_MOST = 10  # experiments whose addresses are printed
 
 
 def end_dead_runs(uri: str) -> int:
@@ -26,29 +29,36 @@ def end_dead_runs(uri: str) -> int:
     client, ended = connect(uri), 0
     with Turns(uri).take():
         for experiment in client.search_experiments():
-            name, parents = experiment.experiment_id, dict[str, bool]()
-            for run in list(search(client, name, "attributes.status = 'RUNNING'")):
-                if KIND not in run.data.tags:
-                    continue
-                parent = run.data.tags.get(PARENT, run.info.run_id)
-                if parent not in parents:
-                    parents[parent] = _held(client, parent)
-                if not parents[parent]:
-                    client.set_terminated(run.info.run_id, "KILLED")
-                    ended += 1
+            name = experiment.experiment_id
+            running = list(search(client, name, "attributes.status = 'RUNNING'"))
+            ours = [run for run in running if KIND in run.data.tags]
+            if not ours or _held(client, name):
+                continue
+            for run in ours:
+                client.set_terminated(run.info.run_id, "KILLED")
+                ended += 1
     return ended
 
 
-def _held(client: Any, parent: str) -> bool:
-    """Whether a living driver has signed on at a parent run; nobody has where it is gone."""
-    from mlflow.exceptions import MlflowException
+def _held(client: Any, experiment: str) -> bool:
+    """Whether a living driver has signed on at the run of the grid of an experiment."""
+    grids = search(client, experiment, f"tags.`{KIND}` = 'grid'")
+    return any(living(run.data.tags) for run in grids)
 
-    try:
-        return bool(living(client.get_run(parent).data.tags))
-    except MlflowException as error:
-        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
-            return False
-        raise
+
+def _tell_addresses(uri: str, server: str) -> None:
+    """Print where the grids are, the latest first: the bare address of a server opens MLflow's
+    pages on language-model applications.
+    """
+    sys.stderr.write(f"MLflow UI: {server} (Ctrl-C ends it)\n")
+    if not uri.startswith(SQLITE):
+        return
+    found = sorted(connect(uri).search_experiments(), key=lambda entry: -entry.last_update_time)
+    grids = [entry for entry in found if VIEW in entry.tags]
+    for entry in grids[:_MOST]:
+        sys.stderr.write(f"  {entry.name}: {server}/{address(entry.experiment_id)}\n")
+    if len(grids) > _MOST:
+        sys.stderr.write(f"  and {len(grids) - _MOST} more: {server}/{LIST}\n")
 
 
 def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
@@ -79,13 +89,14 @@ def serve(root: str, host: str, port: int, uri: str | None = None) -> int:
                 " storage with --storage"
             )
         end_dead_runs(uri)
+    _tell_addresses(uri, f"http://{host}:{port}")
     place = ["--host", host, "--port", str(port)]
-    sys.stderr.write(f"MLflow UI: http://{host}:{port} (Ctrl-C ends it)\n")
     try:
-        command = [sys.executable, "-m", "mlflow", "server", *place]
-        # Not on the command line, which every user of the machine can read.
-        environment = {**os.environ, "MLFLOW_BACKEND_STORE_URI": uri}
-        return attended(command, environment)
+        command = [sys.executable, "-m", "mlflow", "server", *place, "--workers", "1"]
+        # The URI is not on the command line, which every user of the machine can read. Jobs are
+        # for language-model applications, and their processes would outlive the server.
+        more = {"MLFLOW_BACKEND_STORE_URI": uri, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+        return attended(command, {**os.environ, **more})
     except KeyboardInterrupt:
         return 0
 

@@ -59,6 +59,7 @@ def untidy_runs(runs: Iterable[Mapping[str, Any]], trials: Iterable[str]) -> lis
     runs = list(runs)
     faults = [f"run {run['id']} is {run['status']}" for run in runs if run["status"] != "FINISHED"]
     parents = [run["id"] for run in runs if run["tags"].get("raxalign.kind") == "grid"]
+    cells = [run["id"] for run in runs if run["tags"].get("raxalign.kind") == "cell"]
     if len(parents) != 1:
         faults.append(f"{len(parents)} parent runs")
     children = [run for run in runs if run["tags"].get("raxalign.kind") == "trial"]
@@ -67,7 +68,7 @@ def untidy_runs(runs: Iterable[Mapping[str, Any]], trials: Iterable[str]) -> lis
     faults += [
         f"run {run['id']} has no parent"
         for run in children
-        if run["tags"].get("mlflow.parentRunId") not in parents
+        if run["tags"].get("mlflow.parentRunId") not in [*cells, *parents]
     ]
     return faults
 

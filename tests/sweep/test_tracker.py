@@ -5,12 +5,14 @@ is.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import pytest
 
 from raxalign.sweep import tracker
 from raxalign.sweep.tracker import Tracker
 from raxalign.tracking.client import Target
+from raxalign.tracking.recorder import Event
 
 TARGET = Target("sqlite:////x/mlflow.db", "/x", "")
 
@@ -40,11 +42,8 @@ class Store:
     def open(self) -> None:
         self._ask("open")
 
-    def start(self, trial: object) -> None:
-        self._ask("start")
-
-    def finish(self, trial: object, error: str | None) -> None:
-        self._ask("finish")
+    def take(self, events: Sequence[Event]) -> None:
+        self._ask(" ".join("finish" if event.ended else "start" for event in events))
 
     def prune(self, trial: object, where: str) -> None:
         self._ask(where)
@@ -64,12 +63,25 @@ def store(monkeypatch) -> Store:
     return made
 
 
-def test_events_are_brought_in_order_and_the_end_says_nothing(store, plan) -> None:
+def test_what_came_while_the_store_was_busy_is_brought_in_order_and_at_once(store, plan) -> None:
+    store.gate.clear()
     logger = Tracker(plan, TARGET)
     logger.trial_started(plan.trials[0])
+    logger.trial_started(plan.trials[1])
     logger.trial_finished(plan.trials[0], None)
+    store.gate.set()
     assert logger.close() is None
-    assert store.asked == ["open", "start", "finish", "close"]
+    assert store.asked == ["open", "start start finish", "close"]
+
+
+def test_one_turn_takes_no_more_events_than_others_can_wait_for(store, plan) -> None:
+    store.gate.clear()
+    logger = Tracker(plan, TARGET)
+    for _ in range(tracker.MOST + 1):
+        logger.trial_started(plan.trials[0])
+    store.gate.set()
+    assert logger.close() is None
+    assert [len(asked.split()) for asked in store.asked] == [1, tracker.MOST, 1, 1]
 
 
 def test_a_pruned_trial_is_brought_with_its_place(store, plan) -> None:

@@ -41,8 +41,9 @@ def drivers(plan, where):
 def check_one_of_each(where) -> None:
     found = tracked(where.uri, "small")
     assert counts(where.uri) == WHOLE
-    parent = next(run["id"] for run in found if run["tags"]["raxalign.kind"] == "grid")
-    assert {run["tags"].get("mlflow.parentRunId", parent) for run in found} == {parent}
+    cell = next(run["id"] for run in found if run["tags"]["raxalign.kind"] == "cell")
+    above = {(run["tags"]["raxalign.kind"], run["tags"].get("mlflow.parentRunId")) for run in found}
+    assert above == {("grid", None), ("cell", None), ("trial", cell)}
     assert not [name for run in found for name in run["tags"] if name.startswith("raxalign.driver")]
 
 

@@ -6,7 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
+
+import pytest
+
+from raxalign.tracking.client import connect
+from raxalign.tracking.page import LIST, VIEW
+from tests.test_tracking import answers, free_port
 
 PROGRAM = """
 import os, sys
@@ -40,3 +48,50 @@ def test_a_command_that_is_told_to_end_leaves_no_server_behind() -> None:
         os.kill(command.pid, signal.SIGTERM)
         assert command.wait(timeout=60) == 7
     assert group(leader) == []
+
+
+def of_storage(root: Path) -> list[int]:
+    """The processes whose environment names the database of a storage."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"sqlite:///{root}/mlflow.db".encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.slow
+def test_the_ui_prints_the_address_of_each_grid_and_leaves_no_process_behind(tmp_path) -> None:
+    client = connect(f"sqlite:///{tmp_path}/mlflow.db")
+    for number in range(11):
+        experiment = client.create_experiment(f"grid{number}")
+        client.set_experiment_tag(experiment, VIEW, "{}")
+    client.create_experiment("not of raxalign")
+    port = free_port()
+    command = [sys.executable, "-m", "raxalign", "ui", "--storage", str(tmp_path)]
+    environment = {key: text for key, text in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    said = tmp_path / "said"
+    with said.open("w") as file:
+        process = subprocess.Popen(
+            [*command, "--port", str(port)], stderr=file, stdout=file, env=environment
+        )
+    try:
+        while not answers(port):
+            assert process.poll() is None, said.read_text()
+            time.sleep(0.1)
+        assert of_storage(tmp_path)
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/").read()
+        assert b"MLflow" in page
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+    assert of_storage(tmp_path) == []
+    lines = said.read_text().splitlines()
+    server = f"http://127.0.0.1:{port}"
+    view = "runs?viewStateShareKey=cells&workflowType=machine_learning"
+    assert lines[0] == f"MLflow UI: {server} (Ctrl-C ends it)"
+    assert f"  grid10: {server}/#/experiments/11/{view}" in lines[1:12]
+    assert lines[11] == f"  and 1 more: {server}/{LIST}"
+    assert "not of raxalign" not in said.read_text()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from raxalign.analysis.cells import MEANS, Cell, Value
+from raxalign.analysis.cells import MEANS, Cell, Value, mean_name
 from raxalign.plan.comparisons import baseline_cells
-from raxalign.report.cells.names import mean_name
 from raxalign.report.cells.results import Results
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from raxalign.analysis.cells import Cell, Name
+from raxalign.analysis.cells import Cell
 from raxalign.plan.names import plain, searched_mark
 from raxalign.report.cells.results import Results
 
@@ -72,14 +72,3 @@ def under(results: Results, cell: Cell, entry: tuple[str, str, str]) -> str:
         default=0,
     )
     return ", ".join([*facts, *([f"{seeds} seeds" if seeds > 1 else "1 seed"] if seeds else [])])
-
-
-def mean_name(cell: Cell, task: str, metric: str, split: str) -> Name | None:
-    """Return the name of a cell's mean over languages: the zero-shot one where there is one, or the
-    only language there is.
-    """
-    for lang in ("avg_zero_shot", "avg"):
-        if (task, lang, metric, split) in cell.values:
-            return (task, lang, metric, split)
-    only = [name for name in cell.values if (name[0], name[2], name[3]) == (task, metric, split)]
-    return only[0] if len(only) == 1 else None

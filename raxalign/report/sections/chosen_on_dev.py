@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import final
 
-from raxalign.analysis.cells import Cell, Value
+from raxalign.analysis.cells import Cell, Value, mean_name
 from raxalign.analysis.metrics import spoken
 from raxalign.plan.names import searched_mark
 from raxalign.report.cells.judge import Judge
-from raxalign.report.cells.names import capitalized, mean_name, named, under
+from raxalign.report.cells.names import capitalized, named, under
 from raxalign.report.cells.numbers import Unit, metric_unit
 from raxalign.report.cells.results import Results
 from raxalign.report.cells.weights import tables_per_language

@@ -1,0 +1,142 @@
+"""The page of an experiment as MLflow opens it: its kind, its description, and named views of its
+runs. All of them are tags of the experiment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from raxalign.analysis.cells import MEANS, Name, tables_of
+from raxalign.catalog import catalog
+from raxalign.config.axes import Axis
+from raxalign.plan.plan import Plan
+from raxalign.plan.results import metric_name
+from raxalign.store.key import digest
+from raxalign.tracking.runs import ALWAYS
+
+CELLS, TRIALS = "cells", "trials"
+"""The keys of the views."""
+_NOTE, _OURS = "mlflow.note.content", "raxalign.note"
+_KIND, _MAIN = "mlflow.experimentKind", "mlflow.experiment.primaryMetric.name"
+_VIEWS = "mlflow.sharedViewState."
+VIEW = _VIEWS + CELLS
+LIST = "#/experiments?workflowType=machine_learning"
+_LONGEST = 4900  # characters of a tag; MLflow takes 5,000
+_COLUMNS = 24
+_WIDE = 260  # pixels, so that the name of a metric is not cut
+
+
+class Page:
+    """The page of one experiment."""
+
+    def __init__(self, client: Any, experiment: str) -> None:
+        self._client, self._experiment = client, experiment
+
+    def show(self, plan: Plan, names: Collection[Name]) -> None:
+        """Open the experiment as one of model training, with a view of its cells and one of its
+        trials where there are results.
+
+        Args:
+            plan: The plan of the grid.
+            names: The names of its values, (task, lang, metric, split).
+        """
+        tags, metrics = {_KIND: "custom_model_development"}, main_metrics(plan, names)
+        if metrics:
+            axes, best = _axes(plan), _better_first(metrics)
+            apart = [Axis.LANGUAGES.value, Axis.SEED.value]
+            tags |= {
+                _MAIN: metrics[0],
+                VIEW: _view("Cells (one row per point)", "cell", axes, best, metrics[0]),
+                _VIEWS + TRIALS: _view("Trials", "trial", [*axes, *apart], metrics, None),
+            }
+        self._set(tags)
+
+    def describe(self, answer: str, run: str | None) -> None:
+        """Write the description: the answer, and links. One that a person has written stays.
+
+        Args:
+            answer: What the results show, in one sentence.
+            run: The id of the run that has the files of the grid.
+        """
+        links = [
+            f"[One row per cell]({address(self._experiment)})",
+            f"[every trial]({address(self._experiment, TRIALS)})",
+        ]
+        if run:
+            files = f"#/experiments/{self._experiment}/runs/{run}/artifacts"
+            links.append(f"[grid file, plan and report]({files})")
+        text = f"{answer}\n\n{' · '.join(links)}\n\nHow to read it: docs/how-to/mlflow.md".strip()
+        text = text[:_LONGEST]
+        there = self._client.get_experiment(self._experiment).tags
+        now = there.get(_NOTE)
+        if now and digest(now) != there.get(_OURS):
+            return
+        self._set({_NOTE: text, _OURS: digest(text)})
+
+    def _set(self, tags: Mapping[str, str]) -> None:
+        there = self._client.get_experiment(self._experiment).tags
+        for name, value in tags.items():
+            if len(value) <= _LONGEST and there.get(name) != value:
+                self._client.set_experiment_tag(self._experiment, name, value)
+
+
+def address(experiment: str, view: str = CELLS) -> str:
+    """Return the address of a view on a server, in MLflow's pages for model training."""
+    return f"#/experiments/{experiment}/runs?viewStateShareKey={view}&workflowType=machine_learning"
+
+
+def main_metrics(plan: Plan, names: Collection[Name]) -> list[str]:
+    """Return the metric that stands for each task, as runs have it: that of the task's plug-in over
+    all languages, or what there is of it.
+    """
+    tables, found = tables_of(names), list[str]()
+    for task in dict.fromkeys(entry[0] for entry in tables):
+        of_task = [entry for entry in tables if entry[0] == task]
+        main = _main_metric(plan, task)
+        _, metric, split = next((entry for entry in of_task if entry[1] == main), of_task[0])
+        langs = [name[1] for name in names if (name[0], *name[2:]) == (task, metric, split)]
+        lang = next((mean for mean in reversed(MEANS) if mean in langs), langs[0])
+        found.append(metric_name(task, lang, metric, split))
+    return found
+
+
+def _main_metric(plan: Plan, task: str) -> str | None:
+    keys = (trial.evaluations[task] for trial in plan.trials if task in trial.evaluations)
+    maker = next((plan.stages[key].maker for key in keys if key in plan.stages), task)
+    return catalog("tasks")[maker].main_metric if maker in catalog("tasks") else None
+
+
+def _axes(plan: Plan) -> list[str]:
+    """The params that a reader compares."""
+    axes = dict.fromkeys(axis for axes in plan.axes.values() for axis in axes)
+    several = [
+        *([Axis.ENCODER.value] if len(plan.encoders) > 1 else []),
+        *([Axis.SENTENCES.value] if len(plan.sizes) > 1 else []),
+    ]
+    return [Axis.METHOD.value, *axes, *several, *(n for n in ALWAYS if n not in axes)]
+
+
+def _better_first(metrics: list[str]) -> list[str]:
+    """Metrics, each with its difference to the baseline."""
+    return [name for metric in metrics for name in (metric, f"{metric}_difference")]
+
+
+def _view(
+    name: str, kind: str, params: Collection[str], metrics: Collection[str], order: str | None
+) -> str:
+    """A named view of the runs of one kind, as MLflow keeps those that its users save."""
+    columns = [*(f"params.`{param}`" for param in params), *(f"metrics.`{m}`" for m in metrics)]
+    state = {
+        "searchFilter": f"tags.`raxalign.kind` = '{kind}'",
+        "orderByKey": f"metrics.`{order}`" if order else "attributes.start_time",
+        "orderByAsc": False,
+        "startTime": "ALL",
+        "lifecycleFilter": "Active",
+        "modelVersionFilter": "All Runs",
+        "datasetsFilter": [],
+        "selectedColumns": columns[:_COLUMNS],
+        "columnWidths": {name: _WIDE for name in columns[:_COLUMNS] if name.startswith("metrics.")},
+    }
+    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": json.dumps(state)})

@@ -1,0 +1,135 @@
+"""What MLflow shows of an experiment: its kind, its views and its description, and runs of cells
+with those of their trials below them. MLflow and its database are real.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from raxalign.plan.load import open_grid
+from raxalign.tracking.client import connect
+from raxalign.tracking.page import Page, main_metrics
+from raxalign.tracking.sync import describe, sync
+from tests.e2e.runs import tracked
+from tests.grids import write_grid
+from tests.test_tracking import fill, target
+
+pytestmark = pytest.mark.slow
+VIEW = "mlflow.sharedViewState."
+
+
+@pytest.fixture(scope="module")
+def brought(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    methods = ("none: {}", "finetune: {lambda: [0.1, 1.0]}")
+    path = write_grid(folder, size=300, sentences="[100]", methods=methods)
+    plan, where = open_grid(path, storage=str(folder)).plan, target(folder)
+    fill(folder, plan)
+    sync(plan, where)
+    return plan, where
+
+
+def tags(where) -> dict[str, str]:
+    return dict(connect(where.uri).get_experiment_by_name("small").tags)
+
+
+def test_the_first_view_is_one_row_per_cell_and_the_files_of_the_grid(brought):
+    plan, where = brought
+    runs = {run["id"]: run for run in tracked(where.uri, "small")}
+    top = [run for run in runs.values() if "mlflow.parentRunId" not in run["tags"]]
+    names = sorted(run["tags"]["mlflow.runName"] for run in top)
+    apart = ["finetune lambda=0.1", "finetune lambda=1.0", "none"]
+    assert names == [*apart, "small (files, report)"]
+    below = [run for run in runs.values() if run not in top]
+    assert len(below) == len(plan.trials)
+    for run in below:
+        cell = runs[run["tags"]["mlflow.parentRunId"]]
+        assert cell["tags"]["raxalign.kind"] == "cell"
+        assert cell["params"].items() <= run["params"].items()
+
+
+def test_lambda_and_learning_rate_are_params_whether_or_not_they_are_axes(brought):
+    cells = [
+        run for run in tracked(brought[1].uri, "small") if run["tags"]["raxalign.kind"] == "cell"
+    ]
+    assert sorted(run["params"].get("lambda", "") for run in cells) == ["", "0.1", "1.0"]
+    tuned = [run["params"] for run in cells if run["params"]["method"] == "finetune"]
+    assert all(float(params["learning_rate"]) > 0 for params in tuned)
+
+
+def test_the_experiment_is_one_of_model_training_with_views_of_cells_and_trials(brought):
+    found = tags(brought[1])
+    assert found["mlflow.experimentKind"] == "custom_model_development"
+    assert found["mlflow.experiment.primaryMetric.name"] == "retrieval/avg/accuracy"
+    envelope = json.loads(found[VIEW + "cells"])
+    state = json.loads(envelope["state"])
+    assert envelope["name"] == "Cells (one row per point)"
+    assert state["searchFilter"] == "tags.`raxalign.kind` = 'cell'"
+    assert state["orderByKey"] == "metrics.`retrieval/avg/accuracy`"
+    shown = ["params.`method`", "params.`lambda`", "params.`learning_rate`"]
+    assert state["selectedColumns"][:4] == [*shown, "metrics.`retrieval/avg/accuracy`"]
+    trials = json.loads(json.loads(found[VIEW + "trials"])["state"])
+    assert "params.`seed`" in trials["selectedColumns"]
+
+
+def test_the_views_filter_is_one_that_the_store_understands(brought):
+    client, found = connect(brought[1].uri), tags(brought[1])
+    state = json.loads(json.loads(found[VIEW + "cells"])["state"])
+    experiment = client.get_experiment_by_name("small").experiment_id
+    order = f"{state['orderByKey']} DESC"
+    assert len(client.search_runs([experiment], state["searchFilter"], order_by=[order])) == 3
+
+
+def test_the_description_is_the_answer_with_links_and_a_persons_own_stays(brought):
+    plan, where = brought
+    describe(plan, where, "finetune beats none.")
+    first = tags(where)["mlflow.note.content"]
+    assert first.startswith("finetune beats none.\n\n[One row per cell](#/experiments/1/runs?")
+    grid = next(
+        run["id"] for run in tracked(where.uri, "small") if run["tags"]["raxalign.kind"] == "grid"
+    )
+    assert f"(#/experiments/1/runs/{grid}/artifacts)" in first
+    describe(plan, where, "finetune is worse than none.")
+    assert tags(where)["mlflow.note.content"].startswith("finetune is worse")
+    connect(where.uri).set_experiment_tag("1", "mlflow.note.content", "my own words")
+    describe(plan, where, "finetune beats none.")
+    assert tags(where)["mlflow.note.content"] == "my own words"
+
+
+def test_a_cell_names_the_data_that_its_trials_learn_from_and_are_evaluated_on(brought):
+    plan, where = brought
+    sync(plan, where)
+    client = connect(where.uri)
+    (cell,) = client.search_runs(["1"], "tags.`raxalign.kind` = 'cell' AND params.lambda = '1.0'")
+    found = {
+        (data.dataset.name, data.tags[0].value): data.dataset for data in cell.inputs.dataset_inputs
+    }
+    assert set(found) == {
+        *((f"phrasebook {lang}-en", "training") for lang in ("de", "fr")),
+        *((f"phrasebook {lang}-en (heldout)", "evaluation") for lang in ("de", "fr")),
+    }
+    assert json.loads(found["phrasebook de-en", "training"].profile) == {"sentence_pairs": 100}
+    assert len(cell.inputs.dataset_inputs) == len(found)
+
+
+def test_the_metric_of_a_task_is_that_of_its_plug_in_without_the_pivot(brought):
+    plan = brought[0]
+    names = [
+        ("retrieval", lang, metric, "test")
+        for metric in ("sentence_accuracy", "contextual_accuracy", "contextual_accuracy_pairs")
+        for lang in ("de-en", "fr-en", "avg", "avg_zero_shot")
+    ]
+    assert main_metrics(plan, names) == ["retrieval/avg_zero_shot/contextual_accuracy"]
+    assert main_metrics(plan, names[:1]) == ["retrieval/de-en/sentence_accuracy"]
+
+
+def test_an_experiment_without_results_has_its_kind_and_no_views(tmp_path, brought):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    client = connect(uri)
+    experiment = client.create_experiment("empty")
+    Page(client, experiment).show(brought[0], [])
+    found = client.get_experiment(experiment).tags
+    assert found["mlflow.experimentKind"] == "custom_model_development"
+    assert not [name for name in found if name.startswith(VIEW)]
