@@ -101,7 +101,7 @@ class StudyRecord:
 
     def suggestions(self) -> Iterator[Suggestion]:
         """Yield the points as suggestions, and once the study is finished the best ones again, to
-        be confirmed. A pruned one is over, and its trial is not wanted any more.
+        be confirmed. A pruned one is over: its trial is not run any more.
         """
         for entry in self.tried:
             if entry.state not in ("impossible", "pruned"):

@@ -103,7 +103,7 @@ def pruned_at(plan: Plan, trial: str, root: str) -> DevCurve | None:
 
 def _pruning_studies(plan: Plan, trial: str) -> list[Study]:
     """Return the studies that may prune a trial: those that suggested it. There are none where the
-    trial is wanted whole: by the grid itself, by a study that does not prune, or to confirm.
+    trial has to be run whole: for the grid itself, for a study that does not prune, or to confirm.
     """
     if plan.by_key[trial].searched is None:
         return []

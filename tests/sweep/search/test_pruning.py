@@ -14,6 +14,7 @@ from raxalign.plan.plan import Plan
 from raxalign.plan.study import Suggestion
 from raxalign.plan.tried import read_record
 from raxalign.report.studies import plan_lines, status_lines
+from raxalign.stages.watching import Watched
 from raxalign.store.dev_curves import DevCurve, DevCurves, DevPoint
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.job import Job, write_plan
@@ -170,6 +171,37 @@ def test_the_plan_says_how_trials_are_pruned_or_why_they_cannot_be(
     more = f"search: {{metric: {metric}, trials: 8, pruner: asha}}\n"
     opened = open_search(search_grid(tmp_path, "", tasks=(tasks,), more=more))
     assert plan_lines(opened.plan, opened.root)[1] == f"  {said}"
+
+
+def test_what_confirms_and_what_a_grid_names_is_run_whole(tmp_path: Path) -> None:
+    opened = open_search(search_grid(tmp_path, ASHA))
+    point = {"lambda": 0.5, "layers": "last"}
+    suggestions = [Suggestion(0, point), Suggestion(0, point, confirmed=True)]
+    plan = reopened(opened, lambda _: suggestions).plan
+    suggested, fresh = plan.trials
+    watched = Watched.of(plan, suggested.key)
+    assert watched is not None
+    assert (watched.languages, watched.metric) == (("de",), "accuracy")
+    assert plan.stages[watched.training].kind == "tuned"
+    assert Watched.of(plan, fresh.key) is None
+    named = search_grid(tmp_path, "", more="", spaces="lambda: 0.5, layers: last", name="b.yaml")
+    assert Watched.of(open_search(named).plan, suggested.key) is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "languages"),
+    [("xnli/avg/accuracy", ("en", "de")), ("xnli/{pivot}/accuracy", ("en",))],
+)
+def test_the_languages_of_the_metric_are_measured(
+    tmp_path: Path, metric: str, languages: tuple[str, ...]
+) -> None:
+    more = f"search: {{metric: '{metric}', trials: 2, pruner: median}}\n"
+    opened = open_search(search_grid(tmp_path, "", more=more))
+    point = [Suggestion(0, {"lambda": 0.5, "layers": "last"})]
+    plan = reopened(opened, lambda _: point).plan
+    watched = Watched.of(plan, plan.trials[0].key)
+    assert watched is not None
+    assert watched.languages == languages
 
 
 def test_trainings_that_all_trials_share_are_not_pruned(tmp_path: Path) -> None:
