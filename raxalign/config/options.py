@@ -54,7 +54,7 @@ def read_options(folder: str, kind: str, options: Sequence[str], where: Path) ->
                 [
                     (
                         f"{catalog(folder).noun} {kind}: {len(faults)}"
-                        f" fault{'s' * (len(faults) > 1)} in its options"
+                        f" fault{'s' * (len(faults) > 1)} in its options (NAME=VALUE)"
                     ),
                     *told,
                 ]

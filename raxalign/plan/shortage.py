@@ -43,12 +43,11 @@ def _shortage(stage: Stage) -> str | None:
     place = next(iter(stage.locations.values()), stage.maker)
     left = max(there - heldout, 0)
     apart = f", {heldout:,} of them for dev and test" if heldout else ""
+    smaller = "make `split` smaller, or " if there > 1 else ""
     remedy = (
         f"ask for at most {left:,}, make `split` smaller, or set `shortage: use-all`"
         if left
-        else "make `split` smaller, or name a corpus with more text"
-        if there > 1
-        else "name a corpus with more text"
+        else f"{smaller}name a corpus with more text"
     )
     return (
         f"{place}: {lang}-{pivot}: {needed:,} training sentences were asked for, and there are"

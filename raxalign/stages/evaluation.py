@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from raxalign.caveats import collecting, thin_support
 from raxalign.plan.stage import Stage
@@ -15,7 +16,11 @@ from raxalign.stages.inputs import languages_of, task_inputs
 from raxalign.stages.watching import Watched
 from raxalign.stages.workshop import FITTED, Workshop
 from raxalign.store.tombstones import manifest_of
-from raxalign.tasks.base import Outcome
+from raxalign.tasks.base import Outcome, TaskInputs
+
+if TYPE_CHECKING:
+    from raxalign.encoders.models.aligned import AlignedEncoder
+    from raxalign.train.runtime import Runtime
 
 
 def run_trial(workshop: Workshop, key: str) -> list[dict[str, Any]]:
@@ -62,11 +67,7 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
     start = time.monotonic()
     aligned, inputs = workshop.aligned(stage.inputs["aligned"]), task_inputs(workshop, stage)
     with collecting() as found:
-        plugin = stage.plugin()
-        scored = plugin.evaluate(
-            aligned, languages_of(stage), inputs, workshop.runtime_for(stage), trained
-        )
-        outcome = returned(plugin, "evaluate", scored, Outcome)
+        outcome = _outcome(stage, aligned, inputs, workshop.runtime_for(stage), trained)
     record = {
         **_identity(stage, task, encoder),
         "scores": [vars(score) for score in outcome.scores],
@@ -83,6 +84,21 @@ def evaluate(workshop: Workshop, key: str, task: str, encoder: str) -> None:
         "created": time.time(),
     }
     workshop.ledger.write(key, record, outcome.predictions)
+
+
+def _outcome(
+    stage: Stage,
+    aligned: AlignedEncoder,
+    inputs: TaskInputs,
+    runtime: Runtime,
+    trained: Path | None,
+) -> Outcome:
+    """Return what the task of an evaluation finds. Raises `PluginFault` for a task from outside
+    that returns something else.
+    """
+    task = stage.plugin()
+    found = task.evaluate(aligned, languages_of(stage), inputs, runtime, trained)
+    return returned(task, "evaluate", found, Outcome)
 
 
 def _identity(stage: Stage, task: str, encoder: str) -> dict[str, Any]:

@@ -43,21 +43,31 @@ def connect(address: str | None, job: Job) -> None:
     if ray.is_initialized():
         return
     if address:
-        _require_listener(address)
-        environment = {
-            **thread_limits(job.threads),
-            **{name: os.environ[name] for name in _ENVIRONMENT},
-        }
-        try:
-            ray.init(
-                address=address,
-                runtime_env={"env_vars": environment},
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except (ConnectionError, ValueError) as error:
-            raise _no_cluster(address, error) from error
-        return
+        _join(address, job)
+    else:
+        _start(job)
+
+
+def _join(address: str, job: Job) -> None:
+    """Join a cluster. Raises `ResourceError` where none answers."""
+    _require_listener(address)
+    environment = {
+        **thread_limits(job.threads),
+        **{name: os.environ[name] for name in _ENVIRONMENT},
+    }
+    try:
+        ray.init(
+            address=address,
+            runtime_env={"env_vars": environment},
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _start(job: Job) -> None:
+    """Start a cluster on this machine. Raises `ResourceError` where Ray does not get that far."""
     os.environ.update(thread_limits(job.threads))  # workers inherit it
     require_token()
     try:

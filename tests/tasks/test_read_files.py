@@ -117,7 +117,7 @@ def test_a_file_of_all_languages_without_a_column_that_says_which_is_found(write
             0,
             [
                 "dev:1: is given for all languages, but has no `language` column. Write {lang} in"
-                " the path, or add the column"
+                " the task's `data.dev` in the grid, or add the column"
             ],
         ),
     ]

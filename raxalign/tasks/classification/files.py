@@ -255,7 +255,10 @@ class _Header:
                 self.file.path,
                 f"is given for all languages, but has no `{self.names.shown('language')}` column",
                 line=line,
-                remedy="Write {lang} in the path, or add the column",
+                remedy=(
+                    f"Write {{lang}} in the task's `data.{self.file.split}` in the grid, or add the"
+                    " column"
+                ),
             )
 
 
