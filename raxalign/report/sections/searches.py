@@ -28,7 +28,7 @@ _LEAD = (
     " was run again with fresh seeds: only those runs' test values are shown, here and in the other"
     " tables, where such a point is marked as searched."
 )
-_COLUMNS = (
+_COLUMNS: tuple[str, ...] = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
