@@ -93,7 +93,7 @@ def test_a_search_outlives_a_host_and_makes_each_trial_once(site: Site, tmp_path
                 "two trials are done and the host that will be lost has one",
             )
             hosts.kill(LOST)
-            _, said = driver.communicate(timeout=LIMIT)
+            _, said = driver.communicate(timeout=2 * LIMIT)
         finally:
             with suppress(ProcessLookupError):
                 kill_all(driver)

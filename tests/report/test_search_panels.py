@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,27 @@ def test_choices_and_whole_numbers_stand_on_the_axis_as_they_are() -> None:
     assert list(by_name["layers"].points[0].x) == [0.0, 1.0, 0.0, 0.0]
     assert by_name["epochs"].whole
     assert by_name["λ"].log
+    assert by_name["λ"].tick_names == ["1e-4", "1e-3", "0.01", "0.1", "1"]
+
+
+def test_an_axis_shows_the_whole_space_however_few_points_are_there() -> None:
+    (first, *_) = panels.slices([seen()])
+    narrow = replace(first, points=[replace(first.points[0], x=[0.1], y=[20.0])])
+    with opened_canvas([narrow]) as figure:
+        low, high = figure.axes[0].get_xlim()
+    assert low < 1e-4 < 1.0 < high
+
+
+def test_a_short_logarithmic_space_has_ticks_at_its_ends() -> None:
+    assert panels._decades(Space("learning_rate", "log_uniform", 2e-4, 8e-4)) == pytest.approx(
+        [2e-4, 4e-4, 8e-4]
+    )
+
+
+def test_the_most_important_params_are_shown_once_they_are_known() -> None:
+    early = seen()
+    record = replace(early.record, importance={})
+    assert panels.contours([replace(early, record=record)]) == []
 
 
 def test_languages_share_the_panel_of_a_param_in_colours_of_their_own() -> None:

@@ -139,6 +139,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
         draw_cloud(axes, cloud)
     if panel.ticks or panel.whole:
         _ticks(axes, panel)
+    if panel.ends:
+        axes.update_datalim([(end, panel.points[0].y[0]) for end in panel.ends])
     axes.margins(x=0.08, y=0.12)
     if any(cloud.x_ends or cloud.y_ends for cloud in panel.points):
         axes.set_xlim(*_around([x for cloud in panel.points for x in cloud.x]))

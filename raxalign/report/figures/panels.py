@@ -70,7 +70,8 @@ class Panel:
     """One pair of axes: what is drawn in it, its title and labels. `links` are thin lines between
     points that belong together, each as the coordinates (x, y, x, y) of its ends; `names` are those
     of groups of bars; `ticks` are the only ticks of the x axis, with names of their own where there
-    are `tick_names`; `whole` keeps fractions from its ticks.
+    are `tick_names`; `whole` keeps fractions from its ticks. `ends` are on the x axis whatever
+    is drawn.
     """
 
     title: str
@@ -87,3 +88,4 @@ class Panel:
     ticks: Sequence[float] = field(default=())
     tick_names: Sequence[str] = ()
     whole: bool = False
+    ends: tuple[float, float] | None = None

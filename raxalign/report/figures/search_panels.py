@@ -191,15 +191,28 @@ def slices(seen: Sequence[Seen]) -> list[Panel]:
 def _sliced(panel: Panel, space: Space, clouds: Sequence[Points]) -> Panel:
     if space.kind == "choice":
         panel = replace(panel, ticks=range(len(space.choices)), tick_names=_bin_names(space))
-    return replace(panel, points=clouds, log=space.log, whole=space.kind == "int")
+    else:
+        panel = replace(panel, ends=(space.low, space.high), whole=space.kind == "int")
+    if space.log:
+        ticks = _decades(space)
+        panel = replace(panel, log=True, ticks=ticks, tick_names=[_short(tick) for tick in ticks])
+    return replace(panel, points=clouds)
+
+
+def _decades(space: Space) -> list[float]:
+    """The powers of ten in a logarithmic space; of a short one its ends and its middle."""
+    first, last = math.ceil(math.log10(space.low)), math.floor(math.log10(space.high))
+    if last > first:
+        return [10.0**power for power in range(first, last + 1)]
+    return [space.low, math.sqrt(space.low * space.high), space.high]
 
 
 def contours(seen: Sequence[Seen]) -> list[Panel]:
-    """Return one panel per study: the mean score over the two params that explain most, in parts of
-    equal size (of equal ratios where a space is logarithmic).
+    """Return one panel per study whose importances are known: the mean score over the two params
+    that explain most, in parts of equal size (of equal ratios where a space is logarithmic).
     """
     panels = []
-    for entry in seen:
+    for entry in (entry for entry in seen if entry.record.importance):
         shares = entry.record.importance.get(entry.study.objectives[0].name, {})
         ranked = sorted(entry.study.spaces, key=lambda space: -shares.get(space.name, 0.0))
         for across, up in [*combinations(ranked[:2], 2)]:

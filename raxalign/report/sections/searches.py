@@ -26,10 +26,10 @@ from raxalign.report.studies import confirming
 
 _LEAD = (
     "A search suggests params, and judges them by development sets alone. The point that it chose"
-    " was run again with fresh seeds: only those runs' test values are shown, here and in the other"
+    " is run again with fresh seeds: only those runs' test values are shown, here and in the other"
     " tables, where such a point is marked as searched."
 )
-_COLUMNS = (
+_COLUMNS: tuple[str, ...] = (
     *("dev", "dev, fresh seeds", "test, fresh seeds"),
     *("better than", "trials", "worker time"),
 )
