@@ -18,6 +18,7 @@ from raxalign.plan.plan import Plan
 from raxalign.store.artifacts import ArtifactStore
 from raxalign.store.ledger import Ledger
 from raxalign.sweep.cluster import connect
+from raxalign.sweep.idle import keep_idle_workers
 from raxalign.sweep.job import Job
 from raxalign.sweep.losses import GIVEN_UP, Recoveries, describe_loss
 from raxalign.sweep.nodes import find_nodes, refuse_impossible, wait_for_named
@@ -90,6 +91,7 @@ def _tune(sweep: Sweep, job: Job, name: str, waits: GroupWaits) -> None:
     """Let Tune run the steps of a sweep. Its actors are used again for one step after another, but
     not beside groups: an idle actor holds what their workers wait for.
     """
+    keep_idle_workers()
     step = tune.with_resources(
         tune.with_parameters(_run_step, job=job), lambda config: _resources(config, job)
     )

@@ -8,17 +8,21 @@ import threading
 
 import pytest
 import ray
+from ray._private.state import actors
 from ray.cluster_utils import Cluster
 
 from raxalign.errors import TransientError
+from raxalign.plan.load import open_grid
 from raxalign.store.ledger import Ledger
 from raxalign.sweep import nodes
-from raxalign.sweep.observer import Several
+from raxalign.sweep.job import Job, write_plan
+from raxalign.sweep.observer import Observer, Several
 from raxalign.sweep.placement import GroupWaits
 from raxalign.sweep.room import DRIVER, Room
 from raxalign.sweep.running import Sweep
 from raxalign.sweep.source import Whole
 from raxalign.sweep.tuner import InOrder, _Ask, _Watch, run_grid
+from tests.grids import write_grid
 
 
 class TuneTrial:
@@ -102,6 +106,39 @@ class AddsNode:
         if not self.added:
             self.added += 1
             self._cluster.add_node(num_cpus=2)
+
+
+class Actors(Observer):
+    """Counts the actors of Ray that were ever started: when the first trial began, and when the
+    last one ended.
+    """
+
+    def __init__(self) -> None:
+        self.first: int | None = None
+        self.last = 0
+
+    def trial_started(self, trial) -> None:
+        self.first = self.first or len(actors())
+
+    def trial_finished(self, trial, error) -> None:
+        self.last = len(actors())
+
+
+@pytest.mark.slow
+def test_short_trials_start_no_workers_in_place_of_those_that_are_there(tmp_path) -> None:
+    alphas = [round(0.02 * number, 2) for number in range(1, 31)]
+    path = write_grid(
+        tmp_path,
+        languages="{each: [de]}",
+        size=200,
+        sentences="[100]",
+        methods=(f"mean_shift: {{alpha: {alphas}}}",),
+    )
+    root = str(tmp_path / "storage")
+    plan, counted = open_grid(path, storage=root).plan, Actors()
+    ended = run_grid(plan, Job(root, write_plan(plan, root)), counted)
+    assert (ended.done, ended.failed) == (30, {})
+    assert counted.last <= counted.first + 1  # the second of two cores may get its worker late
 
 
 @pytest.mark.slow
