@@ -5,7 +5,7 @@ function behind both.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -53,14 +53,7 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     """
     ledger, spool = Ledger(job.root), Spool(job.root, key)
     try:
-        note = Note(job.scratch if rank == 0 else "", key)
-
-        def report(metrics: Mapping[str, float], step: int) -> None:
-            # the speed is for who watches: it is not a curve of the trial
-            curves = {name: v for name, v in metrics.items() if not name.endswith(TOKENS)}
-            spool.report(curves, step)
-            note.report(metrics, step)
-
+        report = _reported(spool, Note(job.scratch if rank == 0 else "", key))
         workshop = open_workshop(job, report=report, rank=rank, world_size=world_size)
         workshop.runtime = replace(workshop.runtime, saved=spool.flush)
         run_trial(workshop, key)
@@ -80,6 +73,19 @@ def attempt(job: Job, key: str, *, rank: int = 0, world_size: int = 1) -> str | 
     finally:
         spool.flush()
     return None
+
+
+def _reported(spool: Spool, note: Note) -> Callable[[Mapping[str, float], int], None]:
+    """Return what takes the reports of trainings: curves go to the spool, and all to the note. The
+    speed is for who watches, and is not a curve.
+    """
+
+    def report(metrics: Mapping[str, float], step: int) -> None:
+        curves = {name: value for name, value in metrics.items() if not name.endswith(TOKENS)}
+        spool.report(curves, step)
+        note.report(metrics, step)
+
+    return report
 
 
 def keep_failure(ledger: Ledger, key: str, message: str, trace: str, *, bug: bool = False) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 from raxalign.errors import RaxalignError
 from raxalign.plan.plan import Plan
-from raxalign.report.selection import Selection
 from raxalign.report.tables import FIELDS, as_csv, as_json, as_text, blocks
+from raxalign.report.terminal.selection import Selection
 
 PLAN = Plan("small", "en", 4, (), {}, {"finetune": ("lambda",)})
 
